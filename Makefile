@@ -1,0 +1,49 @@
+# Everything runs in one virtual environment, .venv, that these rules build by themselves.
+PYTHON ?= python3
+VENV   := .venv
+RUN    := $(VENV)/bin/
+CORE   := $(VENV)/.core-installed
+DEV    := $(VENV)/.dev-installed
+
+.DEFAULT_GOAL := help
+.PHONY: help quickstart test lint types contract bench docs clean
+
+help:  ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
+	  "crosslearning needs Python 3.11 or later, this is %d.%d; try: make PYTHON=python3.12" % sys.version_info[:2])'
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing crosslearning into $(VENV) (about a minute)"
+	$(RUN)python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing crosslearning with its test tools into $(VENV) (about a minute)"
+	$(RUN)python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@ $(CORE)
+
+quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures
+	$(RUN)python examples/function_space.py
+
+test: $(DEV)  ## build the environment and run every test
+	$(RUN)python -m pytest
+
+lint: $(DEV)  ## style, types and the import contract
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)mypy
+	$(RUN)lint-imports
+
+bench: $(DEV)  ## measure speed as ratios, print a table
+	$(RUN)python -m benchmarks
+
+docs: $(DEV)  ## build the documentation site into site/
+	$(RUN)mkdocs build --strict --quiet
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) site figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,51 @@
+"""The errors that users see.
+
+Every message says what was given, what was expected and what to do about it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class CrossLearningError(Exception):
+    """Base class of every error that this library raises on purpose."""
+
+
+class InputError(CrossLearningError, ValueError):
+    """An argument has the wrong shape, type or value; nothing was changed."""
+
+
+class NumericalError(CrossLearningError, ArithmeticError):
+    """A computation cannot go on; the message names the remedy."""
+
+
+class FileFormatError(CrossLearningError, ValueError):
+    """A file is damaged, edited, of another kind or of a newer version."""
+
+
+class StorageError(CrossLearningError, OSError):
+    """A file could not be written; what was there before is unchanged."""
+
+
+class MissingExtraError(CrossLearningError, ImportError):
+    """An optional package is needed; the message names the extra to install."""
+
+
+def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
+    """Return the error for a name that is not known, with the nearest one that is.
+
+    Parameters
+    ----------
+    kind : str
+        What the name stands for, such as ``"task set"``.
+    given : str
+        The name as it was given.
+    known : iterable of str
+        The names that would have been accepted.
+    """
+    names = sorted(known)
+    close = difflib.get_close_matches(given, names, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+    return InputError(f"no such {kind} {given!r}; {hint}")

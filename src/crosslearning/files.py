@@ -1,0 +1,136 @@
+"""Files that are either whole or not there: atomic writes, and tensors with a checksum.
+
+A tensor file is a safetensors file whose metadata names its kind, its format version and a
+digest of everything in it. Nothing in it is ever executed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from crosslearning.errors import FileFormatError, InputError, StorageError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write ``content`` to ``path``: readers see the old file or the new one, never a part.
+
+    The bytes go to a temporary file in the same folder, reach the disk, and take the final
+    name in one step.
+    """
+    target = Path(path)
+    temporary: str | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+        _flush_folder(target.parent)
+    except OSError as problem:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise StorageError(
+            f"cannot write {target}: {problem.strerror or problem}; what was there before is "
+            "unchanged. Free some space or choose another folder, and try again"
+        ) from problem
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make a rename survive a power cut, where the system lets folders be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
+    digest = hashlib.sha256(description.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def write_tensors(
+    path: str | Path,
+    kind: str,
+    version: int,
+    arrays: Mapping[str, NDArray[Any]],
+    description: Mapping[str, Any],
+) -> None:
+    """Write named arrays and a JSON description to one file, atomically.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where to.
+    kind, version : str, int
+        What the file is and the version of its format; :func:`read_tensors` checks both.
+    arrays : mapping of str to array
+        What to write; dtypes and shapes are kept.
+    description : mapping
+        Plain data that JSON can hold.
+    """
+    text = json.dumps({"kind": kind, "version": version, **description}, sort_keys=True)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    metadata = {"crosslearning": text, "sha256": _digest(contiguous, text)}
+    write_atomically(path, safetensors.numpy.save(contiguous, metadata=metadata))
+
+
+def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
+    """Read what :func:`write_tensors` wrote, or say what is wrong with the file.
+
+    Returns
+    -------
+    arrays : dict of str to array
+    description : dict
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"no such file: {source}")
+    try:
+        with safetensors.safe_open(source, framework="numpy") as opened:
+            metadata = opened.metadata() or {}
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as problem:
+        raise FileFormatError(
+            f"{source} is damaged or cut short ({problem}); restore it from a copy"
+        ) from problem
+    try:
+        description = json.loads(metadata["crosslearning"])
+        found_kind, found_version = description["kind"], description["version"]
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FileFormatError(f"{source} is not a crosslearning file") from problem
+    if found_kind != kind:
+        raise FileFormatError(f"{source} holds a {found_kind}, expected a {kind}")
+    if not isinstance(found_version, int) or found_version > version:
+        raise FileFormatError(
+            f"{source} has format version {found_version}, this crosslearning reads up to "
+            f"{version}; install a newer crosslearning"
+        )
+    if metadata.get("sha256") != _digest(arrays, metadata["crosslearning"]):
+        raise FileFormatError(
+            f"{source} was changed after it was written: its checksum does not match; "
+            "restore it from a copy"
+        )
+    return arrays, description

@@ -1,0 +1,48 @@
+"""Functions in a reproducing kernel Hilbert space: kernels, families, projections, pruning."""
+
+from crosslearning.rkhs.contract import check_kernel
+from crosslearning.rkhs.dictionary import Dictionary, prune
+from crosslearning.rkhs.family import Family
+from crosslearning.rkhs.kernels import (
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern32,
+    Matern52,
+    PairKernel,
+    Polynomial,
+    Product,
+    kernel_from_dict,
+)
+from crosslearning.rkhs.projection import (
+    Projection,
+    Status,
+    exact_projection,
+    project,
+    relaxed_projection,
+)
+from crosslearning.rkhs.pruning import PruningCertificate
+
+__all__ = [
+    "Dictionary",
+    "Family",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Matern32",
+    "Matern52",
+    "PairKernel",
+    "Polynomial",
+    "Product",
+    "Projection",
+    "PruningCertificate",
+    "Status",
+    "check_kernel",
+    "exact_projection",
+    "kernel_from_dict",
+    "project",
+    "prune",
+    "relaxed_projection",
+]

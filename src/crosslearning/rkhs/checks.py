@@ -1,0 +1,67 @@
+"""Checks of the input that the public functions of this room share."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.errors import InputError
+
+Floats = NDArray[np.float64]
+
+
+def finite_array(what: str, given: ArrayLike, shape: tuple[int | None, ...]) -> Floats:
+    """Return ``given`` as a C-contiguous float64 array after checking shape and finiteness.
+
+    Parameters
+    ----------
+    what : str
+        The argument's name, for the message.
+    given : array_like
+        The value.
+    shape : tuple of int or None
+        The expected shape; None stands for any length.
+    """
+    try:
+        array = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{what} must be an array of numbers, got {type(given).__name__}") from (
+            problem
+        )
+    expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
+    # ascontiguousarray turns a lone number into one of shape (1,); judge what was given.
+    if np.ndim(given) != len(shape) or any(
+        n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
+    ):
+        raise InputError(f"{what} must have shape {expected}, got {np.shape(given)}")
+    if not np.all(np.isfinite(array)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        raise InputError(
+            f"{what} must be finite, got {array[where]} at index {where}; nothing was changed"
+        )
+    return array
+
+
+def finite_matrix(what: str, given: ArrayLike, columns: int | None = None) -> Floats:
+    """Return ``given`` as a finite float64 matrix with the given number of columns."""
+    return finite_array(what, given, (None, columns))
+
+
+def radius(what: str, given: float) -> float:
+    """Return ``given`` as a number ≥ 0, infinity allowed."""
+    try:
+        value = float(given)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{what} must be a number of at least 0, got {given!r}") from problem
+    if math.isnan(value) or value < 0:
+        raise InputError(f"{what} must be a number of at least 0 (infinity allowed), got {given!r}")
+    return value
+
+
+def count(what: str, given: int, least: int = 1) -> int:
+    """Return ``given`` as a whole number of at least ``least``."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
+        raise InputError(f"{what} must be a whole number of at least {least}, got {given!r}")
+    return int(given)

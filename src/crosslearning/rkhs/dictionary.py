@@ -1,0 +1,515 @@
+"""The working dictionary: knots that come and go, with everything that depends on them.
+
+:class:`Family` is a value; :class:`Dictionary` is the place where an algorithm changes one
+thousands of times. It keeps the Gram matrix K and the inverse P = (K + λI)⁻¹ up to date, so
+that inserting and pruning a few knots costs two matrix products.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import blas, lapack
+
+from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.errors import InputError, NumericalError
+from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import count, finite_array, finite_matrix, radius
+from crosslearning.rkhs.family import Family, weighted_inner_products
+from crosslearning.rkhs.kernels import Kernel
+from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
+
+Floats = NDArray[np.float64]
+
+# Arrays grow in steps of this many knots; a multiple of every SIMD width.
+_CAPACITY_STEP = 16
+# Removals between two updates of P.
+_BLOCK = 64
+#: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
+DRIFT_LIMIT = 1e-7
+
+
+class Dictionary:
+    """Functions on a common dictionary that grows by insertion and shrinks by pruning.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        κ.
+    functions : int
+        How many functions share the knots.
+    outputs : int
+        The dimension p of their values.
+    guarded : int, optional
+        How many of the functions, from the first, the pruning budget guards; the others are
+        carried along. By default all.
+    """
+
+    def __init__(
+        self, kernel: Kernel, functions: int, outputs: int, guarded: int | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.functions = count("functions", functions)
+        self.outputs = count("outputs", outputs)
+        self.guarded = self.functions if guarded is None else count("guarded", guarded)
+        if self.guarded > self.functions:
+            raise InputError(f"guarded is {guarded}, but there are only {functions} functions")
+        #: How often P was computed afresh.
+        self.rebuilds = 0
+        self._size = 0  # knots
+        self._covered = 0  # knots that P covers; the rest wait for the next pruning
+        self._probe = 0
+        features = int(kernel.program.factors[-1, 2])
+        # Empty slots hold a copy of some knot and no weight, so that loops need not know them.
+        self._knots = np.zeros((0, kernel.dimension))
+        self._features = np.zeros((features, 0))
+        self._rows = np.zeros((self.functions, self.outputs, 0))
+        self._gram = np.zeros((0, 0))
+        self._inverse = np.zeros((0, 0))
+        self._scale = np.zeros(0)  # 1/√κ(s, s): P is that of the normalised kernel
+
+    @classmethod
+    def of(cls, family: Family, guarded: int | None = None) -> Dictionary:
+        """Return a dictionary that holds a family."""
+        dictionary = cls(family.kernel, family.functions, family.outputs, guarded)
+        if len(family.knots):
+            dictionary.extend(family.knots, family.weights)
+        return dictionary
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def knots(self) -> Floats:
+        """The knots, shape (L, q); a copy."""
+        return self._knots[: self._size].copy()
+
+    @property
+    def weights(self) -> Floats:
+        """The weights, shape (L, functions, p); a copy."""
+        return np.ascontiguousarray(self._rows[:, :, : self._size].transpose(2, 0, 1))
+
+    @property
+    def gram(self) -> Floats:
+        """The knots' Gram matrix, shape (L, L); a copy."""
+        return self._gram[: self._size, : self._size].copy()
+
+    def family(self, functions: int | None = None) -> Family:
+        """Return the first ``functions`` functions (by default all) as a value."""
+        stop = self.functions if functions is None else count("functions", functions)
+        weights = np.ascontiguousarray(self.weights[:, :stop])
+        return Family._trusted(self.kernel, self.knots, weights)
+
+    # Growing ---------------------------------------------------------------------------
+
+    def extend(self, knots: ArrayLike, weights: ArrayLike) -> None:
+        """Add κ(knot, ·) weight to the functions.
+
+        A knot that is already there, to the last bit, only adds its weights.
+
+        Parameters
+        ----------
+        knots : array_like, shape (n, q)
+        weights : array_like, shape (n, functions, p)
+        """
+        new = finite_matrix("knots", knots, columns=self.kernel.dimension)
+        added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
+        if len(new) == 0:
+            raise InputError("no knots were given; give at least one")
+        self._reserve(self._size + len(new), filler=new[0])
+        size = _insert(
+            *self.kernel.program,
+            self._knots,
+            self._features,
+            self._gram,
+            self._scale,
+            self._rows,
+            self._size,
+            new,
+            added,
+        )
+        if size < 0:
+            raise NumericalError(
+                f"the {self.kernel.name} kernel is not finite between the new knots and the "
+                "dictionary; check its formula. Nothing was changed"
+            )
+        self._size = size
+
+    @property
+    def _capacity(self) -> int:
+        return len(self._knots)
+
+    def _reserve(self, size: int, filler: Floats | None = None) -> None:
+        """Make room for ``size`` knots, or give much unused room back."""
+        capacity = -(-size // _CAPACITY_STEP) * _CAPACITY_STEP
+        if size <= self._capacity and capacity > self._capacity // 2:
+            return
+        keep = min(self._capacity, capacity)
+
+        def resized(array: Floats, *axes: int) -> Floats:
+            shape = [capacity if axis in axes else n for axis, n in enumerate(array.shape)]
+            larger = np.zeros(shape)
+            part = tuple(slice(keep if axis in axes else None) for axis in range(array.ndim))
+            larger[part] = array[part]
+            return larger
+
+        self._knots = resized(self._knots, 0)
+        self._features = resized(self._features, 1)
+        self._rows = resized(self._rows, 2)
+        self._gram = resized(self._gram, 0, 1)
+        self._inverse = resized(self._inverse, 0, 1)
+        self._scale = resized(self._scale, 0)
+        if filler is not None and capacity > keep:
+            self._knots[keep:] = filler
+            self._features[:, keep:] = self.kernel.embed(filler[None, :])
+
+    # Geometry --------------------------------------------------------------------------
+
+    def differences(self, functions: int) -> Floats:
+        """Return D_ij = ⟨h_i − g, h_j − g⟩ of the first ``functions``, of which g is the last.
+
+        Returns
+        -------
+        array, shape (functions − 1, functions − 1)
+        """
+        rows = self._rows[:functions]
+        return weighted_inner_products(self._gram, rows[:-1] - rows[-1])
+
+    def inner_products(self) -> Floats:
+        """Return ⟨h_f, h_g⟩ for all pairs, shape (functions, functions)."""
+        return weighted_inner_products(self._gram, self._rows)
+
+    def mix(self, matrix: ArrayLike) -> None:
+        """Replace the functions by h'_f = Σ_g matrix[f, g] h_g.
+
+        A square matrix smaller than the number of functions mixes the first ones and leaves
+        the others.
+        """
+        mixing = finite_matrix("matrix", matrix)
+        first = len(mixing)
+        if mixing.shape != (first, first) or not 0 < first <= self.functions:
+            raise InputError(
+                f"matrix must be square with at most {self.functions} rows, got {mixing.shape}"
+            )
+        flat = self._rows[:first].reshape(first, -1)
+        self._rows[:first] = (mixing @ flat).reshape(self._rows[:first].shape)
+
+    # Pruning ---------------------------------------------------------------------------
+
+    def prune(self, budget: float, max_knots: int | None = None) -> PruningCertificate:
+        """Remove knots while every guarded function moves by at most ``budget`` in all.
+
+        CDKOMP over the common dictionary. Beyond the budget it removes only what it must:
+        knots that are nearly combinations of others, and what exceeds ``max_knots``.
+
+        Parameters
+        ----------
+        budget : float
+            β ≥ 0, an RKHS norm, for the whole call.
+        max_knots : int, optional
+            The cap on the model order.
+        """
+        budget = radius("budget", budget)
+        cap = self._size if max_knots is None else count("max_knots", max_knots)
+        spent = np.zeros(self.guarded)
+        squared_errors = np.zeros((3, self.functions))
+        counts = np.zeros(3, dtype=np.int64)
+        rebuilds_before = self.rebuilds
+        self._scale_rows(np.divide)  # weights of the normalised kernel
+        try:
+            more = True
+            while more:
+                Z = self._insertion()
+                V = np.zeros((_BLOCK, self._capacity))
+                diagonal = np.diagonal(self._inverse) + np.einsum("kc,kc->c", Z, Z)
+                alive = np.ones(self._size, dtype=np.bool_)
+                removed = remove_knots(
+                    self._inverse,
+                    Z,
+                    V,
+                    diagonal,
+                    self._rows,
+                    alive,
+                    cap,
+                    budget**2,
+                    spent,
+                    squared_errors,
+                    counts,
+                )
+                self._update(Z, V[: abs(removed)], alive)
+                if removed < 0:
+                    self._rebuild(self._size)
+                more = removed < 0 or removed == _BLOCK
+        finally:
+            self._scale_rows(np.multiply)
+        self._reserve(self._size)
+        budgeted, conditioning, forced = np.sqrt(squared_errors)
+        return PruningCertificate(
+            budget=budget,
+            errors=np.sqrt(squared_errors.sum(axis=0)),
+            budgeted_errors=budgeted,
+            conditioning_errors=conditioning,
+            cap_errors=forced,
+            removed=int(counts.sum()),
+            forced_by_conditioning=int(counts[1]),
+            forced_by_cap=int(counts[2]),
+            knots=self._size,
+            rebuilds=self.rebuilds - rebuilds_before,
+        )
+
+    def _scale_rows(self, operation: np.ufunc) -> None:
+        scale = self._scale[: self._size]
+        if np.any(scale != 1.0):
+            rows = self._rows[:, :, : self._size]
+            operation(rows, scale, out=rows)
+
+    def _normalised_gram(self, rows: slice, columns: slice) -> Floats:
+        block = self._gram[rows, columns] * self._scale[rows, None] * self._scale[columns]
+        if rows == columns:
+            block[np.diag_indices_from(block)] += RIDGE
+        return np.asarray(block)
+
+    def _insertion(self) -> Floats:
+        """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots.
+
+        Tests P on the way, and computes it afresh if it has drifted.
+        """
+        n = self._size - self._covered
+        if n > max(2 * _BLOCK, self._covered // 2):
+            self._rebuild(self._size)
+            return np.zeros((0, self._capacity))
+        Z = self._schur(test=True)
+        if Z is None:
+            self._rebuild(self._covered)
+            Z = self._schur(test=False)
+        if Z is None:
+            raise self._not_positive_definite()
+        return Z
+
+    def _schur(self, test: bool) -> Floats | None:
+        """Return the insertion's Z, or None if P fails its test or the block its Cholesky."""
+        old, new = slice(0, self._covered), slice(self._covered, self._size)
+        n = self._size - self._covered
+        # Columns for one product with P: the new knots', and one of P's own as a probe.
+        columns = np.zeros((n + 1, self._capacity))
+        columns[:n, old] = self._normalised_gram(new, old)
+        j = self._next_probe()
+        if self._covered:
+            columns[n, old] = self._gram[j, old] * self._scale[j] * self._scale[old]
+            columns[n, j] += RIDGE
+        T = columns @ self._inverse
+        if test and self._covered:
+            T[n, j] -= 1.0
+            if not np.max(np.abs(T[n])) <= DRIFT_LIMIT:
+                return None
+        if n == 0:
+            return np.zeros((0, self._capacity))
+        T = T[:n]
+        inner = columns[:n] @ T.T
+        schur = self._normalised_gram(new, new) - 0.5 * (inner + inner.T)
+        factor, failed = lapack.dpotrf(schur, lower=1, clean=1)
+        if failed:
+            return None
+        root, _ = lapack.dtrtri(factor, lower=1)
+        Z = -(root @ T)
+        Z[:, new] = root
+        return np.asarray(Z)
+
+    def _not_positive_definite(self) -> NumericalError:
+        return NumericalError(
+            f"the Gram matrix of {self._size} knots is not positive definite in float64; is the "
+            f"{self.kernel.name} kernel positive definite? crosslearning.rkhs.check_kernel tests it"
+        )
+
+    def _next_probe(self) -> int:
+        """Return which column of P to test: the largest diagonal entry, or each in turn."""
+        self._probe += 1
+        if self._covered == 0:
+            return 0
+        if self._probe % 2:
+            return int(np.argmax(np.diagonal(self._inverse)[: self._covered]))
+        return (self._probe // 2) % self._covered
+
+    def _update(self, Z: Floats, V: Floats, alive: NDArray[np.bool_]) -> None:
+        """Close the gaps that removed knots left and bring P up to date in one product."""
+        left = np.concatenate([Z, V])
+        size = _compact(
+            alive,
+            self._knots,
+            self._features,
+            self._gram,
+            self._inverse,
+            self._scale,
+            self._rows,
+            left,
+        )
+        right = left.copy()
+        right[len(Z) :] *= -1.0
+        # P += ZZᵀ − VVᵀ in place; BLAS reads our row-major arrays as their transposes.
+        blas.dgemm(1.0, left.T, right.T, 1.0, self._inverse.T, trans_b=1, overwrite_c=1)
+        self._size = self._covered = size
+
+    def _rebuild(self, size: int) -> None:
+        """Compute P afresh from K by Cholesky, over the first ``size`` knots."""
+        part = slice(0, size)
+        self.rebuilds += 1
+        self._covered = size
+        if size == 0:
+            return
+        factor, failed = lapack.dpotrf(self._normalised_gram(part, part), lower=1)
+        if failed:
+            raise self._not_positive_definite()
+        inverse, _ = lapack.dpotri(factor, lower=1)
+        lower = np.tril(inverse)
+        self._inverse[:] = 0.0
+        self._inverse[part, part] = lower + np.tril(lower, -1).T
+
+
+@compiled
+def _insert(
+    terms: NDArray[np.int64],
+    term_values: Floats,
+    factors: NDArray[np.int64],
+    biases: Floats,
+    pair: FunctionPointer,
+    knots: Floats,
+    features: Floats,
+    gram: Floats,
+    scale: Floats,
+    rows: Floats,
+    old: int,
+    new: Floats,
+    added: Floats,
+) -> int:
+    """Put new knots and their weights into the slots from ``old``; return the new size.
+
+    A knot that equals an earlier one adds its weights there instead. Returns −1, with
+    nothing changed, if a kernel value is not finite.
+    """
+    program = programs.KernelProgram(terms, term_values, factors, biases, pair)
+    points = np.empty((features.shape[0], len(new)))
+    programs.embed_all(program, new, points)
+    stop = old + len(new)
+    filling, filling_features = knots[old:stop].copy(), features[:, old:stop].copy()
+    knots[old:stop] = new
+    features[:, old:stop] = points
+    columns = np.empty((len(new), features.shape[1]))
+    programs.kernel_columns(program, features, points, columns)
+    if not np.all(np.isfinite(columns[:, :stop])):
+        knots[old:stop] = filling
+        features[:, old:stop] = filling_features
+        return -1
+    size = old
+    source_of = np.empty(len(columns), dtype=np.int64)  # where ``columns`` has each new slot
+    for n in range(len(columns)):
+        source = old + n
+        slot = size
+        for i in range(size):
+            d = 0
+            while d < knots.shape[1] and knots[i, d] == knots[source, d]:
+                d += 1
+            if d == knots.shape[1]:
+                slot = i
+                break
+        if slot == size:
+            _move_knot(knots, features, source, slot)
+            for i in range(old):
+                gram[slot, i] = gram[i, slot] = columns[n, i]
+            source_of[slot - old] = source
+            for i in range(old, slot + 1):
+                gram[slot, i] = gram[i, slot] = columns[n, source_of[i - old]]
+            scale[slot] = 1.0 / math.sqrt(gram[slot, slot]) if gram[slot, slot] > 0.0 else 1.0
+            size += 1
+        for f in range(rows.shape[0]):
+            for p in range(rows.shape[1]):
+                rows[f, p, slot] += added[n, f, p]
+    return size
+
+
+def prune(
+    family: Family, budget: float, max_knots: int | None = None
+) -> tuple[Family, PruningCertificate]:
+    """Return a family on fewer knots, within ``budget`` of the given one, and the certificate.
+
+    Parameters
+    ----------
+    family : Family
+        Functions on a common dictionary; all are guarded.
+    budget : float
+        β ≥ 0: how far each function may move, an RKHS norm.
+    max_knots : int, optional
+        The cap on the number of knots; it goes before the budget.
+    """
+    dictionary = Dictionary.of(family)
+    certificate = dictionary.prune(budget, max_knots)
+    return dictionary.family(), certificate
+
+
+@compiled
+def _move_knot(knots: Floats, features: Floats, source: int, target: int) -> None:
+    for d in range(knots.shape[1]):
+        knots[target, d] = knots[source, d]
+    for r in range(features.shape[0]):
+        features[r, target] = features[r, source]
+
+
+@compiled
+def _move_row_and_column(matrix: Floats, source: int, target: int) -> None:
+    for i in range(len(matrix)):
+        matrix[target, i] = matrix[source, i]
+    for i in range(len(matrix)):
+        matrix[i, target] = matrix[i, source]
+
+
+@compiled
+def _clear_slot(gram: Floats, inverse: Floats, rows: Floats, slot: int) -> None:
+    gram[slot, :] = 0.0
+    gram[:, slot] = 0.0
+    inverse[slot, :] = 0.0
+    inverse[:, slot] = 0.0
+    rows[:, :, slot] = 0.0
+
+
+@compiled
+def _compact(
+    alive: NDArray[np.bool_],
+    knots: Floats,
+    features: Floats,
+    gram: Floats,
+    inverse: Floats,
+    scale: Floats,
+    rows: Floats,
+    update: Floats,
+) -> int:
+    """Move the last knots that are alive into the slots of those that are not.
+
+    ``update``, shape (k, C), holds one number per knot in every row and moves along. Returns
+    how many knots are alive.
+    """
+    size = 0
+    for j in range(len(alive)):
+        if alive[j]:
+            size += 1
+    source = len(alive) - 1
+    for slot in range(size):
+        if alive[slot]:
+            continue
+        while not alive[source]:
+            source -= 1
+        _move_knot(knots, features, source, slot)
+        _move_row_and_column(gram, source, slot)
+        _move_row_and_column(inverse, source, slot)
+        scale[slot] = scale[source]
+        for f in range(rows.shape[0]):
+            for p in range(rows.shape[1]):
+                rows[f, p, slot] = rows[f, p, source]
+        for k in range(len(update)):
+            update[k, slot] = update[k, source]
+        source -= 1
+    for slot in range(size, len(alive)):
+        _clear_slot(gram, inverse, rows, slot)
+        for k in range(len(update)):
+            update[k, slot] = 0.0
+    return size

@@ -1,0 +1,256 @@
+"""A family: vector-valued functions on one set of knots."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.files import read_tensors, write_tensors
+from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import count, finite_array, finite_matrix
+from crosslearning.rkhs.kernels import Kernel, kernel_from_dict
+
+Floats = NDArray[np.float64]
+
+FILE_KIND = "family"
+FILE_VERSION = 1
+
+
+class Family:
+    """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, all on the same knots s_m.
+
+    A family is a value: its arrays are read-only, and every operation returns a new one.
+    Where one function is the centre of the others, it is the last.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        κ.
+    knots : array_like, shape (L, q)
+        The kernel's centres.
+    weights : array_like, shape (L, functions, p)
+        The weights w_mf in R^p.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Family, Gaussian
+    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0], [0.0]], [[0.0], [1.0]]])
+    >>> family([[0.0]]).shape
+    (1, 2, 1)
+    """
+
+    def __init__(self, kernel: Kernel, knots: ArrayLike, weights: ArrayLike) -> None:
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a Kernel, got {type(kernel).__name__}")
+        if np.size(np.asarray(knots, dtype=object)) == 0:
+            raise InputError(
+                "a family needs at least one knot, got none; for functions that are zero use "
+                "Family.zeros(kernel, functions, outputs)"
+            )
+        checked_knots = finite_matrix("knots", knots, columns=kernel.dimension)
+        checked_weights = finite_array("weights", weights, (len(checked_knots), None, None))
+        if checked_weights.shape[1] == 0 or checked_weights.shape[2] == 0:
+            raise InputError(
+                "weights must have shape (knots, functions, outputs) with at least one function "
+                f"and one output, got {checked_weights.shape}"
+            )
+        self._set(kernel, checked_knots.copy(), checked_weights.copy())
+
+    def _set(self, kernel: Kernel, knots: Floats, weights: Floats) -> None:
+        knots.flags.writeable = False
+        weights.flags.writeable = False
+        self.kernel = kernel
+        self.knots = knots
+        self.weights = weights
+
+    @classmethod
+    def _trusted(cls, kernel: Kernel, knots: Floats, weights: Floats) -> Family:
+        """Return a family of arrays that are known to be good and not shared."""
+        family = cls.__new__(cls)
+        family._set(kernel, knots, weights)
+        return family
+
+    @classmethod
+    def zeros(cls, kernel: Kernel, functions: int, outputs: int) -> Family:
+        """Return the family of ``functions`` functions that are zero, with no knots."""
+        shape = (0, count("functions", functions), count("outputs", outputs))
+        return cls._trusted(kernel, np.empty((0, kernel.dimension)), np.empty(shape))
+
+    def __repr__(self) -> str:
+        return (
+            f"Family({self.functions} functions to R^{self.outputs} on {len(self.knots)} knots "
+            f"in R^{self.kernel.dimension}, {self.kernel.name} kernel)"
+        )
+
+    @property
+    def functions(self) -> int:
+        """How many functions there are."""
+        return int(self.weights.shape[1])
+
+    @property
+    def outputs(self) -> int:
+        """The dimension p of their values."""
+        return int(self.weights.shape[2])
+
+    # Evaluation ------------------------------------------------------------------------
+
+    @cached_property
+    def _features(self) -> Floats:
+        return self.kernel.embed(self.knots)
+
+    @cached_property
+    def _rows(self) -> Floats:
+        """Weights as (functions, p, L), one contiguous row per output."""
+        return np.ascontiguousarray(self.weights.transpose(1, 2, 0))
+
+    def __call__(self, states: ArrayLike) -> Floats:
+        """Evaluate every function.
+
+        Parameters
+        ----------
+        states : array_like, shape (q,) or (n, q)
+            One state, or a batch.
+
+        Returns
+        -------
+        array, shape (functions, p) or (n, functions, p)
+        """
+        single = np.ndim(np.asarray(states, dtype=object)) == 1
+        batch = finite_matrix("states", [states] if single else states, self.kernel.dimension)
+        values = np.empty((len(batch), self.functions, self.outputs))
+        programs.evaluate_family(*self.kernel.program, self._features, self._rows, batch, values)
+        return values[0] if single else values
+
+    # Geometry --------------------------------------------------------------------------
+
+    @cached_property
+    def gram(self) -> Floats:
+        """The knots' Gram matrix K, shape (L, L)."""
+        gram = self.kernel(self.knots)
+        gram.flags.writeable = False
+        return gram
+
+    def inner_products(self) -> Floats:
+        """Return ⟨h_f, h_g⟩ = Σ_p W_fpᵀ K W_gp for all pairs, shape (functions, functions)."""
+        return weighted_inner_products(self.gram, self._rows)
+
+    def norms(self) -> Floats:
+        """Return the RKHS norm of every function, shape (functions,)."""
+        return np.sqrt(np.maximum(np.diag(self.inner_products()), 0.0))
+
+    def differences(self) -> Floats:
+        """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N).
+
+        Built from differences of the weights: what the functions share cancels exactly.
+        """
+        if self.functions < 2:
+            raise InputError("differences need at least two functions; the last is the centre")
+        return weighted_inner_products(self.gram, self._rows[:-1] - self._rows[-1])
+
+    def distances(self) -> Floats:
+        """Return ‖h_i − g‖ with g the last function, shape (functions − 1,)."""
+        return np.sqrt(np.maximum(np.diag(self.differences()), 0.0))
+
+    def distances_to(self, other: Family) -> Floats:
+        """Return ‖h_f − h'_f‖ between functions of two families on the same kernel.
+
+        The families may have different knots; shape (functions,).
+        """
+        if other.kernel != self.kernel or other.weights.shape[1:] != self.weights.shape[1:]:
+            raise InputError(
+                f"distances need the same kernel, functions and outputs; got {self} and {other}"
+            )
+        knots = np.concatenate([self.knots, other.knots])
+        if len(knots) == 0:
+            return np.zeros(self.functions)
+        # Knots that both have must meet, so that equal weights cancel exactly.
+        unique, index = np.unique(knots, axis=0, return_inverse=True)
+        difference = np.zeros((len(unique), self.functions, self.outputs))
+        np.add.at(difference, index, np.concatenate([self.weights, -other.weights]))
+        return Family._trusted(self.kernel, unique, difference).norms()
+
+    # Algebra ---------------------------------------------------------------------------
+
+    def mix(self, matrix: ArrayLike) -> Family:
+        """Return the functions h'_f = Σ_g matrix[f, g] h_g on the same knots.
+
+        Parameters
+        ----------
+        matrix : array_like, shape (new functions, functions)
+        """
+        mixing = finite_matrix("matrix", matrix, columns=self.functions)
+        return self._with_weights(np.einsum("fg,lgp->lfp", mixing, self.weights, optimize=True))
+
+    def select(self, *functions: int) -> Family:
+        """Return the family of the given functions, in the given order."""
+        for f in functions:
+            if not -self.functions <= f < self.functions:
+                raise InputError(f"no function {f}; there are {self.functions}")
+        return self._with_weights(self.weights[:, list(functions)])
+
+    def _with_weights(self, weights: Floats) -> Family:
+        family = Family._trusted(self.kernel, self.knots, np.ascontiguousarray(weights))
+        for cached in ("_features", "gram"):
+            if cached in self.__dict__:
+                family.__dict__[cached] = self.__dict__[cached]
+        return family
+
+    # Files -----------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the family to a safetensors file, atomically."""
+        write_tensors(
+            path,
+            FILE_KIND,
+            FILE_VERSION,
+            {"knots": self.knots, "weights": self.weights},
+            {"kernel": self.kernel.to_dict()},
+        )
+
+    @classmethod
+    def load(cls, path: str | Path, kernel: Kernel | None = None) -> Family:
+        """Read a family from a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that :meth:`save` wrote.
+        kernel : Kernel, optional
+            Needed only if the family was saved with a kernel from a formula of your own;
+            its name and dimension must be those in the file.
+        """
+        arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
+        stored: Any = description.get("kernel")
+        if kernel is None:
+            kernel = kernel_from_dict(stored)
+        elif kernel.to_dict() != stored:
+            raise InputError(f"{path} was saved with the kernel {stored}, got {kernel.to_dict()}")
+        try:
+            knots, weights = arrays["knots"], arrays["weights"]
+        except KeyError as problem:
+            raise FileFormatError(f"{path} lacks the array {problem}") from problem
+        if len(knots) == 0:
+            return cls.zeros(kernel, weights.shape[1], weights.shape[2])
+        return cls(kernel, knots, weights)
+
+
+def weighted_inner_products(gram: Floats, rows: Floats) -> Floats:
+    """Return G_fg = Σ_p rows_fpᵀ K rows_gp, symmetric to the last bit.
+
+    Parameters
+    ----------
+    gram : array, shape (L, L)
+        K.
+    rows : array, shape (functions, p, L)
+        Weights.
+    """
+    functions, outputs, knots = rows.shape
+    flat = rows.reshape(functions * outputs, knots)
+    values = flat @ gram
+    products = rows.reshape(functions, -1) @ values.reshape(functions, -1).T
+    return 0.5 * (products + products.T)

@@ -1,0 +1,319 @@
+"""The two projections onto families that stay together, exact and relaxed.
+
+Both return a mixing matrix: the projected functions are linear combinations of the given
+ones, so a projection never adds a knot.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.compiled import compiled
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.rkhs.checks import finite_matrix, radius
+from crosslearning.rkhs.family import Family
+
+Floats = NDArray[np.float64]
+
+Method = Literal["exact", "relaxed"]
+
+# Relative size of the gradient at which Newton's method stops, and at which a stall (no
+# further decrease in float64) still counts as solved.
+TOLERANCE = 1e-13
+STALL_TOLERANCE = 1e-10
+_MAX_ITERATIONS = 200
+
+
+class Status(enum.Enum):
+    """How a projection ended; the value is a sentence for people."""
+
+    INSIDE = "The functions already satisfy the constraint; nothing was moved."
+    SOLVED = "The projection was computed to the accuracy of float64."
+    INACCURATE = (
+        "Newton's method stopped before the wanted accuracy; the constraints hold, but the "
+        "point may not be the nearest. Check the functions for extreme scales."
+    )
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The outcome of a projection.
+
+    Attributes
+    ----------
+    mixing : array, shape (N+1, N+1)
+        Projected functions as combinations of the given ones; the centre is last.
+    multipliers : array, shape (N,)
+        μ_i ≥ 0 of the constraint of function i; zero where it is inactive, infinite for
+        ``epsilon = 0``.
+    residual : float
+        Norm of the remaining gradient of the projection problem relative to the spread of
+        the functions; zero where a closed form was used.
+    iterations : int
+        Newton steps.
+    status : Status
+        How it ended.
+    """
+
+    mixing: Floats
+    multipliers: Floats
+    residual: float
+    iterations: int
+    status: Status
+
+    @property
+    def active(self) -> NDArray[np.bool_]:
+        """Which constraints hold the functions back, shape (N,)."""
+        return self.multipliers > 0
+
+
+def _identity(functions: int) -> Projection:
+    return Projection(
+        np.eye(functions + 1), np.zeros(functions), residual=0.0, iterations=0, status=Status.INSIDE
+    )
+
+
+def _checked_differences(differences: ArrayLike) -> Floats:
+    D = finite_matrix("differences", differences)
+    if D.shape[0] != D.shape[1] or D.shape[0] == 0:
+        raise InputError(f"differences must be a square matrix, got shape {D.shape}")
+    scale = float(np.max(np.abs(D)))
+    if np.any(np.diag(D) < -1e-12 * scale) or np.max(np.abs(D - D.T)) > 1e-9 * scale:
+        raise InputError(
+            "differences must be a Gram matrix ⟨h_i − g, h_j − g⟩: symmetric, no negative diagonal"
+        )
+    return D
+
+
+def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
+    r"""Project onto C = {‖h_i − g‖ ≤ ε for every i}.
+
+    Solves min Σ_i ‖h_i − h̄_i‖² + ‖g − ḡ‖² over C. For a fixed g the best h_i is h̄_i pulled
+    onto the ball around g, so the problem is the smooth convex one
+
+        min_g ½‖g − ḡ‖² + ½ Σ_i (‖h̄_i − g‖ − ε)₊²,
+
+    whose solution lies in ḡ + span{h̄_i − ḡ}: N unknowns, whatever the number of knots.
+
+    Parameters
+    ----------
+    differences : array_like, shape (N, N)
+        D_ij = ⟨h̄_i − ḡ, h̄_j − ḡ⟩; see :meth:`Family.differences`.
+    epsilon : float
+        The radius, from 0 (consensus) to infinity (no coupling).
+    """
+    D = _checked_differences(differences)
+    epsilon = radius("epsilon", epsilon)
+    N = len(D)
+    spread = math.sqrt(max(float(np.max(np.diag(D))), 0.0))
+    if spread <= epsilon:
+        return _identity(N)
+    if epsilon == 0.0:
+        mixing = np.full((N + 1, N + 1), 1.0 / (N + 1))
+        return Projection(mixing, np.full(N, np.inf), 0.0, 0, Status.SOLVED)
+    a = np.empty(N)
+    iterations, residual = _newton(D / spread**2, epsilon / spread, a)
+    centre = np.append(a, 1.0) / (1.0 + a.sum())
+    mixing = np.empty((N + 1, N + 1))
+    mixing[:N] = np.outer(a, centre)
+    mixing[:N, :N] += np.diag(1.0 - a)
+    mixing[N] = centre
+    status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
+    return Projection(mixing, a / (1.0 - a), float(residual), int(iterations), status)
+
+
+@compiled
+def _pulls(D: Floats, epsilon: float, c: Floats, q: Floats, distance: Floats, a: Floats) -> float:
+    """Fill distances d_i = ‖h̄_i − g‖ and pulls a_i = (1 − ε/d_i)₊ at g = ḡ + Σ c_i (h̄_i − ḡ).
+
+    ``q`` is Dc. Returns the objective.
+    """
+    cq = np.dot(c, q)
+    objective = 0.5 * cq
+    for i in range(len(c)):
+        distance[i] = math.sqrt(max(D[i, i] - 2.0 * q[i] + cq, 0.0))
+        a[i] = 0.0
+        if distance[i] > epsilon:
+            a[i] = 1.0 - epsilon / distance[i]
+            objective += 0.5 * (distance[i] - epsilon) ** 2
+    return objective
+
+
+@compiled
+def _newton(D: Floats, epsilon: float, a: Floats) -> tuple[int, float]:
+    """Find the pulls a_i by a semi-smooth Newton method; D is scaled to max D_ii = 1.
+
+    All vectors are coefficients of functions in the basis h̄_i − ḡ, and the geometry is that
+    of the functions: ⟨u, v⟩ = uᵀDv. The gradient is (1 + A)c − a with A = Σ a_i; the Hessian
+    is (1 + A)I + Σ_active (ε/d_i³) z_i z_iᵀ with z_i = g − h̄_i, that is c − e_i. Newton's
+    equation is solved by conjugate gradients, one product with D a step: exact for a few
+    functions, and cheap for a thousand.
+
+    Returns the number of steps and the gradient's norm relative to (1 + A).
+    """
+    N = len(D)
+    c, trial = np.zeros(N), np.zeros(N)
+    distance, bend = np.zeros(N), np.zeros(N)
+    q = np.zeros(N)
+    # One step of the fixed point c = a / (1 + A) from g = ḡ.
+    _pulls(D, epsilon, c, q, distance, a)
+    c[:] = a / (1.0 + a.sum())
+    relative = np.inf
+    best = np.inf
+    for iteration in range(_MAX_ITERATIONS):
+        q[:] = np.dot(D, c)
+        objective = _pulls(D, epsilon, c, q, distance, a)
+        A = a.sum()
+        gradient = (1.0 + A) * c - a
+        D_gradient = np.dot(D, gradient)
+        squared = max(np.dot(gradient, D_gradient), 0.0)
+        relative = math.sqrt(squared) / (1.0 + A)
+        if relative <= TOLERANCE:
+            return iteration, relative
+        # In float64 the gradient stops falling a little above or below the tolerance.
+        if relative >= best and relative <= STALL_TOLERANCE:
+            return iteration, relative
+        best = min(best, relative)
+
+        active = 0
+        for i in range(N):
+            bend[i] = 0.0
+            if a[i] > 0.0:
+                bend[i] = epsilon / distance[i] ** 3
+                active += 1
+
+        # Conjugate gradients for H s = -gradient.
+        s, D_s = np.zeros(N), np.zeros(N)
+        r, D_r = -gradient, -D_gradient
+        p, D_p = r.copy(), D_r.copy()
+        rr = squared
+        wanted = (min(0.1, relative) * relative * (1.0 + A)) ** 2
+        for _ in range(N + 2):
+            t = bend * (np.dot(c, D_p) - D_p)
+            H_p = (1.0 + A) * p + t.sum() * c - t
+            curvature = np.dot(H_p, D_p)
+            if curvature <= 0.0:
+                break
+            step = rr / curvature
+            s += step * p
+            D_s += step * D_p
+            r -= step * H_p
+            D_r[:] = np.dot(D, r)
+            rr_next = np.dot(r, D_r)
+            if rr_next <= wanted:
+                break
+            p[:] = r + (rr_next / rr) * p
+            D_p[:] = D_r + (rr_next / rr) * D_p
+            rr = rr_next
+
+        # Armijo's rule with halving; q moves along D s, so a trial costs no product.
+        slope = np.dot(gradient, D_s)
+        length = 1.0
+        accepted = False
+        for _ in range(40):
+            trial[:] = c + length * s
+            value = _pulls(D, epsilon, trial, q + length * D_s, distance, a)
+            if value <= objective + 1e-4 * length * slope + 1e-15 * objective:
+                accepted = True
+                break
+            length *= 0.5
+        if accepted:
+            c[:] = trial
+        else:
+            # The Hessian is at most 1 + (number of active constraints): a sure descent.
+            c -= gradient / (1.0 + active)
+    q[:] = np.dot(D, c)
+    _pulls(D, epsilon, c, q, distance, a)
+    return _MAX_ITERATIONS, relative
+
+
+def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
+    r"""Project onto R = {Σ_i ‖h_i − g‖² ≤ N ε²}, leaving ḡ out of the cost.
+
+    Solves min Σ_i ‖h_i − h̄_i‖² over R in closed form: g is the mean of the h̄_i and
+    h_i = (1−ψ) g + ψ h̄_i with ψ = min(1, √N ε / √(Σ_i ‖h̄_i − g‖²)). A single function may
+    end farther than ε from g; only their mean square is bounded.
+
+    Parameters
+    ----------
+    differences : array_like, shape (N, N)
+        D_ij = ⟨h̄_i − ḡ, h̄_j − ḡ⟩; see :meth:`Family.differences`.
+    epsilon : float
+        The radius, from 0 (consensus) to infinity (no coupling).
+    """
+    D = _checked_differences(differences)
+    epsilon = radius("epsilon", epsilon)
+    N = len(D)
+    # ‖h̄_i − mean‖² from the Gram matrix with its rows and columns centred.
+    centred = D - D.mean(axis=0)
+    centred -= centred.mean(axis=1, keepdims=True)
+    total = max(float(np.trace(centred)), 0.0)
+    psi = 1.0 if total <= N * epsilon**2 else math.sqrt(N) * epsilon / math.sqrt(total)
+    mean = np.append(np.full(N, 1.0 / N), 0.0)
+    mixing = np.empty((N + 1, N + 1))
+    mixing[:N] = (1.0 - psi) * mean
+    mixing[:N, :N] += psi * np.eye(N)
+    mixing[N] = mean
+    multiplier = 0.0 if psi == 1.0 else (np.inf if psi == 0.0 else 1.0 / psi - 1.0)
+    status = Status.INSIDE if psi == 1.0 else Status.SOLVED
+    return Projection(mixing, np.full(N, multiplier), 0.0, 0, status)
+
+
+PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}
+
+
+def project(
+    family: Family, epsilon: float, method: Method = "exact"
+) -> tuple[Family, Projection]:
+    """Project a family (h̄_1 … h̄_N, ḡ), the centre last, onto the functions near their centre.
+
+    Parameters
+    ----------
+    family : Family
+        At least two functions.
+    epsilon : float
+        The radius ε ≥ 0; 0 gives consensus, infinity no coupling.
+    method : {"exact", "relaxed"}
+        ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square.
+
+    Returns
+    -------
+    projected : Family
+        On the same knots.
+    projection : Projection
+        Multipliers, residual and status.
+    """
+    if method not in PROJECTIONS:
+        raise unknown_name("projection", method, PROJECTIONS)
+    differences = family.differences()
+    projection = PROJECTIONS[method](differences, epsilon)
+    if np.array_equal(projection.mixing, np.eye(family.functions)):
+        return family, projection
+    projected = family.mix(projection.mixing)
+    if method == "exact":
+        projected = _pull_inside(projected, epsilon)
+    return projected, projection
+
+
+def _pull_inside(family: Family, epsilon: float) -> Family:
+    """Shorten h_i − g where rounding left it longer than ε.
+
+    A Gram matrix knows small distances only to half of the digits; the weights themselves
+    know them all.
+    """
+    if epsilon == 0.0:
+        return family._with_weights(np.repeat(family.weights[:, -1:], family.functions, axis=1))
+    distances = family.distances()
+    if np.all(distances <= epsilon):
+        return family
+    shorter = np.minimum(1.0, epsilon / np.maximum(distances, epsilon))[None, :, None]
+    weights = family.weights.copy()
+    centre = weights[:, -1:]
+    weights[:, :-1] = centre + shorter * (weights[:, :-1] - centre)
+    return family._with_weights(weights)

@@ -1,0 +1,229 @@
+"""CDKOMP's inner loop: greedy removal of knots, and the certificate that it leaves.
+
+Removing knot j and refitting the others is an orthogonal projection. With P = (K + λI)⁻¹ it
+moves function f by e(j, f) = Σ_p w_jfp² / P_jj (squared), and the squares of successive
+removals add up (Pythagoras), so the budget bounds the whole move of each function.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.compiled import compiled, compiled_reordered
+
+Floats = NDArray[np.float64]
+
+#: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the
+#: error that is claimed is never below the true one, and P stays computable in float64.
+RIDGE = 1e-6
+#: A knot whose P_jj is above this is a combination of the others for float64's purposes. It
+#: is removed whatever the budget.
+CONDITIONING = 1e5
+
+# Why a removal was made, in the order of the certificate's counters.
+WITHIN_BUDGET = 0
+FORCED_BY_CONDITIONING = 1
+FORCED_BY_CAP = 2
+
+
+@dataclass(frozen=True)
+class PruningCertificate:
+    """What pruning did to every function, as numbers that bound the truth from above.
+
+    Attributes
+    ----------
+    budget : float
+        The budget β that was asked for, an RKHS norm.
+    errors : array, shape (functions,)
+        Bound on ‖f_before − f_after‖ for every function, all removals counted.
+    budgeted_errors, conditioning_errors, cap_errors : arrays, shape (functions,)
+        The parts of ``errors`` by the reason of the removals; their squares add up to its
+        square. A removal that fits in the budget counts as budgeted whatever its occasion.
+    removed : int
+        Knots removed in all.
+    forced_by_conditioning, forced_by_cap : int
+        How many of those broke the budget because a knot was nearly a combination of others,
+        or because more than ``max_knots`` would have remained.
+    knots : int
+        Knots that remain.
+    rebuilds : int
+        How often the maintained inverse was computed afresh.
+    """
+
+    budget: float
+    errors: Floats
+    budgeted_errors: Floats
+    conditioning_errors: Floats
+    cap_errors: Floats
+    removed: int
+    forced_by_conditioning: int
+    forced_by_cap: int
+    knots: int
+    rebuilds: int
+
+    @property
+    def within_budget(self) -> bool:
+        """Whether every function moved by at most the budget."""
+        return self.forced_by_conditioning == 0 and self.forced_by_cap == 0
+
+    def __str__(self) -> str:
+        verdict = "within" if self.within_budget else "beyond"
+        return (
+            f"removed {self.removed} knots, {self.knots} remain; largest move "
+            f"{float(np.max(self.errors, initial=0.0)):.3g}, {verdict} the budget {self.budget:.3g} "
+            f"({self.forced_by_cap} forced by the cap, {self.forced_by_conditioning} by "
+            "conditioning)"
+        )
+
+
+@compiled_reordered
+def _inverse_column(
+    P: Floats, Z: Floats, V: Floats, removed: int, j: int, m: int, out: Floats
+) -> None:
+    """Fill out = column j of P + ZZᵀ − VVᵀ on the first m rows, V's first ``removed`` counted."""
+    row = P[j]
+    for i in range(m):
+        out[i] = row[i]
+    for k in range(Z.shape[0]):
+        factor, column = Z[k, j], Z[k]
+        if factor != 0.0:
+            for i in range(m):
+                out[i] += factor * column[i]
+    for k in range(removed):
+        factor, column = V[k, j], V[k]
+        for i in range(m):
+            out[i] -= factor * column[i]
+
+
+@compiled
+def _candidate(
+    weights: Floats, diagonal: Floats, alive: NDArray[np.bool_], spent: Floats, forced: bool
+) -> tuple[int, float]:
+    """Return argmin_j max_f (spent_f + e(j, f)) and its value.
+
+    Only the first ``len(spent)`` functions count. If ``forced``, only knots whose diagonal
+    entry is above the conditioning limit are candidates.
+    """
+    best, best_value = -1, np.inf
+    guarded, outputs = len(spent), weights.shape[1]
+    for j in range(len(alive)):
+        if not alive[j] or (forced and diagonal[j] <= CONDITIONING):
+            continue
+        worst = 0.0
+        for f in range(guarded):
+            squares = 0.0
+            for p in range(outputs):
+                squares += weights[f, p, j] * weights[f, p, j]
+            total = spent[f] + squares / diagonal[j]
+            if total > worst:
+                worst = total
+        if worst < best_value:
+            best, best_value = j, worst
+    return best, best_value
+
+
+@compiled
+def remove_knots(
+    P: Floats,
+    Z: Floats,
+    V: Floats,
+    diagonal: Floats,
+    weights: Floats,
+    alive: NDArray[np.bool_],
+    max_knots: int,
+    squared_budget: float,
+    spent: Floats,
+    squared_errors: Floats,
+    counts: NDArray[np.int64],
+) -> int:
+    """Remove knots greedily until the budget is spent (Algorithm 3, lines 2 to 14).
+
+    The inverse of the extended dictionary is P + ZZᵀ − VVᵀ; each removal appends a row to V.
+
+    Parameters
+    ----------
+    P : array, shape (C, C)
+        The inverse before insertion, zero in the rows of the new knots.
+    Z : array, shape (inserted, C)
+        The insertion's update.
+    V : array, shape (block, C)
+        Filled with the removals' updates.
+    diagonal : array, shape (C,)
+        Diagonal of P + ZZᵀ; updated.
+    weights : array, shape (functions, p, C)
+        Updated: each removal refits all functions.
+    alive : array of bool, shape (m,)
+        Which knots are left; updated.
+    max_knots : int
+        The cap.
+    squared_budget : float
+        β².
+    spent : array, shape (guarded,)
+        Squared error of each function that the budget guards; updated.
+    squared_errors : array, shape (3, functions)
+        Squared errors of all functions by reason; updated.
+    counts : array of int, shape (3,)
+        Removals by reason; updated.
+
+    Returns
+    -------
+    int
+        How many were removed; the negative of it if the inverse can be trusted no longer
+        and must be computed afresh before going on.
+    """
+    m = size = len(alive)
+    functions, outputs = weights.shape[0], weights.shape[1]
+    guarded = len(spent)
+    removed = 0
+    column = np.empty(m)
+    while removed < V.shape[0] and size > 0:
+        ill_conditioned = False
+        for j in range(m):
+            if alive[j] and diagonal[j] > CONDITIONING:
+                ill_conditioned = True
+                break
+        # Lines 3 to 8: the least informative knot.
+        j, worst = _candidate(weights, diagonal, alive, spent, ill_conditioned)
+        # Line 9, with the budget over all removals rather than each.
+        reason = WITHIN_BUDGET
+        if not worst <= squared_budget:
+            if ill_conditioned:
+                reason = FORCED_BY_CONDITIONING
+            elif size > max_knots:
+                reason = FORCED_BY_CAP
+            else:
+                break
+        _inverse_column(P, Z, V, removed, j, m, column)
+        pivot = column[j]
+        if not pivot > 0.0:
+            # Only a drifted inverse has such a pivot, and then something was removed before.
+            return -removed
+        # Line 10: the others take over what the knot did.
+        for f in range(functions):
+            squares = 0.0
+            for p in range(outputs):
+                w = weights[f, p, j]
+                squares += w * w
+                factor = w / pivot
+                row = weights[f, p]
+                for i in range(m):
+                    row[i] -= factor * column[i]
+                row[j] = 0.0
+            squared_errors[reason, f] += squares / pivot
+            if f < guarded:
+                spent[f] += squares / pivot
+        # Lines 11 and 12: the knot leaves, the inverse follows.
+        root = math.sqrt(pivot)
+        for i in range(m):
+            v = column[i] / root
+            V[removed, i] = v
+            diagonal[i] -= v * v
+        counts[reason] += 1
+        alive[j] = False
+        size -= 1
+        removed += 1
+    return removed

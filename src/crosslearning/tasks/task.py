@@ -1,0 +1,90 @@
+"""What a task is: a Gymnasium environment with a name and, if it has them, compiled dynamics.
+
+Everything that learns or evaluates takes tasks in this form. An environment alone is enough;
+compiled dynamics make it fast, and let a rollout start again from any of its states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from crosslearning.compiled import FunctionPointer
+
+Floats = NDArray[np.float64]
+
+_VECTOR = types.float64[::1]
+#: ``reset(parameters, uniforms, state)`` fills ``state`` from uniform numbers in [0, 1).
+RESET = types.void(_VECTOR, _VECTOR, _VECTOR)
+#: ``observe(parameters, state, observation)`` fills ``observation``.
+OBSERVE = types.void(_VECTOR, _VECTOR, _VECTOR)
+#: ``step(parameters, state, action) -> reward`` moves ``state`` one step on, in place. After
+#: the end of an episode it leaves the state where it is and goes on returning the reward
+#: that belongs there, so that a sum of rewards needs no special case.
+STEP = types.float64(_VECTOR, _VECTOR, _VECTOR)
+#: ``ended(parameters, state)`` tells whether the episode is over (Gymnasium's *terminated*).
+ENDED = types.boolean(_VECTOR, _VECTOR)
+
+
+class Dynamics(NamedTuple):
+    """A task's physics as compiled functions over a flat state vector.
+
+    The four functions draw no random number: a rollout is a pure function of its start, its
+    policy and the noise that it is handed.
+    """
+
+    parameters: Floats
+    reset: FunctionPointer
+    observe: FunctionPointer
+    step: FunctionPointer
+    ended: FunctionPointer
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One Markov decision process.
+
+    Parameters
+    ----------
+    name : str
+        A name that is unique in its task set; errors and metrics use it.
+    make : callable
+        ``make(render_mode=None)`` returns a new Gymnasium environment.
+    dynamics : Dynamics, optional
+        The same physics, compiled. The environment and the dynamics must give the same
+        observations and rewards.
+    state_size : int
+        Length of the dynamics' state vector.
+    reset_size : int
+        How many uniform numbers ``dynamics.reset`` uses.
+    reset_options : callable, optional
+        ``reset_options(uniforms)`` returns the ``options`` with which the environment's
+        ``reset`` starts just as ``dynamics.reset`` does from the same numbers.
+    outcomes : callable, optional
+        ``outcomes(states)`` reads final states, shape (n, state_size), into named arrays of
+        length n, such as ``{"crashed": ..., "arrived": ...}``.
+    """
+
+    name: str
+    make: Callable[..., gymnasium.Env[Any, Any]]
+    dynamics: Dynamics | None = None
+    state_size: int = 0
+    reset_size: int = 0
+    reset_options: Callable[[Floats], dict[str, Any]] | None = None
+    outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | None = None
+    observation_space: gymnasium.spaces.Box = field(init=False)
+    action_space: gymnasium.spaces.Box = field(init=False)
+
+    def __post_init__(self) -> None:
+        environment = self.make()
+        try:
+            object.__setattr__(self, "observation_space", environment.observation_space)
+            object.__setattr__(self, "action_space", environment.action_space)
+        finally:
+            environment.close()
