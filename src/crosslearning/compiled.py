@@ -7,8 +7,8 @@ reference is its own ``.py_func``.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -57,9 +57,10 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.python: Callable[..., Any] = getattr(function, "py_func", function)
         self._signature = signature
-        cacheable = os.path.exists(self.python.__code__.co_filename)
+        # What was typed into a prompt has no file beside which its machine code could lie.
+        cacheable = Path(self.python.__code__.co_filename).exists()
         try:
-            self._entry = numba.cfunc(signature, cache=cacheable)(self.python)
+            self._entry = numba.cfunc(signature, cache=cacheable, error_model="numpy")(self.python)
         except numba.core.errors.NumbaError as problem:
             raise InputError(
                 f"the function {self.python.__name__!r} cannot be compiled for {signature}: "
@@ -68,7 +69,8 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
             ) from problem
 
     def __wrapper_address__(self) -> int:
-        return int(self._entry.address)
+        address: int = self._entry.address
+        return address
 
     def signature(self) -> Any:
         """Return the signature, as Numba's wrapper address protocol asks."""

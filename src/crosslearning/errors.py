@@ -25,6 +25,10 @@ class FileFormatError(CrossLearningError, ValueError):
     """A file is damaged, edited, of another kind or of a newer version."""
 
 
+class MissingFormulaError(InputError):
+    """A file was saved with a kernel of its author's own, which must be given to load it."""
+
+
 class StorageError(CrossLearningError, OSError):
     """A file could not be written; what was there before is unchanged."""
 

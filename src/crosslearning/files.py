@@ -40,12 +40,12 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, target)
+        Path(temporary).replace(target)
         _flush_folder(target.parent)
     except OSError as problem:
         if temporary is not None:
             with contextlib.suppress(OSError):
-                os.unlink(temporary)
+                Path(temporary).unlink()
         raise StorageError(
             f"cannot write {target}: {problem.strerror or problem}; what was there before is "
             "unchanged. Free some space or choose another folder, and try again"

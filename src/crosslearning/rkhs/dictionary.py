@@ -7,19 +7,17 @@ that inserting and pruning a few knots costs two matrix products.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack
 
-from crosslearning.compiled import FunctionPointer, compiled
 from crosslearning.errors import InputError, NumericalError
-from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import count, finite_array, finite_matrix, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
 from crosslearning.rkhs.kernels import Kernel
+from crosslearning.rkhs.projection import Method, Projection, projection_of
 from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
+from crosslearning.rkhs.slots import close_gaps, insert_knots
 
 Floats = NDArray[np.float64]
 
@@ -119,7 +117,7 @@ class Dictionary:
         if len(new) == 0:
             raise InputError("no knots were given; give at least one")
         self._reserve(self._size + len(new), filler=new[0])
-        size = _insert(
+        size = insert_knots(
             *self.kernel.program,
             self._knots,
             self._features,
@@ -167,15 +165,44 @@ class Dictionary:
 
     # Geometry --------------------------------------------------------------------------
 
-    def differences(self, functions: int) -> Floats:
-        """Return D_ij = ⟨h_i − g, h_j − g⟩ of the first ``functions``, of which g is the last.
+    def differences(self) -> Floats:
+        """Return D_ij = ⟨h_i − g, h_j − g⟩ of the guarded functions, of which g is the last.
+
+        The inner product is that of the kernel κ + λδ, in which pruning is an orthogonal
+        projection. It is never below κ's, and only so much above as λ = 1e-6 times the
+        squared weights makes it.
 
         Returns
         -------
-        array, shape (functions − 1, functions − 1)
+        array, shape (guarded − 1, guarded − 1)
         """
-        rows = self._rows[:functions]
-        return weighted_inner_products(self._gram, rows[:-1] - rows[-1])
+        rows = self._rows[: self.guarded]
+        difference = rows[:-1] - rows[-1]
+        D = weighted_inner_products(self._gram, difference)
+        difference[:, :, : self._size] /= self._scale[: self._size]
+        flat = difference.reshape(len(difference), -1)
+        return np.asarray(D + RIDGE * (flat @ flat.T))
+
+    def project(self, epsilon: float, method: Method = "exact") -> Projection:
+        """Project the guarded functions, the centre last among them, in place.
+
+        The distances are those of κ + λδ, see :meth:`differences`: so ‖h_i − g‖ ≤ ε holds
+        now, and pruning, which moves all functions by one orthogonal projector of that same
+        geometry, cannot break it.
+
+        Parameters
+        ----------
+        epsilon : float
+            The radius ε ≥ 0.
+        method : {"exact", "relaxed"}
+            As in :func:`crosslearning.rkhs.project`.
+        """
+        if self.guarded < 2:
+            raise InputError("a projection needs at least two functions; the last is the centre")
+        projection = projection_of(method)(self.differences(), epsilon)
+        if projection.moved:
+            self.mix(projection.mixing)
+        return projection
 
     def inner_products(self) -> Floats:
         """Return ⟨h_f, h_g⟩ for all pairs, shape (functions, functions)."""
@@ -335,7 +362,7 @@ class Dictionary:
     def _update(self, Z: Floats, V: Floats, alive: NDArray[np.bool_]) -> None:
         """Close the gaps that removed knots left and bring P up to date in one product."""
         left = np.concatenate([Z, V])
-        size = _compact(
+        size = close_gaps(
             alive,
             self._knots,
             self._features,
@@ -345,10 +372,11 @@ class Dictionary:
             self._rows,
             left,
         )
-        right = left.copy()
-        right[len(Z) :] *= -1.0
-        # P += ZZᵀ − VVᵀ in place; BLAS reads our row-major arrays as their transposes.
-        blas.dgemm(1.0, left.T, right.T, 1.0, self._inverse.T, trans_b=1, overwrite_c=1)
+        if len(left):
+            right = left.copy()
+            right[len(Z) :] *= -1.0
+            # P += ZZᵀ − VVᵀ in place; BLAS reads our row-major arrays as their transposes.
+            blas.dgemm(1.0, left.T, right.T, 1.0, self._inverse.T, trans_b=1, overwrite_c=1)
         self._size = self._covered = size
 
     def _rebuild(self, size: int) -> None:
@@ -365,67 +393,6 @@ class Dictionary:
         lower = np.tril(inverse)
         self._inverse[:] = 0.0
         self._inverse[part, part] = lower + np.tril(lower, -1).T
-
-
-@compiled
-def _insert(
-    terms: NDArray[np.int64],
-    term_values: Floats,
-    factors: NDArray[np.int64],
-    biases: Floats,
-    pair: FunctionPointer,
-    knots: Floats,
-    features: Floats,
-    gram: Floats,
-    scale: Floats,
-    rows: Floats,
-    old: int,
-    new: Floats,
-    added: Floats,
-) -> int:
-    """Put new knots and their weights into the slots from ``old``; return the new size.
-
-    A knot that equals an earlier one adds its weights there instead. Returns −1, with
-    nothing changed, if a kernel value is not finite.
-    """
-    program = programs.KernelProgram(terms, term_values, factors, biases, pair)
-    points = np.empty((features.shape[0], len(new)))
-    programs.embed_all(program, new, points)
-    stop = old + len(new)
-    filling, filling_features = knots[old:stop].copy(), features[:, old:stop].copy()
-    knots[old:stop] = new
-    features[:, old:stop] = points
-    columns = np.empty((len(new), features.shape[1]))
-    programs.kernel_columns(program, features, points, columns)
-    if not np.all(np.isfinite(columns[:, :stop])):
-        knots[old:stop] = filling
-        features[:, old:stop] = filling_features
-        return -1
-    size = old
-    source_of = np.empty(len(columns), dtype=np.int64)  # where ``columns`` has each new slot
-    for n in range(len(columns)):
-        source = old + n
-        slot = size
-        for i in range(size):
-            d = 0
-            while d < knots.shape[1] and knots[i, d] == knots[source, d]:
-                d += 1
-            if d == knots.shape[1]:
-                slot = i
-                break
-        if slot == size:
-            _move_knot(knots, features, source, slot)
-            for i in range(old):
-                gram[slot, i] = gram[i, slot] = columns[n, i]
-            source_of[slot - old] = source
-            for i in range(old, slot + 1):
-                gram[slot, i] = gram[i, slot] = columns[n, source_of[i - old]]
-            scale[slot] = 1.0 / math.sqrt(gram[slot, slot]) if gram[slot, slot] > 0.0 else 1.0
-            size += 1
-        for f in range(rows.shape[0]):
-            for p in range(rows.shape[1]):
-                rows[f, p, slot] += added[n, f, p]
-    return size
 
 
 def prune(
@@ -445,71 +412,3 @@ def prune(
     dictionary = Dictionary.of(family)
     certificate = dictionary.prune(budget, max_knots)
     return dictionary.family(), certificate
-
-
-@compiled
-def _move_knot(knots: Floats, features: Floats, source: int, target: int) -> None:
-    for d in range(knots.shape[1]):
-        knots[target, d] = knots[source, d]
-    for r in range(features.shape[0]):
-        features[r, target] = features[r, source]
-
-
-@compiled
-def _move_row_and_column(matrix: Floats, source: int, target: int) -> None:
-    for i in range(len(matrix)):
-        matrix[target, i] = matrix[source, i]
-    for i in range(len(matrix)):
-        matrix[i, target] = matrix[i, source]
-
-
-@compiled
-def _clear_slot(gram: Floats, inverse: Floats, rows: Floats, slot: int) -> None:
-    gram[slot, :] = 0.0
-    gram[:, slot] = 0.0
-    inverse[slot, :] = 0.0
-    inverse[:, slot] = 0.0
-    rows[:, :, slot] = 0.0
-
-
-@compiled
-def _compact(
-    alive: NDArray[np.bool_],
-    knots: Floats,
-    features: Floats,
-    gram: Floats,
-    inverse: Floats,
-    scale: Floats,
-    rows: Floats,
-    update: Floats,
-) -> int:
-    """Move the last knots that are alive into the slots of those that are not.
-
-    ``update``, shape (k, C), holds one number per knot in every row and moves along. Returns
-    how many knots are alive.
-    """
-    size = 0
-    for j in range(len(alive)):
-        if alive[j]:
-            size += 1
-    source = len(alive) - 1
-    for slot in range(size):
-        if alive[slot]:
-            continue
-        while not alive[source]:
-            source -= 1
-        _move_knot(knots, features, source, slot)
-        _move_row_and_column(gram, source, slot)
-        _move_row_and_column(inverse, source, slot)
-        scale[slot] = scale[source]
-        for f in range(rows.shape[0]):
-            for p in range(rows.shape[1]):
-                rows[f, p, slot] = rows[f, p, source]
-        for k in range(len(update)):
-            update[k, slot] = update[k, source]
-        source -= 1
-    for slot in range(size, len(alive)):
-        _clear_slot(gram, inverse, rows, slot)
-        for k in range(len(update)):
-            update[k, slot] = 0.0
-    return size

@@ -120,8 +120,9 @@ class Family:
         -------
         array, shape (functions, p) or (n, functions, p)
         """
-        single = np.ndim(np.asarray(states, dtype=object)) == 1
-        batch = finite_matrix("states", [states] if single else states, self.kernel.dimension)
+        single = np.ndim(states) == 1
+        batch = finite_array("states", states, (None,) if single else (None, None))
+        batch = finite_matrix("states", np.atleast_2d(batch), self.kernel.dimension)
         values = np.empty((len(batch), self.functions, self.outputs))
         programs.evaluate_family(*self.kernel.program, self._features, self._rows, batch, values)
         return values[0] if single else values

@@ -120,7 +120,8 @@ def exp_of_negative(x: float) -> float:
     odd = odd * q + 0.008333333333330062
     odd = odd * q + 0.16666666666666669
     p = (odd * r + even) * q + (r + 1.0)
-    return _from_bits(_bits_of(p) + (_bits_of(shifted) << 52))  # type: ignore[no-any-return]
+    value: float = _from_bits(_bits_of(p) + (_bits_of(shifted) << 52))
+    return value
 
 
 @compiled
@@ -238,7 +239,7 @@ def _factor_column(
         for m in range(out.shape[0]):
             for d in range(stop - start):
                 y[d] = features[start + d, m]
-            out[m] = pair(x, y)  # type: ignore[operator]
+            out[m] = pair(x, y)
 
 
 @compiled_reordered
@@ -274,9 +275,7 @@ def kernel_column(
 
 
 @compiled
-def kernel_columns(
-    program: KernelProgram, features: Floats, points: Floats, out: Floats
-) -> None:
+def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out: Floats) -> None:
     """Fill out[n, m] = κ(point n, knot m); ``points`` has shape (r, n)."""
     scratch = np.empty(features.shape[1])
     point = np.empty(points.shape[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,6 +69,11 @@ class Projection:
     status: Status
 
     @property
+    def moved(self) -> bool:
+        """Whether any function changed."""
+        return not np.array_equal(self.mixing, np.eye(len(self.mixing)))
+
+    @property
     def active(self) -> NDArray[np.bool_]:
         """Which constraints hold the functions back, shape (N,)."""
         return self.multipliers > 0
@@ -79,16 +85,33 @@ def _identity(functions: int) -> Projection:
     )
 
 
-def _checked_differences(differences: ArrayLike) -> Floats:
-    D = finite_matrix("differences", differences)
-    if D.shape[0] != D.shape[1] or D.shape[0] == 0:
+def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
+    """Return D as an array and its largest diagonal entry, or say what is wrong with it."""
+    D = np.ascontiguousarray(differences, dtype=np.float64)
+    if D.ndim != 2 or D.shape[0] != D.shape[1] or D.shape[0] == 0:
         raise InputError(f"differences must be a square matrix, got shape {D.shape}")
-    scale = float(np.max(np.abs(D)))
-    if np.any(np.diag(D) < -1e-12 * scale) or np.max(np.abs(D - D.T)) > 1e-9 * scale:
+    largest = _largest_square(D)
+    if largest < 0.0:
+        finite_matrix("differences", D)
         raise InputError(
             "differences must be a Gram matrix ⟨h_i − g, h_j − g⟩: symmetric, no negative diagonal"
         )
-    return D
+    return D, largest
+
+
+@compiled
+def _largest_square(D: Floats) -> float:
+    """Return max D_ii, or −1 if D is not the Gram matrix of anything."""
+    largest = smallest = 0.0
+    for i in range(len(D)):
+        largest, smallest = max(largest, D[i, i]), min(smallest, D[i, i])
+    if not math.isfinite(largest) or smallest < -1e-12 * largest:
+        return -1.0
+    for i in range(len(D)):
+        for j in range(i + 1):
+            if not abs(D[i, j] - D[j, i]) <= 1e-9 * largest:
+                return -1.0
+    return largest
 
 
 def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
@@ -108,24 +131,33 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     epsilon : float
         The radius, from 0 (consensus) to infinity (no coupling).
     """
-    D = _checked_differences(differences)
+    D, largest = _checked_differences(differences)
     epsilon = radius("epsilon", epsilon)
     N = len(D)
-    spread = math.sqrt(max(float(np.max(np.diag(D))), 0.0))
+    spread = math.sqrt(largest)
     if spread <= epsilon:
         return _identity(N)
     if epsilon == 0.0:
         mixing = np.full((N + 1, N + 1), 1.0 / (N + 1))
         return Projection(mixing, np.full(N, np.inf), 0.0, 0, Status.SOLVED)
-    a = np.empty(N)
-    iterations, residual = _newton(D / spread**2, epsilon / spread, a)
-    centre = np.append(a, 1.0) / (1.0 + a.sum())
-    mixing = np.empty((N + 1, N + 1))
-    mixing[:N] = np.outer(a, centre)
-    mixing[:N, :N] += np.diag(1.0 - a)
-    mixing[N] = centre
+    pulls, mixing = np.empty(N), np.empty((N + 1, N + 1))
+    iterations, residual = _newton(D / largest, epsilon / spread, pulls)
+    _mixing_of(pulls, mixing)
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
-    return Projection(mixing, a / (1.0 - a), float(residual), int(iterations), status)
+    return Projection(mixing, pulls / (1.0 - pulls), residual, iterations, status)
+
+
+@compiled
+def _mixing_of(a: Floats, mixing: Floats) -> None:
+    """Fill the matrix of g = (ḡ + Σ a_i h̄_i)/(1 + A) and h_i = a_i g + (1 − a_i) h̄_i."""
+    N = len(a)
+    total = 1.0 + a.sum()
+    for j in range(N + 1):
+        mixing[N, j] = (a[j] if j < N else 1.0) / total
+    for i in range(N):
+        for j in range(N + 1):
+            mixing[i, j] = a[i] * mixing[N, j]
+        mixing[i, i] += 1.0 - a[i]
 
 
 @compiled
@@ -134,7 +166,7 @@ def _pulls(D: Floats, epsilon: float, c: Floats, q: Floats, distance: Floats, a:
 
     ``q`` is Dc. Returns the objective.
     """
-    cq = np.dot(c, q)
+    cq = float(np.dot(c, q))
     objective = 0.5 * cq
     for i in range(len(c)):
         distance[i] = math.sqrt(max(D[i, i] - 2.0 * q[i] + cq, 0.0))
@@ -247,7 +279,7 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     epsilon : float
         The radius, from 0 (consensus) to infinity (no coupling).
     """
-    D = _checked_differences(differences)
+    D, _ = _checked_differences(differences)
     epsilon = radius("epsilon", epsilon)
     N = len(D)
     # ‖h̄_i − mean‖² from the Gram matrix with its rows and columns centred.
@@ -268,9 +300,14 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
 PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}
 
 
-def project(
-    family: Family, epsilon: float, method: Method = "exact"
-) -> tuple[Family, Projection]:
+def projection_of(method: str) -> Callable[[ArrayLike, float], Projection]:
+    """Return the projection of that name, or say which names there are."""
+    if method not in PROJECTIONS:
+        raise unknown_name("projection", method, PROJECTIONS)
+    return PROJECTIONS[method]
+
+
+def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[Family, Projection]:
     """Project a family (h̄_1 … h̄_N, ḡ), the centre last, onto the functions near their centre.
 
     Parameters
@@ -289,11 +326,8 @@ def project(
     projection : Projection
         Multipliers, residual and status.
     """
-    if method not in PROJECTIONS:
-        raise unknown_name("projection", method, PROJECTIONS)
-    differences = family.differences()
-    projection = PROJECTIONS[method](differences, epsilon)
-    if np.array_equal(projection.mixing, np.eye(family.functions)):
+    projection = projection_of(method)(family.differences(), epsilon)
+    if not projection.moved:
         return family, projection
     projected = family.mix(projection.mixing)
     if method == "exact":

@@ -72,11 +72,11 @@ class PruningCertificate:
 
     def __str__(self) -> str:
         verdict = "within" if self.within_budget else "beyond"
+        largest = float(np.max(self.errors, initial=0.0))
         return (
-            f"removed {self.removed} knots, {self.knots} remain; largest move "
-            f"{float(np.max(self.errors, initial=0.0)):.3g}, {verdict} the budget {self.budget:.3g} "
-            f"({self.forced_by_cap} forced by the cap, {self.forced_by_conditioning} by "
-            "conditioning)"
+            f"removed {self.removed} knots, {self.knots} remain; largest move {largest:.3g}, "
+            f"{verdict} the budget {self.budget:.3g} ({self.forced_by_cap} forced by the cap, "
+            f"{self.forced_by_conditioning} by conditioning)"
         )
 
 

@@ -247,7 +247,7 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
 
 
 # The entry points only pass on, so that all arithmetic is compiled under the one rule of
-# `compiled`, in which a division by zero gives infinity and never an exception.
+# `compiled`. They are plain functions, which another process finds by their names.
 def _enter_reset(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     start_episode(parameters, uniforms, state)
 

@@ -143,6 +143,20 @@ class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
         self._require_reset()
         return self._painter.picture(self._simulator.state, np.array(self._trail))
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Machine code cannot be copied or sent; the state can, and the rest is made anew.
+        kept = self.__dict__.copy()
+        kept.pop("_painter", None)
+        simulator: Simulator | None = kept.pop("_simulator", None)
+        kept["_kept_state"] = None if simulator is None else simulator.state.copy()
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        state = kept.pop("_kept_state")
+        self.__dict__.update(kept)
+        if state is not None:
+            self._simulator.state[:] = state
+
     def _require_reset(self) -> None:
         if not self._running:
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")

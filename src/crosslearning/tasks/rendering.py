@@ -95,11 +95,11 @@ class Painter:
         """
         image = self._background.copy()
         draw = ImageDraw.Draw(image, "RGBA")
+        if trail is not None and len(trail) > 1:
+            self._draw_trail(draw, [self._place(x, y) for x, y in trail])
         self._draw_goals(draw, int(state[State.GOAL]), bool(state[State.ARRIVED]))
         if show_observation:
             self._draw_observation(draw, state)
-        if trail is not None and len(trail) > 1:
-            self._draw_trail(draw, [self._place(x, y) for x, y in trail])
         self._draw_robot(draw, state)
         return np.asarray(image.reduce(_SCALE))
 
@@ -221,14 +221,15 @@ class Painter:
                 self._line(draw, [here, at(side, reach)], _CONE_EDGE, 1.5)
             self._draw_obstacles(draw)
             self._line(draw, arc(*sides, 0.85), _CONE_EDGE, 1.8)
+            self._line(draw, [here, at(obstacle_angle, 1.75)], _INK, 1.0)
             self._line(draw, arc(0.0, obstacle_angle, 1.45), _INK, 1.6)
             self._line(draw, [here, self._place(*nearest)], _INK, 2.2)
             self._disc(draw, self._place(*nearest), 3.2, _INK, None, 0.0)
             self._label(draw, at(sides[1] + 0.3, 0.95), "φ", "obs", _CONE_EDGE)
             self._label(draw, at(0.45 * obstacle_angle, 1.7), "φ", "o", _INK)
-            middle = 0.25 * np.array([x, y]) + 0.75 * nearest
+            middle = 0.08 * np.array([x, y]) + 0.92 * nearest
             over, down = self._place(*middle)
-            self._label(draw, (over - 4.0 * self._pen, down - 8.0 * self._pen), "d", "o", _INK)
+            self._label(draw, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", _INK)
         self._line(draw, [here, at(0.0, 2.9)], _INK, 1.4)
         self._line(draw, [here, at(goal_angle, goal_distance)], _GOAL, 2.0)
         self._line(draw, arc(0.0, goal_angle, 2.3), _GOAL, 1.8)

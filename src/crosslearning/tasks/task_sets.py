@@ -31,7 +31,9 @@ FREE_SHARE = 0.6
 
 _START = (0.5, 1.5)
 _GOAL = (5.0, 6.0)
-_TRIES = 200
+#: How often a map is begun anew, and how many obstacles are drawn for it before that.
+_BEGINNINGS = 20
+_DRAWS = 200
 
 
 def task_set_names() -> tuple[str, ...]:
@@ -170,11 +172,11 @@ def random_maps(
     maps = {}
     for number in range(count):
         generator = np.random.default_rng([seed, number])
-        for _ in range(_TRIES):
+        for _ in range(_BEGINNINGS):
             empty = _empty_map(generator, options)
             wanted = int(generator.integers(fewest, most + 1))
             obstacles: list[Obstacle] = []
-            for _ in range(_TRIES):
+            for _ in range(_DRAWS):
                 if len(obstacles) == wanted:
                     break
                 drawn = _random_obstacle(generator, empty, smallest, largest, ellipse_share)

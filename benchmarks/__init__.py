@@ -1,0 +1,1 @@
+"""Measurements of speed, as ratios in one run. None of them is a test."""

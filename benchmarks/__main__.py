@@ -1,0 +1,40 @@
+"""``python -m benchmarks [room ...]``: measure, and print a table of ratios.
+
+One BLAS thread, so that the numbers do not depend on what else the machine does with its
+cores. Nothing here fails a build: the table says what was wanted and whether it was met.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from rich.console import Console
+from threadpoolctl import threadpool_limits
+
+from benchmarks import rkhs
+from benchmarks.table import show
+
+ROOMS = {"rkhs": rkhs.BENCHMARKS}
+
+
+def main() -> None:
+    """Run the benchmarks of the given rooms, or of all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("rooms", nargs="*", help=f"which to run (default: all): {list(ROOMS)}")
+    chosen = parser.parse_args().rooms or list(ROOMS)
+    for room in chosen:
+        if room not in ROOMS:
+            parser.error(f"no such room {room!r}; known: {', '.join(ROOMS)}")
+    console = Console(width=None if Console().is_terminal else 140)
+    rows = []
+    with threadpool_limits(1, user_api="blas"):
+        for room in chosen:
+            for benchmark in ROOMS[room]:
+                console.print(f"measuring {room}: {benchmark.__name__} …", style="dim")
+                rows += benchmark()
+    show(rows, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""What a kernel is: its formula for one pair, and everything else from the base class."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.compiled import FunctionPointer
+from crosslearning.errors import InputError
+from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import finite_matrix
+from crosslearning.rkhs.program import KernelProgram
+
+Floats = NDArray[np.float64]
+
+
+class Kernel(abc.ABC):
+    """A positive definite function κ of two states.
+
+    Calling a kernel with points of shape (n, q), and optionally others of shape (m, q),
+    returns the matrix of values, shape (n, n) or (n, m).
+    """
+
+    #: The name under which the kernel is written to files.
+    name: ClassVar[str]
+    #: The number q of coordinates of a state.
+    dimension: int
+
+    @abc.abstractmethod
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y) for two points of shape (q,): the readable reference."""
+
+    @abc.abstractmethod
+    def _factors(self) -> list[Factor]:
+        """Return the product of factors that compiled code computes."""
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as plain data for files; see :func:`kernel_from_dict`."""
+
+    @cached_property
+    def program(self) -> KernelProgram:
+        """The kernel in the form that compiled code reads."""
+        return _assemble(self._factors())
+
+    def embed(self, points: ArrayLike) -> Floats:
+        """Return the features of points (n, q) as an array of shape (r, n)."""
+        states = finite_matrix("points", points, columns=self.dimension)
+        features = np.empty((int(self.program.factors[-1, 2]), len(states)))
+        programs.embed_states(*self.program, states, features)
+        return features
+
+    def __call__(self, points: ArrayLike, others: ArrayLike | None = None) -> Floats:
+        """Return κ at every pair: shape (n, n), or (n, m) if ``others`` are given."""
+        left = self.embed(points)
+        right = left if others is None else self.embed(others)
+        values = np.empty((left.shape[1], right.shape[1]))
+        programs.kernel_matrix(*self.program, right, left, values)
+        return values
+
+    def diagonal(self, points: ArrayLike) -> Floats:
+        """Return κ(x, x) at every point, shape (n,)."""
+        features = self.embed(points)
+        values = np.empty((features.shape[1], 1))
+        for n in range(features.shape[1]):
+            one = np.ascontiguousarray(features[:, n : n + 1])
+            programs.kernel_matrix(*self.program, one, one, values[n : n + 1])
+        return values[:, 0]
+
+
+class Term(NamedTuple):
+    """Part of an embedding: scale · wave(frequency · state[source]), added to a feature."""
+
+    source: int
+    feature: int
+    scale: float
+    wave: int = programs.IDENTITY
+    frequency: float = 0.0
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor of a product kernel before assembly: an embedding and a formula."""
+
+    kind: int
+    features: int
+    terms: tuple[Term, ...]
+    bias: float = 0.0
+    degree: int = 1
+    pair: FunctionPointer | None = None
+
+    def on(self, dimensions: Sequence[int]) -> Factor:
+        """Return the same factor reading other coordinates of a larger state."""
+        return replace(
+            self, terms=tuple(t._replace(source=dimensions[t.source]) for t in self.terms)
+        )
+
+
+def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
+    """Return the factor whose features are the coordinates divided by their widths."""
+    terms = tuple(Term(source=d, feature=d, scale=1.0 / s) for d, s in enumerate(std))
+    return Factor(kind, len(std), terms, **formula)
+
+
+def _one(x: Floats, y: Floats) -> float:
+    return 1.0
+
+
+@cache
+def _no_pair() -> FunctionPointer:
+    return FunctionPointer(_one, programs.PAIR_SIGNATURE)
+
+
+def _assemble(factors: list[Factor]) -> KernelProgram:
+    stop = np.cumsum([factor.features for factor in factors])
+    start = stop - [factor.features for factor in factors]
+    terms = [
+        term._replace(feature=term.feature + int(first))
+        for factor, first in zip(factors, start, strict=True)
+        for term in factor.terms
+    ]
+    pairs = [factor.pair for factor in factors if factor.pair is not None]
+    if len(pairs) > 1:
+        raise InputError(
+            f"a product holds {len(pairs)} kernels from formulas, expected at most one; "
+            "write them as one formula"
+        )
+    return KernelProgram(
+        terms=np.array([(t.source, t.wave, t.feature) for t in terms], dtype=np.int64),
+        term_values=np.array([(t.frequency, t.scale) for t in terms], dtype=np.float64),
+        factors=np.array(
+            [(f.kind, a, b, f.degree) for f, a, b in zip(factors, start, stop, strict=True)],
+            dtype=np.int64,
+        ),
+        biases=np.array([f.bias for f in factors], dtype=np.float64),
+        pair=pairs[0] if pairs else _no_pair(),
+    )
+
+
+def positive_vector(what: str, given: ArrayLike) -> tuple[float, ...]:
+    """Return ``given`` as a tuple of positive numbers, or say what is wrong with it."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"{what} must be numbers, one per dimension, got {given!r}") from problem
+    if values.ndim != 1 or values.size == 0:
+        raise InputError(
+            f"{what} must be a sequence with one number per dimension, got shape {values.shape}"
+        )
+    if not np.all(np.isfinite(values)) or np.any(values <= 0):
+        raise InputError(f"{what} must be positive and finite in every dimension, got {given!r}")
+    return tuple(values.tolist())

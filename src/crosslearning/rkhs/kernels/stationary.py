@@ -1,0 +1,216 @@
+"""Kernels of the difference of two points: Gaussian, Matérn, Laplacian."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.errors import InputError
+from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import finite_matrix
+from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vector, scaled_factor
+
+Floats = NDArray[np.float64]
+
+
+def _periods(
+    periodic: Mapping[int, float] | Sequence[int], dimension: int
+) -> tuple[tuple[int, float], ...]:
+    """Return ((dimension, period), ...) from a mapping, or from dimensions of period 2π."""
+    if isinstance(periodic, Mapping):
+        pairs = [(int(d), float(period)) for d, period in periodic.items()]
+    else:
+        pairs = [
+            (int(d[0]), float(d[1])) if isinstance(d, tuple | list) else (int(d), 2 * math.pi)
+            for d in cast("Sequence[Any]", periodic)
+        ]
+    for d, period in pairs:
+        if not 0 <= d < dimension:
+            raise InputError(f"periodic dimension {d} is not among 0 … {dimension - 1}")
+        if not (math.isfinite(period) and period > 0):
+            raise InputError(f"the period of dimension {d} must be positive, got {period}")
+    if len({d for d, _ in pairs}) < len(pairs):
+        raise InputError(f"a periodic dimension is listed twice: {[d for d, _ in pairs]}")
+    return tuple(sorted(pairs))
+
+
+@dataclass(frozen=True, init=False)
+class _Stationary(Kernel):
+    """A function of the scaled difference of two points.
+
+    Give either ``std``, one width per dimension, or ``covariance``, their squares (a vector)
+    or a full symmetric positive definite matrix.
+
+    Parameters
+    ----------
+    std : sequence of q floats
+        Widths in the units of the state.
+    covariance : sequence of q floats, or (q, q) array
+        Squared widths.
+    periodic : sequence of int, or mapping from int to float
+        Dimensions that wrap around, with period 2π, or with the period that the mapping
+        gives. Such a dimension enters by the chord between two points of a circle with that
+        circumference: for short differences the same as the plain one, and positive
+        definite, which a kernel of wrapped differences is not.
+    """
+
+    #: Σ as a tuple of rows.
+    covariance: tuple[tuple[float, ...], ...]
+    periodic: tuple[tuple[int, float], ...] = ()
+    kind: ClassVar[int]
+
+    def __init__(
+        self,
+        *,
+        std: ArrayLike | None = None,
+        covariance: ArrayLike | None = None,
+        periodic: Mapping[int, float] | Sequence[int] = (),
+    ) -> None:
+        if (std is None) == (covariance is None):
+            raise InputError(
+                f"{type(self).__name__} needs its widths once: either std= (widths) or "
+                f"covariance= (their squares), got {'neither' if std is None else 'both'}"
+            )
+        if std is not None:
+            matrix = np.diag(np.square(positive_vector("std", std)))
+        elif np.ndim(cast("Any", covariance)) == 2:
+            matrix = finite_matrix("covariance", cast("ArrayLike", covariance))
+        else:
+            matrix = np.diag(positive_vector("covariance", cast("ArrayLike", covariance)))
+        if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
+            raise InputError(
+                f"covariance must be a symmetric (q, q) matrix or a vector of q squared widths, "
+                f"got shape {matrix.shape}"
+                + (" that is not symmetric" if matrix.shape[0] == matrix.shape[1] else "")
+            )
+        if np.linalg.eigvalsh(matrix)[0] <= 0:
+            raise InputError("covariance must be positive definite; an eigenvalue is not positive")
+        periods = _periods(periodic, len(matrix))
+        for d, _ in periods:
+            if np.count_nonzero(matrix[d]) > 1:
+                raise InputError(
+                    f"periodic dimension {d} has covariance with others; set those entries to zero"
+                )
+        object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
+        object.__setattr__(self, "periodic", periods)
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The number q of coordinates."""
+        return len(self.covariance)
+
+    @property
+    def std(self) -> tuple[float, ...]:
+        """Widths: square roots of the covariance's diagonal."""
+        return tuple(math.sqrt(row[d]) for d, row in enumerate(self.covariance))
+
+    def _squared_distance(self, x: Floats, y: Floats) -> float:
+        """Return Δᵀ Σ⁻¹ Δ, with chords in the place of periodic differences."""
+        difference = np.asarray(x, dtype=np.float64) - np.asarray(y, dtype=np.float64)
+        wrapped = 0.0
+        for d, period in self.periodic:
+            chord = period / math.pi * math.sin(math.pi * difference[d] / period)
+            wrapped += chord**2 / self.covariance[d][d]
+            difference[d] = 0.0
+        return float(difference @ np.linalg.solve(np.array(self.covariance), difference)) + wrapped
+
+    def _factors(self) -> list[Factor]:
+        periods = dict(self.periodic)
+        plain = [d for d in range(self.dimension) if d not in periods]
+        sigma = np.array(self.covariance)[np.ix_(plain, plain)]
+        if np.array_equal(sigma, np.diag(np.diag(sigma))):
+            whitening = np.diag(1.0 / np.sqrt(np.diag(sigma)))
+        else:
+            whitening = np.linalg.inv(np.linalg.cholesky(sigma))
+        terms = [
+            Term(source=plain[column], feature=int(row), scale=float(whitening[row, column]))
+            for row, column in np.argwhere(whitening)
+        ]
+        features = len(plain)
+        for d, period in periods.items():
+            frequency = 2 * math.pi / period
+            for wave in (programs.COSINE, programs.SINE):
+                terms.append(Term(d, features, 1 / (frequency * self.std[d]), wave, frequency))
+                features += 1
+        return [Factor(self.kind, features, tuple(terms))]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as plain data."""
+        return {
+            "kernel": self.name,
+            "covariance": [list(row) for row in self.covariance],
+            "periodic": [[d, period] for d, period in self.periodic],
+        }
+
+
+class Gaussian(_Stationary):
+    """κ(x, y) = exp(−½ Δᵀ Σ⁻¹ Δ) with Δ = x − y: the paper's kernel."""
+
+    name = "gaussian"
+    kind = programs.GAUSSIAN
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        return math.exp(-0.5 * self._squared_distance(x, y))
+
+
+class Matern32(_Stationary):
+    """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): once differentiable functions."""
+
+    name = "matern32"
+    kind = programs.MATERN_3_2
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        r = math.sqrt(3.0 * self._squared_distance(x, y))
+        return (1.0 + r) * math.exp(-r)
+
+
+class Matern52(_Stationary):
+    """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): twice differentiable functions."""
+
+    name = "matern52"
+    kind = programs.MATERN_5_2
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        r = math.sqrt(5.0 * self._squared_distance(x, y))
+        return (1.0 + r + r * r / 3.0) * math.exp(-r)
+
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """κ(x, y) = exp(−Σ_d |x_d − y_d| / std_d): continuous, not differentiable functions.
+
+    Parameters
+    ----------
+    std : sequence of q floats
+        The length of decay in each dimension.
+    """
+
+    std: tuple[float, ...]
+    name = "laplacian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "std", positive_vector("std", self.std))
+
+    @property
+    def dimension(self) -> int:  # type: ignore[override]
+        """The number q of coordinates."""
+        return len(self.std)
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        return math.exp(-sum(abs(a - b) / s for a, b, s in zip(x, y, self.std, strict=True)))
+
+    def _factors(self) -> list[Factor]:
+        return [scaled_factor(programs.LAPLACIAN, self.std)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as plain data."""
+        return {"kernel": self.name, "std": list(self.std)}

@@ -1,0 +1,18 @@
+"""Settings that all tests share."""
+
+import pytest
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+# A first call compiles for seconds, so no example has a deadline; examples are the same in
+# every run, so that a failure here is a failure everywhere.
+settings.register_profile("crosslearning", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("crosslearning")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_for_blas():
+    """Keep BLAS from fighting with the other test worker over two cores."""
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -1,0 +1,151 @@
+"""Every kernel satisfies one contract."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslearning.errors import InputError
+from crosslearning.rkhs import (
+    Family,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern32,
+    Matern52,
+    PairKernel,
+    Polynomial,
+    Product,
+    check_kernel,
+    kernel_from_dict,
+)
+from crosslearning.rkhs import program as programs
+
+
+def rational_quadratic(x, y):
+    return 1.0 / (1.0 + np.sum((x - y) ** 2))
+
+
+KERNELS = {
+    "gaussian": Gaussian(std=[1.0, 2.0, 0.5]),
+    "gaussian-full": Gaussian(covariance=[[1.0, 0.4, 0.0], [0.4, 2.0, 0.1], [0.0, 0.1, 0.5]]),
+    "gaussian-periodic": Gaussian(std=[1.0, 0.7, 0.5], periodic=[1, 2]),
+    "gaussian-period": Gaussian(std=[1.0, 0.7, 0.5], periodic={0: 3.0}),
+    "matern32": Matern32(std=[1.0, 2.0, 0.5]),
+    "matern52": Matern52(std=[1.0, 2.0, 0.5]),
+    "matern52-periodic": Matern52(covariance=[1.0, 2.0, 0.5], periodic=[0]),
+    "laplacian": Laplacian([1.0, 2.0, 0.5]),
+    "linear": Linear([1.0, 2.0, 0.5]),
+    "affine": Linear([1.0, 2.0, 0.5], bias=0.7),
+    "polynomial": Polynomial([1.0, 2.0, 0.5], degree=3),
+    "product": Product((Gaussian(std=[1.0, 0.5]), [0, 2]), (Laplacian([0.5]), [1])),
+    "product-periodic": Product((Matern32(std=[1.0], periodic=[0]), [2]), (Linear([1, 1]), [0, 1])),
+    "pair": PairKernel(rational_quadratic, dimension=3),
+    "pair-product": Product((PairKernel(rational_quadratic, 2), [2, 0]), (Matern52(std=[1]), [1])),
+}
+every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
+
+
+@every_kernel
+def test_contract(kernel):
+    check_kernel(kernel)
+
+
+@every_kernel
+@given(seed=st.integers(0, 2**32 - 1), spread=st.floats(-6, 2))
+def test_symmetric_and_positive_on_any_points(kernel, seed, spread):
+    points = 10.0**spread * np.random.default_rng(seed).standard_normal((10, 3))
+    gram = kernel(points)
+    size = np.max(np.abs(gram))
+    np.testing.assert_allclose(gram, gram.T, rtol=0, atol=1e-13 * size)
+    assert np.linalg.eigvalsh(gram)[0] >= -1e-13 * size
+
+
+@every_kernel
+def test_compiled_equals_interpreted(kernel):
+    # The compiled body against its own Python source, but for the exponential's bit tricks.
+    generator = np.random.default_rng(1)
+    features = kernel.embed(generator.standard_normal((7, 3)))
+    point, scratch, out = features[:, 0].copy(), np.empty(7), np.empty(7)
+    programs.kernel_column(kernel.program, features, point, scratch, out)
+    formulas = {
+        0: lambda z: math.exp(-0.5 * np.sum(z * z)),
+        1: lambda z: (1 + math.sqrt(3 * z @ z)) * math.exp(-math.sqrt(3 * z @ z)),
+        2: lambda z: (1 + math.sqrt(5 * z @ z) + 5 * z @ z / 3) * math.exp(-math.sqrt(5 * z @ z)),
+        3: lambda z: math.exp(-np.sum(np.abs(z))),
+    }
+    for m in range(7):
+        expected = 1.0
+        for (kind, start, stop, degree), bias in zip(
+            kernel.program.factors, kernel.program.biases, strict=True
+        ):
+            x, y = point[start:stop], features[start:stop, m]
+            if kind in formulas:
+                expected *= formulas[kind](x - y)
+            elif kind == programs.POLYNOMIAL:
+                expected *= (bias + x @ y) ** degree
+            else:
+                expected *= rational_quadratic(x, y)
+        assert out[m] == pytest.approx(expected, rel=1e-13)
+
+
+@every_kernel
+def test_file_form(kernel):
+    data = kernel.to_dict()
+    if "pair" in str(data):
+        with pytest.raises(InputError, match="rational_quadratic"):
+            kernel_from_dict(data)
+    else:
+        assert kernel_from_dict(data) == kernel
+
+
+@every_kernel
+def test_functions_reproduce(kernel):
+    # ⟨f, κ(s, ·)⟩ = f(s): the inner product and the evaluation are of one space.
+    generator = np.random.default_rng(2)
+    knots = generator.standard_normal((6, 3))
+    weights = np.zeros((6, 2, 1))
+    weights[:5, 0] = generator.standard_normal((5, 1))
+    weights[5, 1] = 1.0
+    family = Family(kernel, knots, weights)
+    assert family.inner_products()[0, 1] == pytest.approx(family(knots[5])[0, 0], rel=1e-10)
+
+
+@given(x=st.floats(-699.0, 0.0))
+def test_exponential_is_exact_to_two_units(x):
+    assert programs.exp_of_negative(x) == pytest.approx(math.exp(x), rel=4.5e-16, abs=0)
+
+
+def test_exponential_at_its_ends():
+    assert programs.exp_of_negative(0.0) == 1.0
+    assert programs.exp_of_negative(-1e9) < 1e-300
+    assert math.isnan(programs.exp_of_negative(math.nan))
+
+
+def test_checker_refuses_a_gaussian_of_wrapped_differences():
+    def wrapped(x, y):
+        d = (x[0] - y[0] + math.pi) % (2 * math.pi) - math.pi
+        return math.exp(-0.5 * d * d)
+
+    circle = np.linspace(-math.pi, math.pi, 40, endpoint=False)[:, None]
+    with pytest.raises(InputError, match="not positive definite"):
+        check_kernel(PairKernel(wrapped, 1), circle)
+    check_kernel(Gaussian(std=[1.0], periodic=[0]), circle)
+
+
+def test_checker_refuses_an_asymmetric_formula():
+    def lopsided(x, y):
+        return math.exp(-abs(x[0] - y[0])) + 0.01 * x[0]
+
+    with pytest.raises(InputError, match="not symmetric"):
+        check_kernel(PairKernel(lopsided, 1))
+
+
+def test_checker_refuses_infinite_values():
+    def singular(x, y):
+        return 1.0 / abs(x[0] - y[0])
+
+    with pytest.raises(InputError, match="not finite"):
+        check_kernel(PairKernel(singular, 1))
