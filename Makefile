@@ -42,7 +42,7 @@ bench: $(DEV)  ## measure speed as ratios, print a table
 	$(RUN)python -m benchmarks
 
 docs: $(DEV)  ## build the documentation site into site/
-	$(RUN)mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) site figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

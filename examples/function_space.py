@@ -46,7 +46,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.linewidth": 0.8,
-    "savefig.dpi": 170,
+    "savefig.dpi": 150,
     "pdf.fonttype": 42,
 }
 
@@ -393,7 +393,11 @@ def main(given: list[str] | None = None) -> int:
     with matplotlib.rc_context(STYLE):
         for name, draw, family in pictures:
             figure, sentence = draw(family)
-            first, *others = save(figure, wanted.out, name, wanted.formats)
+            try:
+                first, *others = save(figure, wanted.out, name, wanted.formats)
+            except OSError as problem:
+                print(f"cannot write to {wanted.out}: {problem}; choose another folder with --out")
+                return 1
             print(f"\n{first}" + "".join(f" and {path.name}" for path in others))
             print(textwrap.indent(textwrap.fill(sentence, 86), "  "))
     return 0

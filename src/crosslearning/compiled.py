@@ -7,12 +7,15 @@ reference is its own ``.py_func``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from numba import types
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 from crosslearning.errors import InputError
 
@@ -23,20 +26,52 @@ F = TypeVar("F", bound=Callable[..., Any])
 REORDERED = {"contract", "reassoc", "nsz"}
 
 
-def compiled(function: F) -> F:
-    """Compile a module-level function; floating-point operations stay in written order."""
-    wrapped: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})(
+def _package_stamp() -> tuple[float, int]:
+    """Return the newest change and the total size of this package's source files."""
+    stats = [path.stat() for path in Path(__file__).parent.rglob("*.py")]
+    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+
+
+_STAMP = _package_stamp()
+
+
+def _stamped(cached: Any) -> None:
+    """Make cached machine code depend on the whole package's source.
+
+    Numba looks only at the file of the function itself. But machine code contains the code of
+    the functions that it calls, which may be in other files and newer.
+    """
+    index = getattr(getattr(cached, "_cache", None), "_cache_file", None)
+    if index is not None:
+        index._source_stamp = (index._source_stamp, _STAMP)
+
+
+def _compile(function: F, fastmath: set[str]) -> F:
+    wrapped: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(
         function
     )
+    _stamped(wrapped)
     return wrapped
+
+
+def compiled(function: F) -> F:
+    """Compile a module-level function; floating-point operations stay in written order."""
+    return _compile(function, {"contract"})
 
 
 def compiled_reordered(function: F) -> F:
     """Compile a module-level function whose sums may be reordered to run in SIMD lanes."""
-    wrapped: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=REORDERED)(
-        function
-    )
-    return wrapped
+    return _compile(function, REORDERED)
+
+
+def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """Return the machine code of a compiled function for the types of these arguments.
+
+    Calling it skips Numba's look at the arguments, which for function pointers takes longer
+    than a whole rollout. Every later call must have arguments of exactly the same types.
+    """
+    compile_for: Callable[..., Callable[..., Any]] = function.compile  # type: ignore[attr-defined]
+    return compile_for(tuple(numba.typeof(argument) for argument in arguments))
 
 
 class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
@@ -57,16 +92,26 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.python: Callable[..., Any] = getattr(function, "py_func", function)
         self._signature = signature
+        self._entry = CFunc(
+            self.python, normalize_signature(signature), {}, {"error_model": "numpy"}
+        )
         # What was typed into a prompt has no file beside which its machine code could lie.
-        cacheable = Path(self.python.__code__.co_filename).exists()
+        if Path(self.python.__code__.co_filename).exists():
+            self._entry.enable_caching()
+            _stamped(self._entry)
         try:
-            self._entry = numba.cfunc(signature, cache=cacheable, error_model="numpy")(self.python)
+            self._entry.compile()
         except numba.core.errors.NumbaError as problem:
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", str(problem)).strip()
             raise InputError(
                 f"the function {self.python.__name__!r} cannot be compiled for {signature}: "
-                f"{problem}\nUse only arithmetic, math functions and NumPy calls that Numba "
+                f"{plain}\nUse only arithmetic, math functions and NumPy calls that Numba "
                 "supports."
             ) from problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The address is this process's own: another one compiles, or reads its cache.
+        return FunctionPointer, (self.python, self._signature)
 
     def __wrapper_address__(self) -> int:
         address: int = self._entry.address

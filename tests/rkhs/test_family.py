@@ -158,6 +158,8 @@ KERNEL = Gaussian(std=[1.0, 1.0])
         (lambda: Family(KERNEL, [[0.0, 0.0]], [[[1.0]]]).mix([[1.0, 2.0]]), "matrix"),
         (lambda: Family(KERNEL, [[0.0, 0.0]], [[[1.0]]]).differences(), "two functions"),
         (lambda: Family(KERNEL, [[0.0, 0.0]], [[[1.0]]]).select(1), "no function 1"),
+        (lambda: Family(KERNEL, [[0.0, 0.0]], [[[1.0]]])([1.0]), r"shape \(2\), got \(1,\)"),
+        (lambda: Family(KERNEL, [[0.0, 0.0]], [[[1.0]]]).select(), "at least one function"),
         (lambda: Family.zeros(KERNEL, 0, 1), "functions must be a whole number"),
     ],
 )

@@ -106,6 +106,14 @@ def test_formula_that_does_not_compile():
         PairKernel(impossible, 1)
 
 
+def test_formula_that_reads_past_its_dimension():
+    def three(x, y):
+        return x[0] * y[0] + x[2] * y[2]
+
+    with pytest.raises(InputError, match="more than the 2 coordinates"):
+        PairKernel(three, 2)
+
+
 @pytest.mark.parametrize("data", [None, {}, {"kernel": 3}, {"kernel": "gaussian"}])
 def test_damaged_description(data):
     with pytest.raises(FileFormatError):

@@ -230,7 +230,14 @@ def test_relaxed_projection(seed, tasks, tightness):
         assert 1 / (1 + mu) == pytest.approx(tasks * epsilon / math.sqrt(pairs), rel=1e-9)
     else:
         np.testing.assert_allclose(h, h_bar, atol=1e-12)
-        assert projection.status is Status.INSIDE
+        assert projection.status is Status.CENTRED
+
+
+def test_a_radius_below_the_last_digit_is_consensus():
+    family = plane([[4.0, 0.0], [-4.0, 1.0], [0.0, 0.0]])
+    projected, projection = project(family, 1e-30)
+    assert np.all(np.isinf(projection.multipliers))
+    np.testing.assert_allclose(coordinates(projected), [[0.0, 1 / 3]] * 3, atol=1e-15)
 
 
 def test_relaxed_projection_may_break_one_bound():

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crosslearning.tasks import geometry
-from crosslearning.tasks.obstacles import Circle, Ellipse, obstacle_rows, outline
+from crosslearning.tasks.obstacles import Circle, Ellipse, bounding_box, obstacle_rows, outline
 
 coordinate = st.floats(-8.0, 8.0)
 semi_axis = st.floats(0.05, 5.0)
@@ -97,6 +97,7 @@ def test_distance_keeps_all_digits_in_very_flat_ellipses():
     [
         ((0.0, 0.0), (0.5, 2.0), -0.5),  # the centre: the smaller semi-axis
         ((0.0, 0.0), (1.5, 1.5), -1.5),
+        ((0.0, 2.3e-311), (2.0, 1.75), -1.75),  # a number with few digits of its own
         ((3.0, 0.0), (0.5, 2.0), 2.5),  # on the axes, outside
         ((0.0, -5.0), (0.5, 2.0), 3.0),
         ((0.0, 1.9), (0.5, 2.0), -0.1),  # on the long axis, beyond the cusp of the evolute
@@ -232,10 +233,19 @@ def test_turned_obstacles_lie_where_their_outline_is():
     assert geometry.clearances(tip, rows)[0] == pytest.approx(0.0, abs=1e-14)
 
 
+def test_the_bounding_box_of_a_turned_obstacle_is_tight():
+    obstacle = Ellipse((1.0, -2.0), (0.4, 2.5), 0.7)
+    edge = outline(obstacle, 20_000)
+    expected = [*edge.min(axis=0), *edge.max(axis=0)]
+    np.testing.assert_allclose(bounding_box(obstacle), expected, atol=1e-6)
+
+
 def test_first_contact_is_the_nearest_of_all():
-    rows = obstacle_rows([Circle((4.0, 0.0), 1.0), Circle((2.0, 0.0), 0.5)])
-    assert geometry.first_contact(rows, 0, 2, 0.0, 0.0, 10.0, 0.0) == pytest.approx(0.15)
-    assert geometry.first_contact(rows, 0, 1, 0.0, 0.0, 10.0, 0.0) == pytest.approx(0.3)
+    far, near = Circle((4.0, 0.0), 1.0), Circle((2.0, 0.0), 0.5)
+    for order in ((far, near), (near, far)):
+        rows = obstacle_rows(order)
+        assert geometry.first_contact(rows, 0, 2, 0.0, 0.0, 10.0, 0.0) == pytest.approx(0.15)
+    assert geometry.first_contact(rows, 6, 1, 0.0, 0.0, 10.0, 0.0) == pytest.approx(0.3)
 
 
 def test_compiled_functions_agree_with_their_python_bodies():

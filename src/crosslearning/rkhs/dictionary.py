@@ -7,14 +7,17 @@ that inserting and pruning a few knots costs two matrix products.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack
 
-from crosslearning.errors import InputError, NumericalError
+from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.rkhs.checks import count, finite_array, finite_matrix, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
 from crosslearning.rkhs.kernels import Kernel
+from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.projection import Method, Projection, projection_of
 from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
 from crosslearning.rkhs.slots import close_gaps, insert_knots
@@ -25,6 +28,8 @@ Floats = NDArray[np.float64]
 _CAPACITY_STEP = 16
 # Removals between two updates of P.
 _BLOCK = 64
+_STATE_ARRAYS = ("knots", "features", "rows", "gram", "inverse", "scale")
+_STATE_NUMBERS = ("guarded", "rebuilds", "_size", "_covered", "_probe")
 #: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
 DRIFT_LIMIT = 1e-7
 
@@ -99,6 +104,37 @@ class Dictionary:
         stop = self.functions if functions is None else count("functions", functions)
         weights = np.ascontiguousarray(self.weights[:, :stop])
         return Family._trusted(self.kernel, self.knots, weights)
+
+    @property
+    def expansion(self) -> Expansion:
+        """The functions in the form that compiled code reads; it changes with the dictionary."""
+        return Expansion(self.kernel.program, self._features, self._rows)
+
+    # Checkpoints ----------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Floats], dict[str, int]]:
+        """Return everything that the next operation depends on: arrays, and whole numbers.
+
+        :meth:`from_state` gives a dictionary that goes on bit for bit as this one would.
+        """
+        arrays = {name: getattr(self, f"_{name}").copy() for name in _STATE_ARRAYS}
+        return arrays, {name: getattr(self, name) for name in _STATE_NUMBERS}
+
+    @classmethod
+    def from_state(
+        cls, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Mapping[str, int]
+    ) -> Dictionary:
+        """Return the dictionary that :meth:`state` described."""
+        functions, outputs, _ = arrays["rows"].shape
+        dictionary = cls(kernel, functions, outputs, numbers["guarded"])
+        for name in _STATE_ARRAYS:
+            current = getattr(dictionary, f"_{name}")
+            if arrays[name].ndim != current.ndim:
+                raise FileFormatError(f"the dictionary's {name} have shape {arrays[name].shape}")
+            setattr(dictionary, f"_{name}", np.array(arrays[name], dtype=np.float64))
+        for name in _STATE_NUMBERS:
+            setattr(dictionary, name, int(numbers[name]))
+        return dictionary
 
     # Growing ---------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import read_tensors, write_tensors
-from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import count, finite_array, finite_matrix
 from crosslearning.rkhs.kernels import Kernel, kernel_from_dict
+from crosslearning.rkhs.program import Expansion
 
 Floats = NDArray[np.float64]
 
@@ -121,11 +121,15 @@ class Family:
         array, shape (functions, p) or (n, functions, p)
         """
         single = np.ndim(states) == 1
-        batch = finite_array("states", states, (None,) if single else (None, None))
-        batch = finite_matrix("states", np.atleast_2d(batch), self.kernel.dimension)
-        values = np.empty((len(batch), self.functions, self.outputs))
-        programs.evaluate_family(*self.kernel.program, self._features, self._rows, batch, values)
+        q = self.kernel.dimension
+        batch = np.atleast_2d(finite_array("states", states, (q,) if single else (None, q)))
+        values = self.expansion(batch)
         return values[0] if single else values
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        """The functions in the form that compiled code reads."""
+        return Expansion(self.kernel.program, self._features, self._rows)
 
     # Geometry --------------------------------------------------------------------------
 
@@ -142,7 +146,7 @@ class Family:
 
     def norms(self) -> Floats:
         """Return the RKHS norm of every function, shape (functions,)."""
-        return np.sqrt(np.maximum(np.diag(self.inner_products()), 0.0))
+        return _norms(self.gram, self._rows)
 
     def differences(self) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N).
@@ -155,7 +159,7 @@ class Family:
 
     def distances(self) -> Floats:
         """Return ‖h_i − g‖ with g the last function, shape (functions − 1,)."""
-        return np.sqrt(np.maximum(np.diag(self.differences()), 0.0))
+        return _norms(self.gram, self._rows[:-1] - self._rows[-1])
 
     def distances_to(self, other: Family) -> Floats:
         """Return ‖h_f − h'_f‖ between functions of two families on the same kernel.
@@ -189,6 +193,8 @@ class Family:
 
     def select(self, *functions: int) -> Family:
         """Return the family of the given functions, in the given order."""
+        if not functions:
+            raise InputError("select needs the number of at least one function")
         for f in functions:
             if not -self.functions <= f < self.functions:
                 raise InputError(f"no function {f}; there are {self.functions}")
@@ -235,9 +241,18 @@ class Family:
             knots, weights = arrays["knots"], arrays["weights"]
         except KeyError as problem:
             raise FileFormatError(f"{path} lacks the array {problem}") from problem
-        if len(knots) == 0:
-            return cls.zeros(kernel, weights.shape[1], weights.shape[2])
-        return cls(kernel, knots, weights)
+        try:
+            if len(knots) == 0:
+                return cls.zeros(kernel, weights.shape[1], weights.shape[2])
+            return cls(kernel, knots, weights)
+        except (InputError, IndexError) as problem:
+            raise FileFormatError(f"{path} does not hold a family: {problem}") from problem
+
+
+def _norms(gram: Floats, rows: Floats) -> Floats:
+    """Return √(Σ_p rows_fpᵀ K rows_fp), shape (functions,)."""
+    squares: Floats = np.einsum("fpl,fpl->f", rows, rows @ gram)
+    return np.sqrt(np.maximum(squares, 0.0))
 
 
 def weighted_inner_products(gram: Floats, rows: Floats) -> Floats:

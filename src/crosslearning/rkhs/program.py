@@ -71,6 +71,30 @@ class KernelProgram(NamedTuple):
     pair: FunctionPointer
 
 
+class Expansion(NamedTuple):
+    """Functions in the form that compiled code reads: h_f(s) = Σ_m κ(s_m, s) w_mf.
+
+    Attributes
+    ----------
+    program : KernelProgram
+        κ.
+    features : array, shape (r, C)
+        Embedded knots; columns without weights may be filling.
+    rows : array, shape (functions, p, C)
+        Weights.
+    """
+
+    program: KernelProgram
+    features: Floats
+    rows: Floats
+
+    def __call__(self, states: Floats) -> Floats:
+        """Evaluate every function at states (n, q): shape (n, functions, p)."""
+        values = np.empty((len(states), self.rows.shape[0], self.rows.shape[1]))
+        evaluate_family(*self.program, self.features, self.rows, states, values)
+        return values
+
+
 @intrinsic  # type: ignore[untyped-decorator]
 def _bits_of(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

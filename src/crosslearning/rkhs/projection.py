@@ -35,6 +35,7 @@ class Status(enum.Enum):
     """How a projection ended; the value is a sentence for people."""
 
     INSIDE = "The functions already satisfy the constraint; nothing was moved."
+    CENTRED = "The functions already satisfy the constraint; only the centre moved, to their mean."
     SOLVED = "The projection was computed to the accuracy of float64."
     INACCURATE = (
         "Newton's method stopped before the wanted accuracy; the constraints hold, but the "
@@ -144,7 +145,9 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     iterations, residual = _newton(D / largest, epsilon / spread, pulls)
     _mixing_of(pulls, mixing)
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
-    return Projection(mixing, pulls / (1.0 - pulls), residual, iterations, status)
+    # A pull that rounds to 1 is consensus to the last digit, whose multiplier is infinite.
+    multipliers = np.divide(pulls, 1.0 - pulls, out=np.full(N, np.inf), where=pulls < 1.0)
+    return Projection(mixing, multipliers, residual, iterations, status)
 
 
 @compiled
@@ -293,7 +296,7 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     mixing[:N, :N] += psi * np.eye(N)
     mixing[N] = mean
     multiplier = 0.0 if psi == 1.0 else (np.inf if psi == 0.0 else 1.0 / psi - 1.0)
-    status = Status.INSIDE if psi == 1.0 else Status.SOLVED
+    status = Status.CENTRED if psi == 1.0 else Status.SOLVED
     return Projection(mixing, np.full(N, multiplier), 0.0, 0, status)
 
 

@@ -22,6 +22,10 @@ ROW = 6
 #: cases; the cap only guards against numbers that are not finite.
 _MOST_STEPS = 64
 
+#: Closer to the long axis than this share of the short one, a point counts as on it: smaller
+#: numbers would soon have no digits left.
+_ON_AXIS = 1e-290
+
 
 @compiled
 def wrap_angle(angle: float) -> float:
@@ -66,7 +70,7 @@ def surface_distance(x: float, y: float, a: float, b: float) -> float:
     excess = (a - b) * (a + b) / (b * b)
     first = ratio * (x / a)
     second = y / b
-    if second == 0.0:
+    if second < _ON_AXIS:
         # On the long axis the nearest point is the vertex, unless the point lies so far inside
         # that two points, mirrored in the axis, are nearer.
         if first >= excess:

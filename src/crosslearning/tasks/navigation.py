@@ -51,6 +51,9 @@ _SEARCH = 65
 
 Point = tuple[float, float]
 
+#: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
+KERNEL_COVARIANCE = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
+
 
 @dataclass(frozen=True)
 class Navigation:
@@ -245,6 +248,7 @@ class Navigation:
             reset_size=RESET_SIZE,
             reset_options=_reset_options,
             outcomes=navigation_outcomes,
+            kernel_covariance=KERNEL_COVARIANCE,
         )
 
 

@@ -69,6 +69,8 @@ class Task:
     outcomes : callable, optional
         ``outcomes(states)`` reads final states, shape (n, state_size), into named arrays of
         length n, such as ``{"crashed": ..., "arrived": ...}``.
+    kernel_covariance : sequence of q floats, optional
+        Squared widths of a Gaussian kernel that suits the observations.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Task:
     reset_size: int = 0
     reset_options: Callable[[Floats], dict[str, Any]] | None = None
     outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | None = None
+    kernel_covariance: tuple[float, ...] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ class Polynomial(Kernel):
         At least 0. With 0 only the monomials of exactly this degree remain.
     """
 
-    std: tuple[float, ...]
+    std: Sequence[float]
     degree: int
     bias: float = 1.0
     name: ClassVar[str] = "polynomial"
@@ -186,7 +187,18 @@ class PairKernel(Kernel):
             raise InputError(f"dimension must be a whole number of at least 1, got {dimension!r}")
         self.dimension = int(dimension)
         self._pointer = FunctionPointer(formula, programs.PAIR_SIGNATURE)
+        try:
+            with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError):
+                self._pointer.python(np.ones(self.dimension), np.zeros(self.dimension))
+        except IndexError as problem:
+            # Compiled code would read past the end without a word.
+            raise InputError(
+                f"the formula reads more than the {dimension} coordinates it was said to: {problem}"
+            ) from problem
         self.label = label or str(getattr(self._pointer.python, "__name__", "formula"))
+
+    def __repr__(self) -> str:
+        return f"PairKernel({self.label}, dimension={self.dimension})"
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""

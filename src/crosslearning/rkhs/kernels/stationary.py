@@ -160,7 +160,7 @@ class Gaussian(_Stationary):
 
 
 class Matern32(_Stationary):
-    """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): once differentiable functions."""
+    """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): rougher functions than the Gaussian's."""
 
     name = "matern32"
     kind = programs.MATERN_3_2
@@ -172,7 +172,7 @@ class Matern32(_Stationary):
 
 
 class Matern52(_Stationary):
-    """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): twice differentiable functions."""
+    """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): between Matérn 3/2 and Gaussian."""
 
     name = "matern52"
     kind = programs.MATERN_5_2
@@ -193,7 +193,7 @@ class Laplacian(Kernel):
         The length of decay in each dimension.
     """
 
-    std: tuple[float, ...]
+    std: Sequence[float]
     name = "laplacian"
 
     def __post_init__(self) -> None:

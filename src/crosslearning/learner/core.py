@@ -1,0 +1,181 @@
+"""Algorithm 2: one iteration at a time, with no files and no progress bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.errors import InputError
+from crosslearning.gradients import Gradients, estimator_of
+from crosslearning.learner.report import IterationReport
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.steps import StepRule
+from crosslearning.rkhs import Dictionary, Family, Kernel
+from crosslearning.rkhs import program as programs
+from crosslearning.rollouts import Executor, plan_samples
+from crosslearning.tasks import Task
+
+Floats = NDArray[np.float64]
+
+
+class Core:
+    """The iterate of Algorithm 2 and the step that moves it.
+
+    The dictionary holds h_1 … h_N, then g, then, for rules with momentum, one direction per
+    task. The budget guards the policies, not the directions.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    kernel : Kernel
+    settings : LearnerSettings
+    executor : Executor
+        Runs the rollouts.
+    """
+
+    def __init__(
+        self, tasks: Sequence[Task], kernel: Kernel, settings: LearnerSettings, executor: Executor
+    ) -> None:
+        self.tasks = tuple(tasks)
+        self.settings = settings
+        self.executor = executor
+        self.estimator = estimator_of(settings.estimator)
+        N, p = len(self.tasks), self.tasks[0].action_space.shape[0]
+        self.variance = action_variance(settings, p)
+        self.rule = StepRule(settings, np.zeros(N))
+        directions = N if self.rule.momentum else 0
+        # Algorithm 2, line 1: all functions are zero.
+        self.dictionary = Dictionary(kernel, N + 1 + directions, p, guarded=N + 1)
+        self.generator = np.random.default_rng(settings.seed)
+        self.iteration = 0
+        self.steps = 0
+
+    @property
+    def family(self) -> Family:
+        """The policies h_1 … h_N and g, as a value."""
+        return self.dictionary.family(len(self.tasks) + 1)
+
+    def step(self) -> IterationReport:
+        """Make one iteration of Algorithm 2 (lines 3 to 7)."""
+        settings = self.settings
+        # Lines 3 to 5: a gradient estimate for every task, by Algorithm 1.
+        plan = plan_samples(self.generator, self.tasks, settings.batch_size, settings.discount)
+        samples = self.executor.samples(self.dictionary.expansion, plan, self.estimator.mirrored)
+        gradients = self.estimator.estimate(samples, self.variance, settings.discount)
+        squared_norms = self._squared_norms(gradients)
+        gaps = self._gaps(gradients, squared_norms)
+        # Line 6: move along the gradients, then project.
+        self._ascend(gradients, self.rule.lengths(self.iteration, squared_norms))
+        projection = self.dictionary.project(settings.epsilon, settings.projection)
+        # Line 7: CDKOMP.
+        pruning = self.dictionary.prune(settings.budget, settings.max_knots)
+        self.iteration += 1
+        self.steps += int(samples.steps.sum())
+        return IterationReport(
+            iteration=self.iteration,
+            returns=samples.returns.mean(axis=1),
+            gradient_norms=np.sqrt(squared_norms),
+            gaps=gaps,
+            distances=self.distances(),
+            projection=projection,
+            pruning=pruning,
+            steps=int(samples.steps.sum()),
+        )
+
+    def distances(self) -> Floats:
+        """Return ‖h_i − g‖, shape (N,), in the dictionary's geometry."""
+        return np.sqrt(np.maximum(np.diag(self.dictionary.differences()), 0.0))
+
+    def _squared_norms(self, gradients: Gradients) -> Floats:
+        squares = np.empty(len(self.tasks))
+        program = self.dictionary.kernel.program
+        squared_norms(*program, gradients.knots, gradients.weights, squares)
+        return squares
+
+    def _gaps(self, gradients: Gradients, squared_norms: Floats) -> Floats:
+        """Return max ⟨∇̂_i, h − h_i⟩ over the feasible h, in closed form (line 8).
+
+        With g and the other policies held, h_i may be anywhere in a ball around g, of radius
+        ε, or of what the others leave of Nε² if the projection is the relaxed one. The maximum
+        over a ball is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
+        """
+        N, B, q = gradients.knots.shape
+        values = self.dictionary.expansion(gradients.knots.reshape(N * B, q))
+        towards = np.empty(N)
+        for i in range(N):
+            part = values[i * B : (i + 1) * B]
+            towards[i] = np.sum(gradients.weights[i] * (part[:, N] - part[:, i]))
+        radius = np.full(N, self.settings.epsilon)
+        if self.settings.projection == "relaxed" and math.isfinite(self.settings.epsilon):
+            squares = self.distances() ** 2
+            left = N * self.settings.epsilon**2 - (squares.sum() - squares)
+            radius = np.sqrt(np.maximum(left, 0.0))
+        norms = np.sqrt(squared_norms)
+        # 0 · ∞: where the gradient is zero nothing can be gained.
+        reach = np.multiply(radius, norms, out=np.zeros(N), where=norms > 0.0)
+        return np.asarray(towards + reach)
+
+    def _ascend(self, gradients: Gradients, lengths: Floats) -> None:
+        """Add each task's step to its policy: h̄_i = h_i + η_i ∇̂_i, or along its momentum."""
+        N, B, q = gradients.knots.shape
+        F, keep = self.dictionary.functions, self.rule.momentum
+        weights = np.zeros((N, B, F, gradients.weights.shape[2]))
+        if keep:
+            decay = np.eye(F)
+            decay[N + 1 :, N + 1 :] *= keep
+            self.dictionary.mix(decay)
+        for i in range(N):
+            if keep:
+                weights[i, :, N + 1 + i] = (1.0 - keep) * gradients.weights[i]
+            else:
+                weights[i, :, i] = lengths[i] * gradients.weights[i]
+        self.dictionary.extend(gradients.knots.reshape(N * B, q), weights.reshape(N * B, F, -1))
+        if keep:
+            ascent = np.eye(F)
+            ascent[np.arange(N), N + 1 + np.arange(N)] = lengths
+            self.dictionary.mix(ascent)
+
+
+def action_variance(settings: LearnerSettings, outputs: int) -> Floats:
+    """Return the diagonal of Σ, shape (p,)."""
+    given = settings.action_variance
+    if len(given) not in (1, outputs):
+        raise InputError(
+            f"action_variance has {len(given)} numbers, but the tasks have {outputs} actions; "
+            "give one number, or one for each action"
+        )
+    return np.array(given * outputs if len(given) == 1 else given, dtype=np.float64)
+
+
+@compiled
+def squared_norms(
+    terms: Any,
+    term_values: Floats,
+    factors: Any,
+    biases: Floats,
+    pair: FunctionPointer,
+    knots: Floats,
+    weights: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[i] = ‖Σ_b κ(knots[i, b], ·) weights[i, b]‖²."""
+    program = programs.KernelProgram(terms, term_values, factors, biases, pair)
+    N, B, p = weights.shape
+    features = np.empty((factors[-1, 2], B))
+    gram = np.empty((B, B))
+    for i in range(N):
+        programs.embed_all(program, knots[i], features)
+        programs.kernel_columns(program, features, features, gram)
+        total = 0.0
+        for a in range(B):
+            for b in range(B):
+                product = 0.0
+                for k in range(p):
+                    product += weights[i, a, k] * weights[i, b, k]
+                total += gram[a, b] * product
+        out[i] = max(total, 0.0)

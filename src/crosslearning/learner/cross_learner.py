@@ -1,0 +1,331 @@
+"""The learner as a user meets it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded before it can be limited)
+from numpy.typing import ArrayLike, NDArray
+from threadpoolctl import threadpool_limits
+
+from crosslearning.errors import FileFormatError, InputError, unknown_name
+from crosslearning.files import read_tensors, write_tensors
+from crosslearning.learner.core import Core, action_variance
+from crosslearning.learner.policy import Policy
+from crosslearning.learner.report import IterationReport
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Dictionary, Family, Gaussian, Kernel, kernel_from_dict
+from crosslearning.rollouts import executor_for
+from crosslearning.tasks import Task, task_set
+
+Floats = NDArray[np.float64]
+
+FILE_KIND = "learner"
+FILE_VERSION = 1
+
+#: ``callback(report)`` is called after every iteration; returning True stops the learning.
+Callback = Callable[[IterationReport], bool | None]
+
+
+class CrossLearner:
+    """Learns one policy per task, all within distance ε of a central one (Algorithm 2).
+
+    Parameters
+    ----------
+    tasks : str or sequence of Task
+        The name of a task set, such as ``"paper"``, or tasks of your own. Their observation
+        and action spaces must be boxes of the same shape.
+    epsilon : float
+        The centrality radius: 0 forces consensus, infinity lets every task learn alone.
+    kernel : Kernel, or its description as a mapping, optional
+        By default a Gaussian of the widths that the tasks suggest.
+    workers : int
+        Threads for the rollouts. The result does not depend on it.
+    **settings
+        Everything else: see :class:`crosslearning.learner.LearnerSettings`.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner
+    >>> learner = CrossLearner("paper", epsilon=3.0, max_knots=50).learn(5)
+    >>> action, _ = learner.predict([2.0, 0.0, 5.0, 0.0, 0.5])
+    >>> action.shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        tasks: str | Sequence[Task],
+        epsilon: float = 3.0,
+        *,
+        kernel: Kernel | Mapping[str, Any] | None = None,
+        workers: int = 1,
+        **settings: Any,
+    ) -> None:
+        self.tasks, self.task_set = _resolve(tasks)
+        described = kernel if isinstance(kernel, Mapping) else None
+        self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
+        if described is not None:
+            kernel = kernel_from_dict(described)
+        if kernel is None:
+            kernel = default_kernel(self.tasks)
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
+        size = self.tasks[0].observation_space.shape[0]
+        if kernel.dimension != size:
+            raise InputError(
+                f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have "
+                f"{size}"
+            )
+        self.kernel = kernel
+        if workers < 1:
+            raise InputError(f"workers must be at least 1, got {workers}")
+        p = self.tasks[0].action_space.shape[0]
+        self._noise_std = np.sqrt(action_variance(self.settings, p))
+        executor = executor_for(self.tasks, self._noise_std, workers)
+        self._core = Core(self.tasks, kernel, self.settings, executor)
+        self._family: Family | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"CrossLearner({len(self.tasks)} tasks, epsilon={self.settings.epsilon}, "
+            f"{self.iteration} iterations, {len(self._core.dictionary)} knots)"
+        )
+
+    # Learning --------------------------------------------------------------------------
+
+    @property
+    def iteration(self) -> int:
+        """How many iterations have been made."""
+        return self._core.iteration
+
+    @property
+    def steps(self) -> int:
+        """How many environment steps have been taken, over all tasks."""
+        return self._core.steps
+
+    def learn(self, iterations: int, callback: Callback | None = None) -> CrossLearner:
+        """Make iterations of Algorithm 2, until the number is reached or a rule stops it.
+
+        Parameters
+        ----------
+        iterations : int
+            How many more.
+        callback : callable, optional
+            Called with an :class:`IterationReport` after each; returning True stops.
+
+        Returns
+        -------
+        CrossLearner
+            Itself.
+        """
+        # One thread: how BLAS splits a sum over threads changes its last bits.
+        with threadpool_limits(1, user_api="blas"):
+            for _ in range(iterations):
+                report = self._core.step()
+                self._family = None
+                if callback is not None and callback(report):
+                    break
+                if self.settings.alpha is not None and report.gap <= self.settings.alpha:
+                    break
+        return self
+
+    def close(self) -> None:
+        """Give back threads and environments."""
+        self._core.executor.close()
+
+    # Policies --------------------------------------------------------------------------
+
+    @property
+    def family(self) -> Family:
+        """The policies h_1 … h_N and g on their common dictionary."""
+        if self._family is None:
+            self._family = self._core.family
+        return self._family
+
+    @property
+    def central(self) -> Policy:
+        """The central policy g."""
+        return self._policy("central", len(self.tasks))
+
+    def policy(self, task: int | str) -> Policy:
+        """Return the policy of a task, by its number or its name."""
+        names = [t.name for t in self.tasks]
+        if isinstance(task, str):
+            if task not in names:
+                raise unknown_name("task", task, names)
+            task = names.index(task)
+        if not 0 <= task < len(names):
+            raise InputError(f"no task {task}; there are {len(names)}, from 0")
+        return self._policy(names[task], task)
+
+    def _policy(self, name: str, function: int) -> Policy:
+        space = self.tasks[0].action_space
+        return Policy(name, self.family.select(function), self._noise_std, space)
+
+    def predict(
+        self, observation: ArrayLike, deterministic: bool = True, task: int | str | None = None
+    ) -> tuple[NDArray[np.generic], None]:
+        """Return the action of the central policy, or of a task's, and None."""
+        policy = self.central if task is None else self.policy(task)
+        return policy.predict(observation, deterministic)
+
+    # Files -----------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write everything needed to go on bit for bit to one file, atomically."""
+        core = self._core
+        arrays, numbers = core.dictionary.state()
+        write_tensors(
+            path,
+            FILE_KIND,
+            FILE_VERSION,
+            {**arrays, "mean_square": core.rule.mean_square},
+            {
+                "settings": json.loads(msgspec.json.encode(_jsonable(self.settings))),
+                "kernel": self.kernel.to_dict(),
+                "task_set": self.task_set,
+                "tasks": [task.name for task in self.tasks],
+                "dictionary": numbers,
+                "iteration": core.iteration,
+                "steps": core.steps,
+                "generator": core.generator.bit_generator.state,
+            },
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        tasks: str | Sequence[Task] | None = None,
+        kernel: Kernel | None = None,
+        workers: int = 1,
+    ) -> CrossLearner:
+        """Read a learner from a file; it goes on as the saved one would have.
+
+        Parameters
+        ----------
+        path : str or Path
+        tasks : str or sequence of Task, optional
+            Needed if the learner was made from tasks of your own.
+        kernel : Kernel, optional
+            Needed if its kernel is a formula of your own.
+        workers : int
+            Threads for the rollouts.
+        """
+        arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
+        try:
+            settings = settings_from_plain(description["settings"])
+            if tasks is None:
+                tasks = description["task_set"]
+            if tasks is None:
+                raise InputError(
+                    f"{path} was learned on tasks of its author's ({description['tasks']}); pass "
+                    "them: CrossLearner.load(path, tasks=...)"
+                )
+            if kernel is None:
+                kernel = kernel_from_dict(description["kernel"])
+            elif kernel.to_dict() != description["kernel"]:
+                raise InputError(
+                    f"{path} was learned with the kernel {description['kernel']}, got "
+                    f"{kernel.to_dict()}"
+                )
+            values = {**msgspec.structs.asdict(settings), "kernel": kernel}
+            learner = cls(tasks, workers=workers, **values)
+            names = [task.name for task in learner.tasks]
+            if names != description["tasks"]:
+                raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
+            core = learner._core
+            core.rule.mean_square = arrays.pop("mean_square")
+            core.dictionary = Dictionary.from_state(kernel, arrays, description["dictionary"])
+            core.generator.bit_generator.state = description["generator"]
+            core.iteration, core.steps = description["iteration"], description["steps"]
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise FileFormatError(f"{path} lacks a part of a learner: {problem}") from problem
+        return learner
+
+
+def make_settings(values: dict[str, Any]) -> LearnerSettings:
+    """Return checked settings from keyword arguments, or name the field that is wrong."""
+    names = LearnerSettings.__struct_fields__
+    for name in values:
+        if name not in names:
+            raise unknown_name("setting", name, names)
+    if isinstance(values.get("action_variance"), int | float):
+        values = {**values, "action_variance": (values["action_variance"],)}
+    try:
+        return msgspec.convert(values, LearnerSettings, strict=False)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"a setting is wrong: {problem}") from problem
+
+
+def _jsonable(settings: LearnerSettings) -> dict[str, Any]:
+    """Return settings with infinities as words, which JSON lacks."""
+    return {
+        name: str(value) if isinstance(value, float) and np.isinf(value) else value
+        for name, value in msgspec.structs.asdict(settings).items()
+    }
+
+
+def settings_from_plain(data: dict[str, Any]) -> LearnerSettings:
+    """Return settings from the plain data of a file."""
+    return make_settings({k: float(v) if v in ("inf", "-inf") else v for k, v in data.items()})
+
+
+def default_kernel(tasks: Sequence[Task]) -> Kernel:
+    """Return a Gaussian kernel with the widths that the first task suggests.
+
+    A task may state them; else a quarter of the range of each observation is taken.
+    """
+    task = tasks[0]
+    if task.kernel_covariance is not None:
+        return Gaussian(covariance=task.kernel_covariance)
+    space = task.observation_space
+    width = space.high.astype(np.float64) - space.low.astype(np.float64)
+    if not np.all(np.isfinite(width)) or np.any(width > 1e6):
+        raise InputError(
+            f"the observations of task {task.name!r} have no finite range from which to take a "
+            "kernel's widths; pass one: CrossLearner(tasks, kernel=Gaussian(std=[...]))"
+        )
+    return Gaussian(std=width / 4.0)
+
+
+def _resolve(tasks: str | Sequence[Task]) -> tuple[tuple[Task, ...], str | None]:
+    """Return the tasks, checked to fit together, and the name of their set if it has one."""
+    name = tasks if isinstance(tasks, str) else None
+    resolved = task_set(tasks) if isinstance(tasks, str) else tuple(tasks)
+    if not resolved:
+        raise InputError("no tasks were given; give at least one")
+    first = resolved[0]
+    seen: set[str] = set()
+    for task in resolved:
+        if not isinstance(task, Task):
+            raise InputError(f"tasks must be Task objects, got {type(task).__name__}")
+        if task.name in seen:
+            raise InputError(f"two tasks have the name {task.name!r}; names must differ")
+        seen.add(task.name)
+        for kind in ("observation_space", "action_space"):
+            space, expected = getattr(task, kind), getattr(first, kind)
+            if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+                raise InputError(
+                    f"the {kind} of task {task.name!r} must be a Box with one axis, got {space}"
+                )
+            if space.shape != expected.shape:
+                raise InputError(
+                    f"the {kind} of task {task.name!r} has shape {space.shape}, but that of "
+                    f"{first.name!r} has {expected.shape}; tasks that learn together must match"
+                )
+        if not np.array_equal(task.action_space.low, first.action_space.low) or not np.array_equal(
+            task.action_space.high, first.action_space.high
+        ):
+            raise InputError(
+                f"the action_space of task {task.name!r} has other bounds than that of "
+                f"{first.name!r}; tasks that learn together must match"
+            )
+    return resolved, name

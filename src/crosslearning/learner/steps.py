@@ -1,0 +1,62 @@
+"""Step rules: how far the policies move along their gradients.
+
+Coordinates have no meaning in an RKHS, so the second moment is one number per function: the
+running mean of its gradient's squared norm. Momentum is one more function per task.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.learner.settings import LearnerSettings
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class StepRule:
+    """The state of a step rule: what a checkpoint must hold of it.
+
+    Parameters
+    ----------
+    settings : LearnerSettings
+    mean_square : array, shape (N,)
+        Running mean of the squared gradient norms, without bias correction.
+    """
+
+    settings: LearnerSettings
+    mean_square: Floats
+
+    @property
+    def momentum(self) -> float:
+        """Share of the old direction that is kept; zero for rules without momentum."""
+        return self.settings.momentum if self.settings.step_rule == "adam" else 0.0
+
+    def lengths(self, iteration: int, squared_norms: Floats) -> Floats:
+        """Return by what to multiply each task's direction, shape (N,).
+
+        Parameters
+        ----------
+        iteration : int
+            k, from 0.
+        squared_norms : array, shape (N,)
+            ‖∇̂_i‖² of this iteration; enters the running mean.
+        """
+        settings = self.settings
+        if settings.step_rule == "constant":
+            return np.full(len(squared_norms), settings.step_size)
+        keep = settings.second_moment
+        self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+        corrected = self.mean_square / (1.0 - keep ** (iteration + 1))
+        size = settings.step_size
+        if settings.step_rule == "decaying":
+            size /= math.sqrt(1.0 + iteration / settings.step_decay)
+        if self.momentum:
+            size /= 1.0 - self.momentum ** (iteration + 1)
+        # A task whose gradient has always been zero has no direction to move in.
+        root = np.sqrt(corrected)
+        return np.divide(size, root, out=np.zeros_like(root), where=root > 0.0)

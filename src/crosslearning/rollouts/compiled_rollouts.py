@@ -1,0 +1,156 @@
+"""Rollouts of compiled tasks: one body for all of them, over plain arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.rkhs.program import KernelProgram, evaluate
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@compiled
+def run_samples(
+    terms: Integers,
+    term_values: Floats,
+    factors: Integers,
+    biases: Floats,
+    pair: FunctionPointer,
+    reset: Any,
+    observe: Any,
+    step: Any,
+    ended: Any,
+    parameters: Floats,
+    features: Floats,
+    weights: Floats,
+    noise_std: Floats,
+    uniforms: Floats,
+    before: Integers,
+    after: Integers,
+    noise: Floats,
+    state_size: int,
+    antithetic: bool,
+    first: int,
+    stop: int,
+    observations: Floats,
+    deviations: Floats,
+    values: Floats,
+    returns: Floats,
+    steps: Integers,
+) -> None:
+    """Run the samples number ``first`` … ``stop``−1 of the flattened (N, B) grid.
+
+    Algorithm 1, lines 2 to 5: run the system for t steps, save the state, take the sampled
+    action, and add up the rewards of T more steps. If ``antithetic``, do the last part again
+    from the same state with the action mirrored at the policy's mean, and the same noise
+    afterwards. Every sample writes to its own rows, so any split of the range gives the same.
+    """
+    program = KernelProgram(terms, term_values, factors, biases, pair)
+    B = before.shape[1]
+    p = noise.shape[3]
+    q = observations.shape[2]
+    state, saved = np.empty(state_size), np.empty(state_size)
+    observation, mean, action = np.empty(q), np.empty(p), np.empty(p)
+    point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
+    for n in range(first, stop):
+        i, b = n // B, n % B
+        constants, policy = parameters[i], weights[i]
+        t, T = before[i, b], after[i, b]
+        reset(constants, uniforms[i, b], state)
+        total = 0.0
+        count = 0
+        while count < t and not ended(constants, state):
+            observe(constants, state, observation)
+            evaluate(program, features, policy, observation, point, work, action)
+            for a in range(p):
+                action[a] += noise_std[a] * noise[i, b, count, a]
+            total += step(constants, state, action)
+            count += 1
+        observe(constants, state, observation)
+        evaluate(program, features, policy, observation, point, work, mean)
+        for d in range(q):
+            observations[i, b, d] = observation[d]
+        for a in range(p):
+            deviations[i, b, a] = noise_std[a] * noise[i, b, t, a]
+        saved[:] = state
+        for branch in range(2 if antithetic else 1):
+            if branch == 1:
+                state[:] = saved
+            for a in range(p):
+                deviation = deviations[i, b, a]
+                action[a] = mean[a] + deviation if branch == 0 else mean[a] - deviation
+            value = 0.0
+            for k in range(t, t + 1 + T):
+                if ended(constants, state):
+                    break
+                if k > t:
+                    observe(constants, state, observation)
+                    evaluate(program, features, policy, observation, point, work, action)
+                    for a in range(p):
+                        action[a] += noise_std[a] * noise[i, b, k, a]
+                value += step(constants, state, action)
+                count += 1
+                if k == t and branch == 0:
+                    total += value
+            values[i, b, branch] = value
+        returns[i, b] = total
+        steps[i, b] = count
+
+
+@compiled
+def run_episodes(
+    terms: Integers,
+    term_values: Floats,
+    factors: Integers,
+    biases: Floats,
+    pair: FunctionPointer,
+    reset: Any,
+    observe: Any,
+    step: Any,
+    ended: Any,
+    parameters: Floats,
+    features: Floats,
+    weights: Floats,
+    noise_std: Floats,
+    uniforms: Floats,
+    noise: Floats,
+    state_size: int,
+    first: int,
+    stop: int,
+    rewards: Floats,
+    lengths: Integers,
+    observations: Floats,
+    actions: Floats,
+    states: Floats,
+) -> None:
+    """Run the episodes number ``first`` … ``stop``−1 of one task to their end or ``steps``."""
+    program = KernelProgram(terms, term_values, factors, biases, pair)
+    horizon, p = noise.shape[1], noise.shape[2]
+    state, action = np.empty(state_size), np.empty(p)
+    point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
+    for n in range(first, stop):
+        reset(parameters, uniforms[n], state)
+        observe(parameters, state, observations[n, 0])
+        states[n, 0] = state
+        length = 0
+        for k in range(horizon):
+            if ended(parameters, state):
+                rewards[n, k] = 0.0
+                actions[n, k] = 0.0
+                states[n, k + 1] = state
+                observations[n, k + 1] = observations[n, k]
+                continue
+            evaluate(program, features, weights, observations[n, k], point, work, action)
+            for a in range(p):
+                action[a] += noise_std[a] * noise[n, k, a]
+                actions[n, k, a] = action[a]
+            rewards[n, k] = step(parameters, state, action)
+            observe(parameters, state, observations[n, k + 1])
+            states[n, k + 1] = state
+            length += 1
+        lengths[n] = length
