@@ -114,8 +114,8 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
         return FunctionPointer, (self.python, self._signature)
 
     def __wrapper_address__(self) -> int:
-        address: int = self._entry.address
-        return address
+        address: Any = self._entry.address
+        return int(address)
 
     def signature(self) -> Any:
         """Return the signature, as Numba's wrapper address protocol asks."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,8 +114,7 @@ class CompiledExecutor:
             return
         edges = np.linspace(0, count, self._workers + 1).astype(int).tolist()
         futures = [
-            self._pool.submit(self._entry, *arguments, a, b, *outputs)
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
+            self._pool.submit(self._entry, *arguments, a, b, *outputs) for a, b in pairwise(edges)
         ]
         for future in futures:
             future.result()
@@ -176,10 +176,7 @@ def compiled_episodes(
     entry = entry_point(run_episodes, *arguments, 0, 0, *outputs)
     edges = np.linspace(0, n, workers + 1).astype(int).tolist()
     with ThreadPoolExecutor(workers) as pool:
-        futures = [
-            pool.submit(entry, *arguments, a, b, *outputs)
-            for a, b in zip(edges[:-1], edges[1:], strict=True)
-        ]
+        futures = [pool.submit(entry, *arguments, a, b, *outputs) for a, b in pairwise(edges)]
         for future in futures:
             future.result()
     return Episodes(rewards, lengths, observations, actions, states)
