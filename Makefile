@@ -27,7 +27,7 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@ $(CORE)
 
 quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures
-	$(RUN)python examples/function_space.py
+	$(RUN)crosslearning quickstart
 
 test: $(DEV)  ## build the environment and run every test
 	$(RUN)python -m pytest

@@ -109,6 +109,7 @@ def test_exact_projection_satisfies_the_optimality_conditions(
     assert projection.status in (Status.SOLVED, Status.INSIDE)
     distances = projected.distances()
     assert np.all(distances <= epsilon * (1 + 1e-9))
+    np.testing.assert_allclose(projection.distances, distances, rtol=1e-6, atol=1e-9 * spread)
     if spread == 0.0 or tightness == math.inf:
         np.testing.assert_array_equal(projected.weights, family.weights)
         assert not np.any(projection.active)
@@ -198,10 +199,10 @@ def test_compiled_newton_equals_its_source(seed, tasks, tightness):
     points = np.random.default_rng(seed).standard_normal((tasks, 3))
     D = points @ points.T
     D /= D.diagonal().max()
-    a, b = np.empty(tasks), np.empty(tasks)
-    _newton(D, tightness, a)
-    _newton.py_func(D, tightness, b)
-    np.testing.assert_allclose(a, b, atol=1e-10)
+    compiled, source = np.empty((2, tasks)), np.empty((2, tasks))
+    _newton(D, tightness, compiled[0], compiled[1])
+    _newton.py_func(D, tightness, source[0], source[1])
+    np.testing.assert_allclose(compiled, source, atol=1e-10)
 
 
 @given(seed=st.integers(0, 1000), tasks=st.integers(2, 6), tightness=st.floats(0.05, 1.5))
@@ -215,6 +216,7 @@ def test_relaxed_projection(seed, tasks, tightness):
     h, g = projected.weights[:, :-1], projected.weights[:, -1:]
     np.testing.assert_allclose(g, mean, atol=1e-12)
     total = np.sum(projected.distances() ** 2)
+    np.testing.assert_allclose(projection.distances, projected.distances(), rtol=1e-6, atol=1e-9)
     assert total <= tasks * epsilon**2 * (1 + 1e-9)
     if tightness < 1:
         assert total == pytest.approx(tasks * epsilon**2, rel=1e-9)

@@ -81,7 +81,7 @@ class Core:
             returns=samples.returns.mean(axis=1),
             gradient_norms=np.sqrt(squared_norms),
             gaps=gaps,
-            distances=self.distances(),
+            distances=projection.distances,
             projection=projection,
             pruning=pruning,
             steps=int(samples.steps.sum()),

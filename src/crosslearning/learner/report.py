@@ -27,7 +27,7 @@ class IterationReport:
     gaps : array, shape (N,)
         Stationarity gaps max over feasible h of ⟨∇̂_i, h − h_i⟩; infinite for ε = ∞.
     distances : array, shape (N,)
-        ‖h_i − g‖ after the step.
+        ‖h_i − g‖ after the projection; pruning, which follows, cannot lengthen them.
     projection : Projection
         Multipliers, residual and status.
     pruning : PruningCertificate

@@ -48,8 +48,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "RKHS norm about η, the gradient divided by its running root mean square; adam: the "
             "same with momentum; decaying: normalised, with η falling as 1/√(1 + k/step_decay)."
         ),
-    ] = "normalised"
-    step_size: Annotated[float, Meta(gt=0.0, description="Step size η.")] = 0.1
+    ] = "decaying"
+    step_size: Annotated[float, Meta(gt=0.0, description="Step size η.")] = 1.0
     step_decay: Annotated[
         float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
     ] = 1000.0

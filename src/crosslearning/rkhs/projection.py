@@ -54,6 +54,8 @@ class Projection:
     multipliers : array, shape (N,)
         μ_i ≥ 0 of the constraint of function i; zero where it is inactive, infinite for
         ``epsilon = 0``.
+    distances : array, shape (N,)
+        ‖h_i − g‖ after the projection.
     residual : float
         Norm of the remaining gradient of the projection problem relative to the spread of
         the functions; zero where a closed form was used.
@@ -65,6 +67,7 @@ class Projection:
 
     mixing: Floats
     multipliers: Floats
+    distances: Floats
     residual: float
     iterations: int
     status: Status
@@ -80,10 +83,10 @@ class Projection:
         return self.multipliers > 0
 
 
-def _identity(functions: int) -> Projection:
-    return Projection(
-        np.eye(functions + 1), np.zeros(functions), residual=0.0, iterations=0, status=Status.INSIDE
-    )
+def _identity(D: Floats) -> Projection:
+    N = len(D)
+    distances = np.sqrt(np.maximum(np.diag(D), 0.0))
+    return Projection(np.eye(N + 1), np.zeros(N), distances, 0.0, 0, Status.INSIDE)
 
 
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
@@ -137,17 +140,18 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     N = len(D)
     spread = math.sqrt(largest)
     if spread <= epsilon:
-        return _identity(N)
+        return _identity(D)
     if epsilon == 0.0:
         mixing = np.full((N + 1, N + 1), 1.0 / (N + 1))
-        return Projection(mixing, np.full(N, np.inf), 0.0, 0, Status.SOLVED)
-    pulls, mixing = np.empty(N), np.empty((N + 1, N + 1))
-    iterations, residual = _newton(D / largest, epsilon / spread, pulls)
+        return Projection(mixing, np.full(N, np.inf), np.zeros(N), 0.0, 0, Status.SOLVED)
+    pulls, distances, mixing = np.empty(N), np.empty(N), np.empty((N + 1, N + 1))
+    iterations, residual = _newton(D / largest, epsilon / spread, pulls, distances)
     _mixing_of(pulls, mixing)
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
     # A pull that rounds to 1 is consensus to the last digit, whose multiplier is infinite.
     multipliers = np.divide(pulls, 1.0 - pulls, out=np.full(N, np.inf), where=pulls < 1.0)
-    return Projection(mixing, multipliers, residual, iterations, status)
+    distances *= spread * (1.0 - pulls)
+    return Projection(mixing, multipliers, distances, residual, iterations, status)
 
 
 @compiled
@@ -181,8 +185,10 @@ def _pulls(D: Floats, epsilon: float, c: Floats, q: Floats, distance: Floats, a:
 
 
 @compiled
-def _newton(D: Floats, epsilon: float, a: Floats) -> tuple[int, float]:
-    """Find the pulls a_i by a semi-smooth Newton method; D is scaled to max D_ii = 1.
+def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int, float]:
+    """Find the pulls a_i and the distances ‖h̄_i − g‖ by a semi-smooth Newton method.
+
+    D is scaled to max D_ii = 1.
 
     All vectors are coefficients of functions in the basis h̄_i − ḡ, and the geometry is that
     of the functions: ⟨u, v⟩ = uᵀDv. The gradient is (1 + A)c − a with A = Σ a_i; the Hessian
@@ -194,8 +200,7 @@ def _newton(D: Floats, epsilon: float, a: Floats) -> tuple[int, float]:
     """
     N = len(D)
     c, trial = np.zeros(N), np.zeros(N)
-    distance, bend = np.zeros(N), np.zeros(N)
-    q = np.zeros(N)
+    q, bend = np.zeros(N), np.zeros(N)
     # One step of the fixed point c = a / (1 + A) from g = ḡ.
     _pulls(D, epsilon, c, q, distance, a)
     c[:] = a / (1.0 + a.sum())
@@ -297,7 +302,8 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     mixing[N] = mean
     multiplier = 0.0 if psi == 1.0 else (np.inf if psi == 0.0 else 1.0 / psi - 1.0)
     status = Status.CENTRED if psi == 1.0 else Status.SOLVED
-    return Projection(mixing, np.full(N, multiplier), 0.0, 0, status)
+    distances = psi * np.sqrt(np.maximum(np.diag(centred), 0.0))
+    return Projection(mixing, np.full(N, multiplier), distances, 0.0, 0, status)
 
 
 PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}

@@ -1,15 +1,16 @@
-"""Named sets of navigation tasks: those of the paper, a mission, and random maps."""
+"""Named task sets: those of the paper, a mission, random maps, and linear systems."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import numpy as np
 
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.geometry import clearances
+from crosslearning.tasks.linear_quadratic import LinearQuadratic, cart
 from crosslearning.tasks.navigation import Navigation
 from crosslearning.tasks.obstacles import (
     Circle,
@@ -36,6 +37,13 @@ _BEGINNINGS = 20
 _DRAWS = 200
 
 
+class Description(Protocol):
+    """What describes a task and makes it."""
+
+    def task(self, name: str) -> Task:
+        """Return the task under a name."""
+
+
 def task_set_names() -> tuple[str, ...]:
     """Return the names that :func:`task_set` knows."""
     return tuple(_SETS)
@@ -50,7 +58,8 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
         One of :func:`task_set_names`.
     **options
         Parameters of :class:`Navigation` to change in every task, such as
-        ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`.
+        ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`; for
+        ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
 
     Returns
     -------
@@ -61,25 +70,27 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     InputError
         If the name or an option is unknown.
     """
-    return tuple(scene.task(label) for label, scene in navigation_set(name, **options).items())
+    if name not in _SETS:
+        raise unknown_name("task set", str(name), _SETS)
+    return tuple(one.task(label) for label, one in _SETS[name](**options).items())
 
 
 def navigation_set(name: str, **options: Any) -> dict[str, Navigation]:
-    """Return the same set as descriptions that can be drawn, changed and sent elsewhere.
+    """Return a set of navigation tasks as descriptions that can be drawn, changed and sent.
 
     Parameters
     ----------
     name, **options
-        As for :func:`task_set`.
+        As for :func:`task_set`; the set must be one of navigation tasks.
 
     Returns
     -------
     dict of str to Navigation
         In the order of the set.
     """
-    if name not in _SETS:
-        raise unknown_name("task set", str(name), _SETS)
-    return _SETS[name](**options)
+    if name not in _NAVIGATION:
+        raise unknown_name("navigation task set", str(name), _NAVIGATION)
+    return _NAVIGATION[name](**options)
 
 
 def _paper(**options: Any) -> dict[str, Navigation]:
@@ -193,6 +204,17 @@ def random_maps(
     return maps
 
 
+def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
+    """Return three carts of different mass, each on the same spring, as descriptions.
+
+    Parameters
+    ----------
+    **options
+        Parameters of :class:`LinearQuadratic` to change in every task.
+    """
+    return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
+
+
 def _scene(options: dict[str, Any], **defaults: Any) -> Navigation:
     return Navigation().replace(**(defaults | options))
 
@@ -242,11 +264,15 @@ def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
     return bool(free.mean() >= FREE_SHARE)
 
 
-_SETS: dict[str, Callable[..., dict[str, Navigation]]] = {
+_NAVIGATION: dict[str, Callable[..., dict[str, Navigation]]] = {
     "paper": _paper,
     "paper-circle": _paper_circle,
     "paper-ellipse": _paper_ellipse,
     "paper-radii": _paper_radii,
     "mission": _mission,
     "random": random_maps,
+}
+_SETS: dict[str, Callable[..., Mapping[str, Description]]] = {
+    **_NAVIGATION,
+    "linear-quadratic": linear_quadratic_set,
 }

@@ -1,0 +1,5 @@
+"""``python -m crosslearning``: the command line."""
+
+from crosslearning.cli import main
+
+main()

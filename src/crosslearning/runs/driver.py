@@ -1,0 +1,168 @@
+"""The conductor of a run: learns, logs, saves, and stops cleanly when asked to."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.runs.config import RunConfig
+from crosslearning.runs.folder import RunFolder
+from crosslearning.runs.metrics import Averages, MetricsLog
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes
+    ----------
+    learner : CrossLearner
+    finished : bool
+        False if it was interrupted, and can be resumed.
+    reason : str
+        A sentence for people.
+    """
+
+    learner: CrossLearner
+    finished: bool
+    reason: str
+
+
+def train(path: str | Path, config: RunConfig, console: Console | None = None) -> Outcome:
+    """Start a run in a new folder and take it to its end."""
+    learner = _new_learner(config)
+    folder = RunFolder.create(path, config)
+    return _drive(folder, config, learner, console or Console(quiet=True))
+
+
+def resume(path: str | Path, workers: int | None = None, console: Console | None = None) -> Outcome:
+    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped."""
+    folder = RunFolder.open(path)
+    config = folder.config()
+    workers = config.workers if workers is None else workers
+    if folder.model.exists():
+        learner = CrossLearner.load(folder.model, workers=workers)
+        return Outcome(learner, True, f"The run had finished at iteration {learner.iteration}.")
+    learner = folder.load_newest(workers) or _new_learner(config, workers)
+    return _drive(folder, config, learner, console or Console(quiet=True))
+
+
+def _new_learner(config: RunConfig, workers: int | None = None) -> CrossLearner:
+    return CrossLearner(
+        config.tasks, workers=workers or config.workers, **config.learner_settings()
+    )
+
+
+def _drive(
+    folder: RunFolder, config: RunConfig, learner: CrossLearner, console: Console
+) -> Outcome:
+    events = folder.path / "tensorboard" if config.tensorboard else None
+    log = MetricsLog(folder.metrics, learner.iteration, events)
+    averages = Averages([task.name for task in learner.tasks])
+    stopped_by_rule = False
+
+    with _progress(console) as progress, _interrupts() as interrupted:
+        bar = progress.add_task(
+            "learning", total=config.iterations, completed=learner.iteration, rate="", knots=0
+        )
+
+        def after(report: IterationReport) -> bool:
+            nonlocal stopped_by_rule
+            averages.add(report)
+            stopped_by_rule = config.alpha is not None and report.gap <= config.alpha
+            last = report.iteration == config.iterations or stopped_by_rule
+            checkpoint = report.iteration % config.checkpoint_every == 0 and not last
+            # A line at every checkpoint too, so that none averages over a resume.
+            if report.iteration % config.log_every == 0 or checkpoint or last:
+                log.write(averages.line(learner.steps))
+            if checkpoint:
+                log.flush()
+                folder.save_checkpoint(learner)
+            if report.iteration % 20 == 0 or last:
+                speed = progress.tasks[0].speed
+                rate = f"{speed:.0f}/s" if speed else ""
+                progress.update(
+                    bar, completed=report.iteration, rate=rate, knots=report.pruning.knots
+                )
+            return interrupted.is_set()
+
+        try:
+            learner.learn(config.iterations - learner.iteration, callback=after)
+        finally:
+            log.flush()
+            log.close()
+            learner.close()
+
+    finished = learner.iteration >= config.iterations or stopped_by_rule
+    if not finished:
+        folder.save_checkpoint(learner)
+        return Outcome(
+            learner,
+            False,
+            f"Interrupted and saved at iteration {learner.iteration}. Go on with: "
+            f"crosslearning resume {folder.path}",
+        )
+    learner.save(folder.model)
+    if stopped_by_rule:
+        reason = f"Stopped at iteration {learner.iteration}: every gap is at most alpha."
+    else:
+        reason = f"Finished {learner.iteration} iterations."
+    return Outcome(learner, True, reason)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[knots]} knots"),
+        console=console,
+        disable=not console.is_terminal or console.quiet,
+        transient=False,
+    )
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Turn Ctrl-C and SIGTERM into an event, so that an iteration is never left half done.
+
+    A second Ctrl-C stops at once. Signals reach only the main thread; elsewhere the event
+    stays unset.
+    """
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,146 @@
+"""A run is a folder: what was asked, what was measured, and checkpoints to go on from."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.files import write_atomically
+from crosslearning.learner import CrossLearner
+from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+
+#: The layout of a run folder; raised when an older crosslearning could not read it.
+FOLDER_VERSION = 1
+_KEEP = 2
+_CHECKPOINT = re.compile(r"iteration-(\d+)\.safetensors")
+
+
+class RunFolder:
+    """The files of one run.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @classmethod
+    def create(cls, path: str | Path, config: RunConfig) -> RunFolder:
+        """Return a new run folder with its configuration, or refuse one that is in use."""
+        folder = cls(path)
+        if folder.exists():
+            raise InputError(
+                f"{path} already holds a run; go on with it by 'crosslearning resume {path}', or "
+                "choose another folder"
+            )
+        if folder.path.exists() and not folder.path.is_dir():
+            raise InputError(f"{path} is a file; choose a folder")
+        write_atomically(folder._version, f"{json.dumps({'version': FOLDER_VERSION})}\n".encode())
+        write_config(folder._config, config)
+        return folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> RunFolder:
+        """Return an existing run folder, or say why it is none."""
+        folder = cls(path)
+        if not folder._config.is_file():
+            raise InputError(f"{path} holds no run: there is no config.toml in it")
+        try:
+            version = json.loads(folder._version.read_text())["version"]
+        except (OSError, ValueError, KeyError, TypeError) as problem:
+            raise FileFormatError(f"{folder._version} is missing or damaged") from problem
+        if not isinstance(version, int) or version > FOLDER_VERSION:
+            raise FileFormatError(
+                f"{path} was written by a newer crosslearning (folder version {version}, this one "
+                f"reads up to {FOLDER_VERSION}); install the newer one"
+            )
+        return folder
+
+    def exists(self) -> bool:
+        """Tell whether the folder holds a run."""
+        return self._config.exists()
+
+    @property
+    def _version(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def _config(self) -> Path:
+        return self.path / "config.toml"
+
+    @property
+    def metrics(self) -> Path:
+        """The file of metrics, one JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def model(self) -> Path:
+        """The finished learner."""
+        return self.path / "model.safetensors"
+
+    @property
+    def figures(self) -> Path:
+        """Where pictures go."""
+        return self.path / "figures"
+
+    def config(self) -> RunConfig:
+        """Return what the run was asked for."""
+        return make_config(read_config(self._config), source=str(self._config))
+
+    def checkpoints(self) -> list[tuple[int, Path]]:
+        """Return the checkpoints as (iteration, path), oldest first."""
+        found = []
+        for path in (self.path / "checkpoints").glob("iteration-*.safetensors"):
+            match = _CHECKPOINT.fullmatch(path.name)
+            if match:
+                found.append((int(match[1]), path))
+        return sorted(found)
+
+    def save_checkpoint(self, learner: CrossLearner) -> Path:
+        """Write a checkpoint; keep the last two."""
+        path = self.path / "checkpoints" / f"iteration-{learner.iteration:08d}.safetensors"
+        learner.save(path)
+        for _, old in self.checkpoints()[:-_KEEP]:
+            old.unlink(missing_ok=True)
+        return path
+
+    def load_newest(self, workers: int) -> CrossLearner | None:
+        """Return the learner of the newest checkpoint that is whole, or None if there is none."""
+        problem: Exception | None = None
+        for _, path in reversed(self.checkpoints()):
+            try:
+                return CrossLearner.load(path, workers=workers)
+            except FileFormatError as damage:
+                problem = damage
+        if problem is not None:
+            raise problem
+        return None
+
+    def load(self, workers: int = 1) -> CrossLearner:
+        """Return the run's learner: finished, or as far as it got."""
+        if self.model.exists():
+            return CrossLearner.load(self.model, workers=workers)
+        learner = self.load_newest(workers)
+        if learner is None:
+            raise InputError(
+                f"{self.path} has no checkpoint yet; run 'crosslearning resume {self.path}'"
+            )
+        return learner
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """Return the metrics, one dict a line."""
+        if not self.metrics.exists():
+            return []
+        rows = []
+        for number, line in enumerate(self.metrics.read_text().splitlines(), start=1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as problem:
+                raise FileFormatError(f"{self.metrics}, line {number}, is damaged") from problem
+        return rows

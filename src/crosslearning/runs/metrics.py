@@ -1,0 +1,141 @@
+"""Metrics: lines of JSON and, if wanted, TensorBoard events, that survive a resume."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosslearning.errors import MissingExtraError, StorageError
+from crosslearning.files import write_atomically
+from crosslearning.learner import IterationReport
+
+
+class Averages:
+    """Numbers of several iterations, gathered into one line of metrics.
+
+    What is noisy is averaged since the last line; what bounds something keeps its largest
+    value, so that no iteration is lost from view.
+    """
+
+    def __init__(self, tasks: Sequence[str]) -> None:
+        self._tasks = tuple(tasks)
+        self._reports: list[IterationReport] = []
+
+    def add(self, report: IterationReport) -> None:
+        """Take in one iteration."""
+        self._reports.append(report)
+
+    def line(self, steps: int) -> dict[str, Any]:
+        """Return the line since the last one, and start afresh."""
+        reports, self._reports = self._reports, []
+        last = reports[-1]
+        pruning = [report.pruning for report in reports]
+
+        def mean(values: Sequence[Any]) -> list[float]:
+            return [float(v) for v in np.mean(values, axis=0)]
+
+        def largest(values: Sequence[Any]) -> list[float]:
+            return [float(v) for v in np.max(values, axis=0)]
+
+        return {
+            "iteration": last.iteration,
+            "steps": steps,
+            "return": self._named(mean([r.returns for r in reports])),
+            "gradient_norm": self._named(mean([r.gradient_norms for r in reports])),
+            "gap": self._named(mean([r.gaps for r in reports])),
+            "distance": self._named(largest([r.distances for r in reports])),
+            "multiplier": self._named(mean([r.projection.multipliers for r in reports])),
+            "projection_residual": max(r.projection.residual for r in reports),
+            "knots": last.pruning.knots,
+            "pruning_error": max(float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning),
+            "removed": sum(p.removed for p in pruning),
+            "forced_by_cap": sum(p.forced_by_cap for p in pruning),
+            "forced_by_conditioning": sum(p.forced_by_conditioning for p in pruning),
+            "rebuilds": sum(p.rebuilds for p in pruning),
+        }
+
+    def _named(self, values: Sequence[float]) -> dict[str, float | None]:
+        # JSON has no infinity; it stands for "no bound", as null does.
+        return {
+            name: value if math.isfinite(value) else None
+            for name, value in zip(self._tasks, values, strict=True)
+        }
+
+
+class MetricsLog:
+    """Appends lines to a file; opened again at an iteration, it forgets what came later.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    iteration : int
+        Where the run goes on: later lines, which a killed run may have left, are dropped.
+    tensorboard : Path, optional
+        Folder for TensorBoard events.
+    """
+
+    def __init__(self, path: Path, iteration: int, tensorboard: Path | None = None) -> None:
+        kept = []
+        if path.exists():
+            for text in path.read_text().splitlines():
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    break  # the line at which the run was killed
+                if line["iteration"] <= iteration:
+                    kept.append(text + "\n")
+        write_atomically(path, "".join(kept).encode())
+        self._path = path
+        self._stream = path.open("a", encoding="utf-8")
+        self._writer = None if tensorboard is None else _writer(tensorboard, iteration)
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Append one line."""
+        try:
+            self._stream.write(json.dumps(line) + "\n")
+        except OSError as problem:
+            raise StorageError(
+                f"cannot write {self._path}: {problem.strerror}; the last checkpoint is intact"
+            ) from problem
+        if self._writer is not None:
+            step = line["iteration"]
+            for name, value in line.items():
+                if isinstance(value, dict):
+                    for task, number in value.items():
+                        if number is not None:
+                            self._writer.add_scalar(f"{name}/{task}", number, step)
+                elif name != "iteration":
+                    self._writer.add_scalar(f"train/{name}", value, step)
+
+    def flush(self) -> None:
+        """Hand everything to the system, as before a checkpoint."""
+        try:
+            self._stream.flush()
+        except OSError as problem:
+            raise StorageError(
+                f"cannot write {self._path}: {problem.strerror}; the last checkpoint is intact"
+            ) from problem
+        if self._writer is not None:
+            self._writer.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._stream.close()
+        if self._writer is not None:
+            self._writer.close()
+
+
+def _writer(folder: Path, iteration: int) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as problem:
+        raise MissingExtraError(
+            "TensorBoard events need the extra 'log': pip install 'crosslearning[log]'"
+        ) from problem
+    return SummaryWriter(str(folder), purge_step=iteration + 1 if iteration else None)

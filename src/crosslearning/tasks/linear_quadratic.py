@@ -1,0 +1,330 @@
+"""Linear systems with quadratic costs: tasks whose answers are known in closed form.
+
+The system is x' = A x + B a, and a step is paid −(xᵀQx + aᵀRa) for the state before the move.
+The policy sees x. For linear policies with Gaussian noise the expected return and its gradient
+are solutions of linear equations, so that anything that estimates or learns them can be tested
+against the truth. Like the navigation tasks, the environment and the compiled rollouts run the
+same machine code.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike
+
+from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.linear_quadratic_environment import LinearQuadraticEnvironment
+
+#: Actions are clipped to ± this, so far out that no policy of use ever comes near: the closed
+#: forms, which know no bounds, hold.
+ACTION_BOUND = 1e6
+
+Matrix = tuple[tuple[float, ...], ...]
+
+
+# The compiled dynamics. Parameters, in this order: q, p, A, B, Q, R (row by row), the low end
+# of the start box and its widths. The state is x.
+
+
+@compiled
+def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
+    """Fill ``state`` with the start that the first q uniform numbers choose in the box."""
+    q, p = int(parameters[0]), int(parameters[1])
+    low = 2 + 2 * q * q + q * p + p * p
+    for i in range(q):
+        state[i] = parameters[low + i] + uniforms[i] * parameters[low + q + i]
+
+
+@compiled
+def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
+    """Fill ``observation`` with the state."""
+    for i in range(int(parameters[0])):
+        observation[i] = state[i]
+
+
+@compiled
+def ended(parameters: Floats, state: Floats) -> bool:
+    """Return False: an episode has no end."""
+    return False
+
+
+@compiled
+def step(parameters: Floats, state: Floats, action: Floats) -> float:
+    """Move ``state`` one step on and return the reward of the state before the move."""
+    q, p = int(parameters[0]), int(parameters[1])
+    A, B = 2, 2 + q * q
+    Q, R = B + q * p, B + q * p + q * q
+    x, a = state[:q].copy(), np.empty(p)
+    for k in range(p):
+        # Not min and max, which would lose a NaN.
+        a[k] = action[k]
+        if a[k] < -ACTION_BOUND:
+            a[k] = -ACTION_BOUND
+        elif a[k] > ACTION_BOUND:
+            a[k] = ACTION_BOUND
+    cost = 0.0
+    for i in range(q):
+        moved = 0.0
+        for j in range(q):
+            moved += parameters[A + i * q + j] * x[j]
+            cost += x[i] * parameters[Q + i * q + j] * x[j]
+        for k in range(p):
+            moved += parameters[B + i * p + k] * a[k]
+        state[i] = moved
+    for i in range(p):
+        for k in range(p):
+            cost += a[i] * parameters[R + i * p + k] * a[k]
+    return -cost
+
+
+# Plain entry points, which another process finds by their names.
+def _enter_reset(parameters: Floats, uniforms: Floats, state: Floats) -> None:
+    start_episode(parameters, uniforms, state)
+
+
+def _enter_observe(parameters: Floats, state: Floats, observation: Floats) -> None:
+    observe(parameters, state, observation)
+
+
+def _enter_step(parameters: Floats, state: Floats, action: Floats) -> float:
+    return step(parameters, state, action)
+
+
+def _enter_ended(parameters: Floats, state: Floats) -> bool:
+    return ended(parameters, state)
+
+
+@functools.cache
+def _pointers() -> tuple[FunctionPointer, FunctionPointer, FunctionPointer, FunctionPointer]:
+    # Made on first use: compiling takes seconds, and importing should not.
+    return (
+        FunctionPointer(_enter_reset, RESET),
+        FunctionPointer(_enter_observe, OBSERVE),
+        FunctionPointer(_enter_step, STEP),
+        FunctionPointer(_enter_ended, ENDED),
+    )
+
+
+@dataclass(frozen=True)
+class LinearQuadratic:
+    """A linear system with a quadratic cost, and what is known about it in closed form.
+
+    Parameters
+    ----------
+    A : array_like, shape (q, q)
+    B : array_like, shape (q, p)
+        x' = A x + B a.
+    Q : array_like, shape (q, q)
+    R : array_like, shape (p, p)
+        The reward is −(xᵀQx + aᵀRa); both symmetric and positive semi-definite.
+    start_low, start_high : array_like, shape (q,)
+        The start is uniform in this box.
+
+    Notes
+    -----
+    For a policy a = M x + n with noise n of covariance Σ, write F = A + BM. The discounted
+    second moments Z = Σ_t γᵗ E[x xᵀ] and the costs-to-go xᵀPx solve
+
+        Z = S₀ + γ/(1−γ) BΣBᵀ + γ F Z Fᵀ,        P = Q + MᵀRM + γ FᵀPF,
+
+    with S₀ = E[x₀x₀ᵀ]. Both sums exist if γ ρ(F)² < 1, with ρ the spectral radius. Then
+
+        U(M) = −tr((Q + MᵀRM) Z) − tr(RΣ)/(1−γ),   ∂U/∂M = −2 (R M + γ BᵀPF) Z.
+
+    For the derivative, write U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ. A change
+    dM gives dP = C + γ Fᵀ dP F with C = dMᵀ(RM + γBᵀPF) + (RM + γBᵀPF)ᵀdM, so that
+    tr(dP S) = tr(C Z).
+    """
+
+    A: Matrix
+    B: Matrix
+    Q: Matrix
+    R: Matrix
+    start_low: tuple[float, ...]
+    start_high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.B) != 2:
+            raise InputError(f"B is {self.B!r}; give a matrix with a row for each coordinate of x")
+        q, p = np.shape(self.B)
+        for names, shape in ((("A", "Q"), (q, q)), (("B",), (q, p)), (("R",), (p, p))):
+            for name in names:
+                rows = read_array(name, getattr(self, name), shape).tolist()
+                object.__setattr__(self, name, tuple(map(tuple, rows)))
+        for name in ("start_low", "start_high"):
+            numbers = read_array(name, getattr(self, name), (q,))
+            object.__setattr__(self, name, tuple(numbers.tolist()))
+        for name in ("Q", "R"):
+            matrix = np.array(getattr(self, name))
+            if not np.array_equal(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < -1e-12:
+                raise InputError(
+                    f"{name} is {getattr(self, name)}; give a symmetric positive semi-definite "
+                    "matrix, so that no action is paid without bound"
+                )
+        for low, high in zip(self.start_low, self.start_high, strict=True):
+            if low > high:
+                raise InputError(
+                    f"start_low is {self.start_low} and start_high {self.start_high}; no low end "
+                    "may be above its high end"
+                )
+
+    @property
+    def state_size(self) -> int:
+        """The number q of coordinates of x."""
+        return len(self.A)
+
+    @property
+    def outputs(self) -> int:
+        """The number p of coordinates of an action."""
+        return len(self.R)
+
+    @property
+    def parameters(self) -> Floats:
+        """The parameter vector that the compiled dynamics read, newly made."""
+        sizes = np.array([self.state_size, self.outputs], dtype=np.float64)
+        low = np.array(self.start_low)
+        width = np.array(self.start_high) - low
+        parts = (sizes, *(np.ravel(m) for m in (self.A, self.B, self.Q, self.R)), low, width)
+        return np.concatenate(parts)
+
+    @property
+    def dynamics(self) -> Dynamics:
+        """The compiled physics."""
+        return Dynamics(self.parameters, *_pointers())
+
+    def replace(self, **changes: Any) -> LinearQuadratic:
+        """Return a copy with some parameters changed; an unknown name is an error."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                raise unknown_name("linear-quadratic parameter", name, names)
+        return dataclasses.replace(self, **changes)
+
+    def environment(self, render_mode: str | None = None) -> LinearQuadraticEnvironment:
+        """Return a new Gymnasium environment of this task, without a time limit."""
+        # Imported here because the environment, in turn, is made of this class.
+        from crosslearning.tasks.linear_quadratic_environment import LinearQuadraticEnvironment
+
+        return LinearQuadraticEnvironment(self, render_mode=render_mode)
+
+    def task(self, name: str) -> Task:
+        """Return this task under a name, with its compiled dynamics."""
+        ends = np.abs([self.start_low, self.start_high])
+        return Task(
+            name=name,
+            make=self.environment,
+            dynamics=self.dynamics,
+            state_size=self.state_size,
+            reset_size=self.state_size,
+            reset_options=_reset_options,
+            kernel_covariance=tuple((np.maximum(ends.max(axis=0), 1e-3) ** 2).tolist()),
+        )
+
+    # Closed forms ----------------------------------------------------------------------
+
+    def _moments(
+        self, M: ArrayLike, variance: ArrayLike, discount: float
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return M, Σ, Z and P of the class's notes."""
+        A, B, Q, R = (np.array(m) for m in (self.A, self.B, self.Q, self.R))
+        gain = read_array("M", M, (self.outputs, self.state_size))
+        spread = np.diag(np.broadcast_to(np.asarray(variance, dtype=np.float64), (self.outputs,)))
+        F = A + B @ gain
+        growth = discount * float(np.max(np.abs(np.linalg.eigvals(F)))) ** 2
+        if not growth < 1.0:
+            raise InputError(
+                f"discount · ρ(A + BM)² is {growth:.6g} for this M; the expected return is finite "
+                "only below 1"
+            )
+        low, high = np.array(self.start_low), np.array(self.start_high)
+        mean = 0.5 * (low + high)
+        start = np.outer(mean, mean) + np.diag((high - low) ** 2 / 12.0)
+        root = np.sqrt(discount) * F
+        noise = discount / (1.0 - discount) * (B @ spread @ B.T)
+        Z = scipy.linalg.solve_discrete_lyapunov(root, start + noise)
+        P = scipy.linalg.solve_discrete_lyapunov(root.T, Q + gain.T @ R @ gain)
+        return gain, np.asarray(spread), np.asarray(Z), np.asarray(P)
+
+    def expected_return(self, M: ArrayLike, variance: ArrayLike, discount: float) -> float:
+        """Return U(M) for the policy a = M x + n.
+
+        Parameters
+        ----------
+        M : array_like, shape (p, q)
+        variance : float or array_like, shape (p,)
+            Variances of the independent components of n: the diagonal of Σ.
+        discount : float
+            γ.
+
+        Raises
+        ------
+        InputError
+            If γ ρ(A + BM)² ≥ 1: then the return has no finite expectation.
+        """
+        gain, spread, Z, _ = self._moments(M, variance, discount)
+        Q, R = np.array(self.Q), np.array(self.R)
+        running = np.trace((Q + gain.T @ R @ gain) @ Z)
+        return -float(running + np.trace(R @ spread) / (1.0 - discount))
+
+    def gradient(self, M: ArrayLike, variance: ArrayLike, discount: float) -> Floats:
+        """Return ∂U/∂M, shape (p, q), for the arguments of :meth:`expected_return`."""
+        gain, _, Z, P = self._moments(M, variance, discount)
+        A, B, R = np.array(self.A), np.array(self.B), np.array(self.R)
+        gradient: Floats = -2.0 * (R @ gain + discount * B.T @ P @ (A + B @ gain)) @ Z
+        return gradient
+
+    def best_gain(self, discount: float) -> Floats:
+        """Return the M, shape (p, q), with the largest U; it does not depend on the noise.
+
+        With P the solution of the Riccati equation of (√γ A, √γ B, Q, R),
+        M = −γ (R + γ BᵀPB)⁻¹ BᵀPA. R must be positive definite.
+        """
+        A, B, Q, R = (np.array(m) for m in (self.A, self.B, self.Q, self.R))
+        root = np.sqrt(discount)
+        P = scipy.linalg.solve_discrete_are(root * A, root * B, Q, R)
+        M: Floats = -np.linalg.solve(R + discount * B.T @ P @ B, discount * B.T @ P @ A)
+        return M
+
+
+def cart(
+    mass: float, spring: float = 0.5, friction: float = 0.5, time_step: float = 0.5
+) -> LinearQuadratic:
+    """Return a cart on a spring that a force moves: x = (position, velocity).
+
+    It comes to rest by itself, so that every small linear policy has a finite return. The start
+    is uniform in [−1, 1]², Q is the identity and R = 0.1.
+    """
+    h = time_step
+    return LinearQuadratic(
+        A=((1.0, h), (-h * spring / mass, 1.0 - h * friction / mass)),
+        B=((0.0,), (h / mass,)),
+        Q=((1.0, 0.0), (0.0, 1.0)),
+        R=((0.1,),),
+        start_low=(-1.0, -1.0),
+        start_high=(1.0, 1.0),
+    )
+
+
+def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
+    """Return finite numbers of a shape, or say what is wrong with them."""
+    try:
+        numbers = np.ascontiguousarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.shape != shape or numbers.size == 0 or not np.all(np.isfinite(numbers)):
+        raise InputError(f"{what} is {given!r}; give finite numbers of shape {shape}")
+    return numbers
+
+
+def _reset_options(uniforms: Floats) -> dict[str, Any]:
+    return {"uniforms": uniforms}

@@ -1,0 +1,49 @@
+"""Linear systems and linear policies that the tests of several rooms share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosslearning.rkhs import Family, Linear
+from crosslearning.tasks import LinearQuadratic
+
+#: Two coordinates, two actions, nothing symmetric about it and a start that is not centred.
+LOPSIDED = LinearQuadratic(
+    A=((0.8, 0.3), (-0.2, 0.7)),
+    B=((0.5, 0.1), (-0.2, 0.6)),
+    Q=((1.0, 0.2), (0.2, 0.5)),
+    R=((0.3, 0.1), (0.1, 0.5)),
+    start_low=(0.4, -1.0),
+    start_high=(1.4, 0.2),
+)
+
+
+def wide_system(seed: int) -> LinearQuadratic:
+    """Return a stable system with the sizes of a navigation task: q = 5 and p = 2."""
+    generator = np.random.default_rng(seed)
+    A = generator.standard_normal((5, 5))
+    return LinearQuadratic(
+        A=0.7 * A / np.max(np.abs(np.linalg.eigvals(A))),
+        B=0.3 * generator.standard_normal((5, 2)),
+        Q=np.eye(5),
+        R=0.1 * np.eye(2),
+        start_low=-np.ones(5),
+        start_high=2.0 * np.ones(5),
+    )
+
+
+def linear_family(gains: Sequence[np.ndarray], std: Sequence[float]) -> Family:
+    """Return the functions h_f(s) = M_f s, shape of each M (p, q), in the linear kernel's RKHS.
+
+    The knot std_d e_d gives κ(std_d e_d, s) = s_d / std_d.
+    """
+    stacked = np.array(gains)  # (functions, p, q)
+    weights = stacked.transpose(2, 0, 1) * np.array(std)[:, None, None]
+    return Family(Linear(std), np.diag(std), weights)
+
+
+def gain_of(family: Family, function: int) -> np.ndarray:
+    """Return the matrix M, shape (p, q), of a function that is linear."""
+    return family(np.eye(family.kernel.dimension))[:, function].T
