@@ -165,7 +165,10 @@ def share(successes: NDArray[np.bool_]) -> Estimate:
     z = _CONFIDENCE_Z
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return Estimate(rate, max(0.0, centre - half), min(1.0, centre + half))
+    # At the ends the interval begins at the rate itself, which rounding would miss.
+    low = 0.0 if rate == 0.0 else centre - half
+    high = 1.0 if rate == 1.0 else centre + half
+    return Estimate(rate, low, high)
 
 
 def bootstrap_mean(values: Floats, generator: np.random.Generator) -> Estimate:

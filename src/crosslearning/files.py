@@ -62,8 +62,9 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]], description: str) -> str:
-    digest = hashlib.sha256(description.encode())
+def _digest(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> str:
+    """Return a digest of the arrays and of everything in ``content``."""
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
@@ -91,9 +92,12 @@ def write_tensors(
     description : mapping
         Plain data that JSON can hold.
     """
-    text = json.dumps({"kind": kind, "version": version, **description}, sort_keys=True)
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    metadata = {"crosslearning": text, "sha256": _digest(contiguous, text)}
+    content = {"kind": kind, "version": version, **description}
+    content["sha256"] = _digest(contiguous, content)
+    # One key only: safetensors writes several in an order that differs from run to run, and
+    # the same content must be the same file.
+    metadata = {"crosslearning": json.dumps(content, sort_keys=True)}
     write_atomically(path, safetensors.numpy.save(contiguous, metadata=metadata))
 
 
@@ -128,7 +132,7 @@ def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dic
             f"{source} has format version {found_version}, this crosslearning reads up to "
             f"{version}; install a newer crosslearning"
         )
-    if metadata.get("sha256") != _digest(arrays, metadata["crosslearning"]):
+    if description.pop("sha256", None) != _digest(arrays, description):
         raise FileFormatError(
             f"{source} was changed after it was written: its checksum does not match; "
             "restore it from a copy"

@@ -10,6 +10,7 @@ from crosslearning.errors import InputError
 from crosslearning.tasks import (
     Circle,
     Ellipse,
+    linear_quadratic_set,
     navigation_set,
     random_maps,
     task_set,
@@ -78,9 +79,28 @@ def test_every_set_makes_usable_tasks(name):
         uniforms = np.random.default_rng(0).random(task.reset_size)
         observation, _ = environment.reset(options=task.reset_options(uniforms))
         assert task.observation_space.contains(observation)
-        state = np.empty(task.state_size)
-        assert task.dynamics.parameters[Slot.GOALS] == len(environment.navigation.goals)
-        assert environment.state.shape == state.shape
+        assert environment.state.shape == (task.state_size,)
+
+
+NAVIGATION = [name for name in task_set_names() if name != "linear-quadratic"]
+
+
+@pytest.mark.parametrize("name", NAVIGATION)
+def test_descriptions_make_the_tasks_of_the_same_set(name):
+    tasks = task_set(name)
+    scenes = navigation_set(name)
+    assert [task.name for task in tasks] == list(scenes)
+    for task, scene in zip(tasks, scenes.values(), strict=True):
+        np.testing.assert_array_equal(task.dynamics.parameters, scene.parameters)
+        assert scene.parameters[Slot.GOALS] == len(task.make().navigation.goals)
+
+
+def test_the_linear_systems_are_three_and_take_options():
+    assert list(linear_quadratic_set()) == ["m=0.5", "m=1", "m=2"]
+    names = [task.name for task in task_set("linear-quadratic")]
+    assert names == list(linear_quadratic_set())
+    for system in linear_quadratic_set(start_low=(0.5, 0.5)).values():
+        assert system.start_low == (0.5, 0.5)
 
 
 def test_options_change_every_task():
@@ -160,6 +180,8 @@ def test_random_maps_take_options():
     ("name", "options", "message"),
     [
         ("papr", {}, "no such task set 'papr'; did you mean 'paper'"),
+        ("linear-quadratics", {}, "did you mean 'linear-quadratic'"),
+        ("linear-quadratic", {"crash": "continue"}, "no such linear-quadratic parameter"),
         ("paper", {"crashes": "continue"}, "did you mean 'crash'"),
         ("random", {"seed": -1}, "seed is -1"),
         ("random", {"count": 0}, "count 0"),
@@ -174,6 +196,11 @@ def test_random_maps_take_options():
 def test_bad_names_and_options_are_refused(name, options, message):
     with pytest.raises(InputError, match=message):
         task_set(name, **options)
+
+
+def test_only_navigation_sets_can_be_drawn():
+    with pytest.raises(InputError, match="no such navigation task set 'linear-quadratic'"):
+        navigation_set("linear-quadratic")
 
 
 def test_state_layout_is_what_the_documentation_says():

@@ -1,0 +1,116 @@
+"""The command line, as a user types it."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from crosslearning import cli
+
+runner = CliRunner()
+SMALL = ["--iterations", "30", "--max-knots", "30", "--checkpoint-every", "10"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "run"
+    result = runner.invoke(cli.app, ["train", "--out", str(path), *SMALL, "--epsilon", "2.5"])
+    assert result.exit_code == 0, result.output
+    assert "Finished 30 iterations" in result.output
+    return path
+
+
+def test_train_writes_what_was_asked(run):
+    text = (run / "config.toml").read_text()
+    assert "epsilon = 2.5" in text
+    assert "max_knots = 30" in text
+
+
+def test_flags_go_before_the_file(tmp_path):
+    (tmp_path / "c.toml").write_text("iterations = 3\nmax_knots = 20\nepsilon = 1.0\n")
+    arguments = ["train", "--out", str(tmp_path / "r"), "--config", str(tmp_path / "c.toml")]
+    extra = ["--epsilon", "inf", "--action-variance", "0.05,0.1"]
+    extra += ["--kernel", '{"kernel": "matern32", "covariance": [1,1,1,1,1], "periodic": []}']
+    result = runner.invoke(cli.app, [*arguments, *extra])
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "r" / "config.toml").read_text()
+    assert "epsilon = inf" in text
+    assert "max_knots = 20" in text
+    assert "matern32" in text
+
+
+def test_evaluate_prints_json(run):
+    result = runner.invoke(cli.app, ["evaluate", str(run), "--trials", "20", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.output)
+    assert [(row["task"], row["policy"]) for row in rows][:2] == [
+        ("r=0.5", "central"),
+        ("r=0.5", "r=0.5"),
+    ]
+    assert len(rows) == 12
+    for row in rows:
+        estimate = row["discounted_return"]
+        assert estimate["low"] <= estimate["value"] <= estimate["high"]
+        assert 0 <= row["rates"]["arrived"]["value"] <= 1
+    again = runner.invoke(cli.app, ["evaluate", str(run), "--trials", "20", "--json"])
+    assert json.loads(again.output) == rows
+
+
+def test_evaluate_on_other_tasks(run):
+    result = runner.invoke(
+        cli.app, ["evaluate", str(run), "--trials", "5", "--tasks", "mission", "--json"]
+    )
+    assert result.exit_code == 0, result.output
+    assert {row["task"] for row in json.loads(result.output)} == {"mission"}
+
+
+def test_info(run):
+    result = runner.invoke(cli.app, ["info", str(run)])
+    assert result.exit_code == 0
+    assert "finished" in result.output
+    assert "iteration 30 of 30" in result.output
+
+
+def test_plot_draws_both_pictures(run):
+    result = runner.invoke(cli.app, ["plot", str(run), "--trials", "3"])
+    assert result.exit_code == 0, result.output
+    for name in ("learning", "trajectories"):
+        png = (run / "figures" / f"{name}.png").read_bytes()
+        assert png.startswith(b"\x89PNG")
+        assert len(png) > 10_000
+        assert (run / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_quickstart_learns_evaluates_and_draws(tmp_path):
+    arguments = ["quickstart", "--out", str(tmp_path / "q"), "--iterations", "20"]
+    for _ in range(2):  # the second time it finds the run and draws it again
+        result = runner.invoke(cli.app, arguments)
+        assert result.exit_code == 0, result.output
+        assert "trajectories.png" in result.output.replace("\n", "")
+        assert "central" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--out", "x", "--tasks", "papr"], "did you mean 'paper'"),
+        (["train", "--out", "x", "--epsilon", "-1"], "epsilon"),
+        (["train", "--out", "x", "--kernel", "{"], "JSON object"),
+        (["train", "--out", "x", "--action-variance", "a,b"], "numbers with commas"),
+        (["train", "--out", "x", "--config", "missing.toml"], "cannot read missing.toml"),
+        (["resume", "nowhere"], "holds no run"),
+        (["evaluate", "nowhere"], "holds no run"),
+        (["info", "nowhere"], "holds no run"),
+        (["plot", "nowhere"], "holds no run"),
+    ],
+)
+def test_errors_are_one_clear_line(arguments, message, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["crosslearning", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 1
+    output = capsys.readouterr()
+    assert message in output.err
+    assert "Traceback" not in output.err
+    assert not (tmp_path / "x").exists()
