@@ -92,6 +92,15 @@ def test_compiled_equals_interpreted(kernel):
 
 
 @every_kernel
+def test_normalised_kernels_are_one_on_the_diagonal(kernel):
+    points = 3.0 * np.random.default_rng(3).standard_normal((50, 3))
+    if kernel.normalised:
+        assert np.all(kernel.diagonal(points) == 1.0)
+    else:
+        assert not np.all(kernel.diagonal(points) == 1.0) or "pair" in str(kernel.to_dict())
+
+
+@every_kernel
 def test_file_form(kernel):
     data = kernel.to_dict()
     if "pair" in str(data):

@@ -21,7 +21,7 @@ def chi_square(counts, discount):
     return stats.chisquare(observed, expected).pvalue
 
 
-@pytest.mark.parametrize("discount", [0.3, 0.9, 0.99])
+@pytest.mark.parametrize("discount", [0.3, 0.6, 0.9])
 @pytest.mark.parametrize("field", ["before", "after"])
 def test_times_have_the_distribution_of_the_paper(discount, field):
     plan = plan_samples(np.random.default_rng(0), PAPER, 5_000, discount)
@@ -34,7 +34,7 @@ def test_times_have_the_distribution_of_the_paper(discount, field):
 
 
 def test_the_two_times_are_independent():
-    plan = plan_samples(np.random.default_rng(1), PAPER, 20_000, 0.9)
+    plan = plan_samples(np.random.default_rng(1), PAPER, 5_000, 0.9)
     n = plan.before.size
     pairs = [(plan.before, plan.after), (plan.before[0], plan.before[1])]
     pairs.append((plan.before[:, 1:], plan.before[:, :-1]))
@@ -49,7 +49,7 @@ def test_a_plan_of_samples_has_these_shapes():
     assert plan.uniforms.shape == (3, 7, reset_size)
     assert plan.noise.shape == (3, 7, 1 + np.max(plan.before + plan.after), 2)
     assert plan.before.dtype == plan.after.dtype == np.int64
-    assert 0.0 <= plan.uniforms.min()
+    assert plan.uniforms.min() >= 0.0
     assert plan.uniforms.max() < 1.0
     assert len(np.unique(plan.seeds)) == 21
 
@@ -105,13 +105,16 @@ def test_returns_with_two_actions():
 
 def check_returns(systems, tasks, gains, variance, discount):
     policies = linear_family(gains, np.ones(gains[0].shape[1])).expansion
-    plan = plan_samples(np.random.default_rng(7), tasks, 40_000, discount)
-    samples = CompiledExecutor(tasks, np.sqrt(variance)).samples(policies, plan, antithetic=False)
+    generator, executor = np.random.default_rng(7), CompiledExecutor(tasks, np.sqrt(variance))
+    drawn = []
+    for _ in range(20):
+        plan = plan_samples(generator, tasks, 2_000, discount)
+        drawn.append(executor.samples(policies, plan, antithetic=False).returns)
     for i, (system, gain) in enumerate(zip(systems, gains, strict=True)):
-        returns = samples.returns[i]
+        returns = np.concatenate([part[i] for part in drawn])
         error = returns.std(ddof=1) / np.sqrt(returns.size)
         exact = system.expected_return(gain, variance, discount)
         assert abs(returns.mean() - exact) < 4.5 * error
-        # Sharp enough to tell the reward of one step: the mean without the last one is rejected.
+        # And the comparison is sharp: it tells another discount.
         wrong = system.expected_return(gain, variance, 0.97 * discount)
         assert abs(returns.mean() - wrong) > 4.5 * error

@@ -17,6 +17,7 @@ from crosslearning.learner.settings import LearnerSettings
 from crosslearning.learner.steps import StepRule
 from crosslearning.rkhs import Dictionary, Family, Kernel
 from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, plan_samples
 from crosslearning.tasks import Task
 
@@ -67,8 +68,9 @@ class Core:
         plan = plan_samples(self.generator, self.tasks, settings.batch_size, settings.discount)
         samples = self.executor.samples(self.dictionary.expansion, plan, self.estimator.mirrored)
         gradients = self.estimator.estimate(samples, self.variance, settings.discount)
-        squared_norms = self._squared_norms(gradients)
-        gaps = self._gaps(gradients, squared_norms)
+        squared_norms, towards = gradient_geometry(self.dictionary.expansion, gradients)
+        norms = np.sqrt(squared_norms)
+        gaps = self._gaps(towards, norms)
         # Line 6: move along the gradients, then project.
         self._ascend(gradients, self.rule.lengths(self.iteration, squared_norms))
         projection = self.dictionary.project(settings.epsilon, settings.projection)
@@ -79,7 +81,7 @@ class Core:
         return IterationReport(
             iteration=self.iteration,
             returns=samples.returns.mean(axis=1),
-            gradient_norms=np.sqrt(squared_norms),
+            gradient_norms=norms,
             gaps=gaps,
             distances=projection.distances,
             projection=projection,
@@ -91,31 +93,19 @@ class Core:
         """Return ‖h_i − g‖, shape (N,), in the dictionary's geometry."""
         return np.sqrt(np.maximum(np.diag(self.dictionary.differences()), 0.0))
 
-    def _squared_norms(self, gradients: Gradients) -> Floats:
-        squares = np.empty(len(self.tasks))
-        program = self.dictionary.kernel.program
-        squared_norms(*program, gradients.knots, gradients.weights, squares)
-        return squares
-
-    def _gaps(self, gradients: Gradients, squared_norms: Floats) -> Floats:
+    def _gaps(self, towards: Floats, norms: Floats) -> Floats:
         """Return max ⟨∇̂_i, h − h_i⟩ over the feasible h, in closed form (line 8).
 
         With g and the other policies held, h_i may be anywhere in a ball around g, of radius
         ε, or of what the others leave of Nε² if the projection is the relaxed one. The maximum
         over a ball is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
         """
-        N, B, q = gradients.knots.shape
-        values = self.dictionary.expansion(gradients.knots.reshape(N * B, q))
-        towards = np.empty(N)
-        for i in range(N):
-            part = values[i * B : (i + 1) * B]
-            towards[i] = np.sum(gradients.weights[i] * (part[:, N] - part[:, i]))
+        N = len(self.tasks)
         radius = np.full(N, self.settings.epsilon)
         if self.settings.projection == "relaxed" and math.isfinite(self.settings.epsilon):
             squares = self.distances() ** 2
             left = N * self.settings.epsilon**2 - (squares.sum() - squares)
             radius = np.sqrt(np.maximum(left, 0.0))
-        norms = np.sqrt(squared_norms)
         # 0 · ∞: where the gradient is zero nothing can be gained.
         reach = np.multiply(radius, norms, out=np.zeros(N), where=norms > 0.0)
         return np.asarray(towards + reach)
@@ -152,30 +142,49 @@ def action_variance(settings: LearnerSettings, outputs: int) -> Floats:
     return np.array(given * outputs if len(given) == 1 else given, dtype=np.float64)
 
 
+def gradient_geometry(policies: Expansion, gradients: Gradients) -> tuple[Floats, Floats]:
+    """Return ‖∇̂_i‖² and ⟨∇̂_i, g − h_i⟩, each of shape (N,); g is function N."""
+    squares, towards = np.empty((2, len(gradients.knots)))
+    _fill_geometry(
+        *policies.program, policies.features, policies.rows, *gradients, squares, towards
+    )
+    return squares, towards
+
+
 @compiled
-def squared_norms(
+def _fill_geometry(
     terms: Any,
     term_values: Floats,
     factors: Any,
     biases: Floats,
     pair: FunctionPointer,
+    features: Floats,
+    rows: Floats,
     knots: Floats,
     weights: Floats,
-    out: Floats,
+    squares: Floats,
+    towards: Floats,
 ) -> None:
-    """Fill out[i] = ‖Σ_b κ(knots[i, b], ·) weights[i, b]‖²."""
+    """Fill the inner products of gradients Σ_b κ(knots[i, b], ·) weights[i, b].
+
+    With itself by the double sum; with g − h_i by the reproducing property, through the
+    functions' values at the knots.
+    """
     program = programs.KernelProgram(terms, term_values, factors, biases, pair)
     N, B, p = weights.shape
-    features = np.empty((factors[-1, 2], B))
-    gram = np.empty((B, B))
+    own, gram = np.empty((features.shape[0], B)), np.empty((B, B))
+    columns = np.empty((B, features.shape[1]))
+    centre, value = np.empty(p), np.empty(p)
     for i in range(N):
-        programs.embed_all(program, knots[i], features)
-        programs.kernel_columns(program, features, features, gram)
-        total = 0.0
+        programs.embed_all(program, knots[i], own)
+        programs.kernel_columns(program, own, own, gram)
+        programs.kernel_columns(program, features, own, columns)
+        square = toward = 0.0
         for a in range(B):
-            for b in range(B):
-                product = 0.0
-                for k in range(p):
-                    product += weights[i, a, k] * weights[i, b, k]
-                total += gram[a, b] * product
-        out[i] = max(total, 0.0)
+            programs.weigh(columns[a], rows[N], centre)
+            programs.weigh(columns[a], rows[i], value)
+            for k in range(p):
+                toward += weights[i, a, k] * (centre[k] - value[k])
+                for b in range(B):
+                    square += gram[a, b] * weights[i, a, k] * weights[i, b, k]
+        squares[i], towards[i] = max(square, 0.0), toward

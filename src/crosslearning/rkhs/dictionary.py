@@ -215,7 +215,8 @@ class Dictionary:
         rows = self._rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
         D = weighted_inner_products(self._gram, difference)
-        difference[:, :, : self._size] /= self._scale[: self._size]
+        if not self.kernel.normalised:
+            difference[:, :, : self._size] /= self._scale[: self._size]
         flat = difference.reshape(len(difference), -1)
         return np.asarray(D + RIDGE * (flat @ flat.T))
 
@@ -323,16 +324,18 @@ class Dictionary:
         )
 
     def _scale_rows(self, operation: np.ufunc) -> None:
-        scale = self._scale[: self._size]
-        if np.any(scale != 1.0):
+        if not self.kernel.normalised:
             rows = self._rows[:, :, : self._size]
-            operation(rows, scale, out=rows)
+            operation(rows, self._scale[: self._size], out=rows)
 
     def _normalised_gram(self, rows: slice, columns: slice) -> Floats:
-        block = self._gram[rows, columns] * self._scale[rows, None] * self._scale[columns]
+        block = self._gram[rows, columns].copy()
+        if not self.kernel.normalised:
+            block *= self._scale[rows, None]
+            block *= self._scale[columns]
         if rows == columns:
-            block[np.diag_indices_from(block)] += RIDGE
-        return np.asarray(block)
+            block.flat[:: len(block) + 1] += RIDGE
+        return block
 
     def _insertion(self) -> Floats:
         """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots.
@@ -360,7 +363,7 @@ class Dictionary:
         columns[:n, old] = self._normalised_gram(new, old)
         j = self._next_probe()
         if self._covered:
-            columns[n, old] = self._gram[j, old] * self._scale[j] * self._scale[old]
+            columns[n, old] = self._normalised_gram(slice(j, j + 1), old)[0]
             columns[n, j] += RIDGE
         T = columns @ self._inverse
         if test and self._covered:

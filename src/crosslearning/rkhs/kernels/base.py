@@ -36,6 +36,11 @@ class Kernel(abc.ABC):
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y) for two points of shape (q,): the readable reference."""
 
+    @property
+    def normalised(self) -> bool:
+        """Whether κ(x, x) = 1 for every x, to the last bit."""
+        return False
+
     @abc.abstractmethod
     def _factors(self) -> list[Factor]:
         """Return the product of factors that compiled code computes."""

@@ -135,6 +135,11 @@ class Product(Kernel):
         """The number q of coordinates."""
         return 1 + max(d for _, dims in self.parts for d in dims)
 
+    @property
+    def normalised(self) -> bool:
+        """Whether κ(x, x) = 1: if every part's is."""
+        return all(kernel.normalised for kernel, _ in self.parts)
+
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
         x, y = np.asarray(x), np.asarray(y)

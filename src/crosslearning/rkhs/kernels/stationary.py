@@ -105,6 +105,11 @@ class _Stationary(Kernel):
         return len(self.covariance)
 
     @property
+    def normalised(self) -> bool:
+        """Whether κ(x, x) = 1: it is."""
+        return True
+
+    @property
     def std(self) -> tuple[float, ...]:
         """Widths: square roots of the covariance's diagonal."""
         return tuple(math.sqrt(row[d]) for d, row in enumerate(self.covariance))
@@ -194,7 +199,7 @@ class Laplacian(Kernel):
     """
 
     std: Sequence[float]
-    name = "laplacian"
+    name: ClassVar[str] = "laplacian"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "std", positive_vector("std", self.std))
@@ -203,6 +208,11 @@ class Laplacian(Kernel):
     def dimension(self) -> int:  # type: ignore[override]
         """The number q of coordinates."""
         return len(self.std)
+
+    @property
+    def normalised(self) -> bool:
+        """Whether κ(x, x) = 1: it is."""
+        return True
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
