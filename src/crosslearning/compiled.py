@@ -27,8 +27,12 @@ REORDERED = {"contract", "reassoc", "nsz"}
 
 
 def _package_stamp() -> tuple[float, int]:
-    """Return the newest change and the total size of this package's source files."""
-    stats = [path.stat() for path in Path(__file__).parent.rglob("*.py")]
+    """Return the newest change and the total size of the files that hold compiled code."""
+    files = [Path(__file__)]
+    for path in files[0].parent.rglob("*.py"):
+        if b"crosslearning.compiled" in path.read_bytes():
+            files.append(path)
+    stats = [path.stat() for path in files]
     return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
 
@@ -36,7 +40,7 @@ _STAMP = _package_stamp()
 
 
 def _stamped(cached: Any) -> None:
-    """Make cached machine code depend on the whole package's source.
+    """Make cached machine code depend on every file that holds compiled code.
 
     Numba looks only at the file of the function itself. But machine code contains the code of
     the functions that it calls, which may be in other files and newer.

@@ -12,6 +12,7 @@ import pytest
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
 from crosslearning.learner import CrossLearner
+from crosslearning.rkhs import Family
 from crosslearning.runs import RunFolder, make_config, resume, train
 
 FIELDS = {"iterations": 120, "checkpoint_every": 25, "log_every": 5, "max_knots": 40, "seed": 3}
@@ -117,6 +118,16 @@ def test_metrics_tell_the_iteration(uninterrupted):
 
 def test_the_last_two_checkpoints_are_kept(uninterrupted):
     assert [iteration for iteration, _ in RunFolder(uninterrupted).checkpoints()] == [75, 100]
+
+
+def test_snapshots_are_the_policies_on_the_way(tmp_path):
+    path = tmp_path / "run"
+    train(path, make_config({**FIELDS, "snapshot_every": 40}))
+    snapshots = RunFolder(path).snapshots()
+    assert [iteration for iteration, _ in snapshots] == [40, 80, 120]
+    settings = {name: FIELDS[name] for name in ("max_knots", "seed")}
+    alone = CrossLearner("paper", **settings).learn(80)
+    np.testing.assert_array_equal(Family.load(snapshots[1][1]).weights, alone.family.weights)
 
 
 def test_tensorboard_events(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 import tomli_w
@@ -27,6 +27,13 @@ class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_field
     checkpoint_every: Annotated[int, Meta(ge=1, description="Iterations between checkpoints.")] = (
         1000
     )
+    snapshot_every: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Iterations between snapshots: the policies alone, kept for ever, to "
+            "evaluate how they developed; none: no snapshots."
+        ),
+    ] = None
     log_every: Annotated[int, Meta(ge=1, description="Iterations between lines of metrics.")] = 10
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
@@ -89,9 +96,19 @@ def describe_fields() -> list[tuple[str, str, str, str]]:
 
 
 def _type_name(annotation: Any) -> str:
-    inner = annotation.__origin__ if hasattr(annotation, "__metadata__") else annotation
-    text = str(getattr(inner, "__name__", inner))
-    return text.replace("typing.", "")
+    """Return a type in words: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _type_name(arguments[0])
+    if origin is Literal:
+        return " | ".join(str(choice) for choice in arguments)
+    if origin is tuple:
+        return f"list of {_type_name(arguments[0])}"
+    if origin is dict:
+        return "table"
+    if arguments:
+        return " or ".join(_type_name(argument) for argument in arguments)
+    return "none" if annotation is type(None) else str(annotation.__name__)
 
 
 def _default_text(value: Any) -> str:

@@ -91,6 +91,8 @@ def _drive(
             # A line at every checkpoint too, so that none averages over a resume.
             if report.iteration % config.log_every == 0 or checkpoint or last:
                 log.write(averages.line(learner.steps))
+            if config.snapshot_every and report.iteration % config.snapshot_every == 0:
+                folder.save_snapshot(learner)
             if checkpoint:
                 log.flush()
                 folder.save_checkpoint(learner)

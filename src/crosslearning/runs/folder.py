@@ -15,7 +15,7 @@ from crosslearning.runs.config import RunConfig, make_config, read_config, write
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
 _KEEP = 2
-_CHECKPOINT = re.compile(r"iteration-(\d+)\.safetensors")
+_NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
 class RunFolder:
@@ -95,12 +95,7 @@ class RunFolder:
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Return the checkpoints as (iteration, path), oldest first."""
-        found = []
-        for path in (self.path / "checkpoints").glob("iteration-*.safetensors"):
-            match = _CHECKPOINT.fullmatch(path.name)
-            if match:
-                found.append((int(match[1]), path))
-        return sorted(found)
+        return _numbered(self.path / "checkpoints")
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
@@ -109,6 +104,20 @@ class RunFolder:
         for _, old in self.checkpoints()[:-_KEEP]:
             old.unlink(missing_ok=True)
         return path
+
+    def save_snapshot(self, learner: CrossLearner) -> Path:
+        """Write the policies of this iteration beside those of earlier ones."""
+        path = self._snapshots / f"iteration-{learner.iteration:08d}.safetensors"
+        learner.family.save(path)
+        return path
+
+    @property
+    def _snapshots(self) -> Path:
+        return self.path / "snapshots"
+
+    def snapshots(self) -> list[tuple[int, Path]]:
+        """Return the snapshots as (iteration, path of a family), oldest first."""
+        return _numbered(self._snapshots)
 
     def load_newest(self, workers: int) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none."""
@@ -144,3 +153,13 @@ class RunFolder:
             except ValueError as problem:
                 raise FileFormatError(f"{self.metrics}, line {number}, is damaged") from problem
         return rows
+
+
+def _numbered(folder: Path) -> list[tuple[int, Path]]:
+    """Return the files of a folder that are named after an iteration, oldest first."""
+    found = []
+    for path in folder.glob("iteration-*.safetensors"):
+        match = _NUMBERED.fullmatch(path.name)
+        if match:
+            found.append((int(match[1]), path))
+    return sorted(found)
