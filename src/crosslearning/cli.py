@@ -73,7 +73,7 @@ def _field_option(name: str, annotation: Any, default: str, help_text: str) -> i
     """Return the command-line parameter of one configuration field."""
     inner = get_args(annotation)[0]
     # What the command line cannot hold as it is comes as text; see _read_flag.
-    as_text = get_origin(inner) is tuple or any(get_origin(a) is dict for a in get_args(inner))
+    as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
     option = typer.Option(help=f"{help_text} \\[default: {default}]", show_default=False)
     return inspect.Parameter(
@@ -102,7 +102,7 @@ def _read_flag(name: str, value: Any) -> Any:
     try:
         if name == "action_variance":
             return [float(part) for part in str(value).split(",")]
-        if name == "kernel":
+        if name in ("kernel", "task_options"):
             return json.loads(value)
     except ValueError as problem:
         form = "numbers with commas" if name == "action_variance" else "a JSON object"

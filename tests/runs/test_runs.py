@@ -271,3 +271,14 @@ def test_infinite_epsilon_survives_the_files(tmp_path):
     assert CrossLearner.load(RunFolder(tmp_path / "run").model).settings.epsilon == float("inf")
     line = RunFolder(tmp_path / "run").read_metrics()[-1]
     assert line["gap"]["r=1"] is None
+
+
+def test_one_task_of_a_set_with_options(tmp_path):
+    fields = {"tasks": "paper:r=1", "task_options": {"crash": "terminate"}, "iterations": 4}
+    train(tmp_path / "run", make_config({**FIELDS, **fields}))
+    learner = RunFolder(tmp_path / "run").load()
+    assert [task.name for task in learner.tasks] == ["r=1"]
+    assert learner.tasks[0].make().navigation.crash == "terminate"
+    assert RunFolder(tmp_path / "run").config().task_options == {"crash": "terminate"}
+    with pytest.raises(InputError, match="did you mean 'r=1'"):
+        train(tmp_path / "other", make_config({**FIELDS, "tasks": "paper:r=11"}))

@@ -47,6 +47,8 @@ class CrossLearner:
         By default a Gaussian of the widths that the tasks suggest.
     workers : int
         Threads for the rollouts. The result does not depend on it.
+    task_options : mapping, optional
+        Options of the named task set, such as ``{"crash": "terminate"}``.
     **settings
         Everything else: see :class:`crosslearning.learner.LearnerSettings`.
 
@@ -66,9 +68,12 @@ class CrossLearner:
         *,
         kernel: Kernel | Mapping[str, Any] | None = None,
         workers: int = 1,
+        task_options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        self.tasks, self.task_set = _resolve(tasks)
+        self.task_set = tasks if isinstance(tasks, str) else None
+        self.task_options = dict(task_options or {})
+        self.tasks = _resolve(tasks, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
         if described is not None:
@@ -191,6 +196,7 @@ class CrossLearner:
                 "settings": json.loads(msgspec.json.encode(_jsonable(self.settings))),
                 "kernel": self.kernel.to_dict(),
                 "task_set": self.task_set,
+                "task_options": self.task_options,
                 "tasks": [task.name for task in self.tasks],
                 "dictionary": numbers,
                 "iteration": core.iteration,
@@ -237,7 +243,8 @@ class CrossLearner:
                     f"{kernel.to_dict()}"
                 )
             values = {**msgspec.structs.asdict(settings), "kernel": kernel}
-            learner = cls(tasks, workers=workers, **values)
+            options = description["task_options"] if isinstance(tasks, str) else None
+            learner = cls(tasks, workers=workers, task_options=options, **values)
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
@@ -296,10 +303,11 @@ def default_kernel(tasks: Sequence[Task]) -> Kernel:
     return Gaussian(std=width / 4.0)
 
 
-def _resolve(tasks: str | Sequence[Task]) -> tuple[tuple[Task, ...], str | None]:
-    """Return the tasks, checked to fit together, and the name of their set if it has one."""
-    name = tasks if isinstance(tasks, str) else None
-    resolved = task_set(tasks) if isinstance(tasks, str) else tuple(tasks)
+def _resolve(tasks: str | Sequence[Task], options: Mapping[str, Any]) -> tuple[Task, ...]:
+    """Return the tasks, checked to fit together."""
+    if options and not isinstance(tasks, str):
+        raise InputError("task_options are for a named task set; give them to your tasks directly")
+    resolved = task_set(tasks, **options) if isinstance(tasks, str) else tuple(tasks)
     if not resolved:
         raise InputError("no tasks were given; give at least one")
     first = resolved[0]
@@ -328,4 +336,4 @@ def _resolve(tasks: str | Sequence[Task]) -> tuple[tuple[Task, ...], str | None]
                 f"the action_space of task {task.name!r} has other bounds than that of "
                 f"{first.name!r}; tasks that learn together must match"
             )
-    return resolved, name
+    return resolved

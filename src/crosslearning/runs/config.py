@@ -19,7 +19,13 @@ from crosslearning.learner import LearnerSettings
 class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a run was asked for."""
 
-    tasks: Annotated[str, Meta(description="Name of the task set.")] = "paper"
+    tasks: Annotated[
+        str, Meta(description="Name of the task set; 'paper:r=1' is one task of a set.")
+    ] = "paper"
+    task_options: Annotated[
+        dict[str, Any],
+        Meta(description="Options of the task set as a table, such as {crash = 'terminate'}."),
+    ] = {}  # noqa: RUF012  (msgspec gives every configuration a copy)
     iterations: Annotated[int, Meta(ge=1, description="Iterations of Algorithm 2.")] = 2000
     workers: Annotated[
         int, Meta(ge=1, description="Threads for the rollouts; the result does not depend on it.")
@@ -28,7 +34,7 @@ class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_field
         1000
     )
     snapshot_every: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
+        int | None,
         Meta(
             description="Iterations between snapshots: the policies alone, kept for ever, to "
             "evaluate how they developed; none: no snapshots."
@@ -38,6 +44,11 @@ class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_field
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
     ] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.snapshot_every is not None and self.snapshot_every < 1:
+            raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
     def learner_settings(self) -> dict[str, Any]:
         """Return the fields that the learner takes."""

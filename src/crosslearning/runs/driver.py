@@ -65,7 +65,10 @@ def resume(path: str | Path, workers: int | None = None, console: Console | None
 
 def _new_learner(config: RunConfig, workers: int | None = None) -> CrossLearner:
     return CrossLearner(
-        config.tasks, workers=workers or config.workers, **config.learner_settings()
+        config.tasks,
+        workers=workers or config.workers,
+        task_options=config.task_options,
+        **config.learner_settings(),
     )
 
 

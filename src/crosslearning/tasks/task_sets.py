@@ -55,7 +55,7 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     Parameters
     ----------
     name : str
-        One of :func:`task_set_names`.
+        One of :func:`task_set_names`; ``"paper:r=1"`` takes one task out of a set.
     **options
         Parameters of :class:`Navigation` to change in every task, such as
         ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`; for
@@ -70,9 +70,13 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     InputError
         If the name or an option is unknown.
     """
+    name, _, only = str(name).partition(":")
     if name not in _SETS:
-        raise unknown_name("task set", str(name), _SETS)
-    return tuple(one.task(label) for label, one in _SETS[name](**options).items())
+        raise unknown_name("task set", name, _SETS)
+    described = _SETS[name](**options)
+    if only and only not in described:
+        raise unknown_name(f"task of the set {name!r}", only, described)
+    return tuple(one.task(label) for label, one in described.items() if only in ("", label))
 
 
 def navigation_set(name: str, **options: Any) -> dict[str, Navigation]:
