@@ -72,7 +72,9 @@ class Core:
         norms = np.sqrt(squared_norms)
         gaps = self._gaps(towards, norms)
         # Line 6: move along the gradients, then project.
-        self._ascend(gradients, self.rule.lengths(self.iteration, squared_norms))
+        lengths = self.rule.lengths(self.iteration, squared_norms)
+        clips = self.rule.clips(self.iteration, squared_norms)
+        self._ascend(gradients.knots, gradients.weights * clips[:, None, None], lengths)
         projection = self.dictionary.project(settings.epsilon, settings.projection)
         # Line 7: CDKOMP.
         pruning = self.dictionary.prune(settings.budget, settings.max_knots)
@@ -110,21 +112,21 @@ class Core:
         reach = np.multiply(radius, norms, out=np.zeros(N), where=norms > 0.0)
         return np.asarray(towards + reach)
 
-    def _ascend(self, gradients: Gradients, lengths: Floats) -> None:
+    def _ascend(self, knots: Floats, directions: Floats, lengths: Floats) -> None:
         """Add each task's step to its policy: h̄_i = h_i + η_i ∇̂_i, or along its momentum."""
-        N, B, q = gradients.knots.shape
+        N, B, q = knots.shape
         F, keep = self.dictionary.functions, self.rule.momentum
-        weights = np.zeros((N, B, F, gradients.weights.shape[2]))
+        weights = np.zeros((N, B, F, directions.shape[2]))
         if keep:
             decay = np.eye(F)
             decay[N + 1 :, N + 1 :] *= keep
             self.dictionary.mix(decay)
         for i in range(N):
             if keep:
-                weights[i, :, N + 1 + i] = (1.0 - keep) * gradients.weights[i]
+                weights[i, :, N + 1 + i] = (1.0 - keep) * directions[i]
             else:
-                weights[i, :, i] = lengths[i] * gradients.weights[i]
-        self.dictionary.extend(gradients.knots.reshape(N * B, q), weights.reshape(N * B, F, -1))
+                weights[i, :, i] = lengths[i] * directions[i]
+        self.dictionary.extend(knots.reshape(N * B, q), weights.reshape(N * B, F, -1))
         if keep:
             ascent = np.eye(F)
             ascent[np.arange(N), N + 1 + np.arange(N)] = lengths

@@ -49,10 +49,19 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "same with momentum; decaying: normalised, with η falling as 1/√(1 + k/step_decay)."
         ),
     ] = "decaying"
-    step_size: Annotated[float, Meta(gt=0.0, description="Step size η.")] = 1.0
+    step_size: Annotated[float, Meta(gt=0.0, description="Step size η.")] = 2.0
     step_decay: Annotated[
         float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
-    ] = 1000.0
+    ] = 500.0
+    step_clip: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="A gradient longer than this many times its running root mean square is "
+            "shortened to that, so that one rare crash does not throw a policy far off; inf: "
+            "never. The constant rule does not use it.",
+        ),
+    ] = 1.0
     momentum: Annotated[
         float, Meta(ge=0.0, lt=1.0, description="Share of the old direction that adam keeps.")
     ] = 0.9

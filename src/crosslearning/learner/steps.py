@@ -51,12 +51,27 @@ class StepRule:
             return np.full(len(squared_norms), settings.step_size)
         keep = settings.second_moment
         self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
-        corrected = self.mean_square / (1.0 - keep ** (iteration + 1))
         size = settings.step_size
         if settings.step_rule == "decaying":
             size /= math.sqrt(1.0 + iteration / settings.step_decay)
         if self.momentum:
             size /= 1.0 - self.momentum ** (iteration + 1)
         # A task whose gradient has always been zero has no direction to move in.
-        root = np.sqrt(corrected)
+        root = self._root_mean_square(iteration)
         return np.divide(size, root, out=np.zeros_like(root), where=root > 0.0)
+
+    def clips(self, iteration: int, squared_norms: Floats) -> Floats:
+        """Return by what to shorten each task's gradient, shape (N,), each at most 1.
+
+        To be called after :meth:`lengths`, whose running mean it uses.
+        """
+        if self.settings.step_rule == "constant":
+            return np.ones(len(squared_norms))
+        norms = np.sqrt(squared_norms)
+        allowed = self.settings.step_clip * self._root_mean_square(iteration)
+        return np.divide(allowed, norms, out=np.ones_like(norms), where=norms > allowed)
+
+    def _root_mean_square(self, iteration: int) -> Floats:
+        """Return the running root mean square with its bias towards zero taken off."""
+        keep = self.settings.second_moment
+        return np.sqrt(self.mean_square / (1.0 - keep ** (iteration + 1)))

@@ -1,0 +1,1 @@
+"""The paper's numerical section: its experiments, figures and claims."""

@@ -1,0 +1,147 @@
+"""The experiment of the paper's numerical section, as runs that can be resumed.
+
+For every seed, five policies are learned on the paper's three navigation tasks: three agnostic
+ones, each alone on its task; the average policy, which is cross-learning with ε = 0; and
+cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crosslearning.rkhs import Family
+from crosslearning.runs import RunConfig, RunFolder, make_config
+
+#: The paper's tasks: circles at (7, 2), (2, 2) and (7, 7) with these radii.
+RADII = ("r=0.5", "r=1", "r=2")
+AVERAGE, CROSS = "average", "cross"
+#: The five policies, in the order of the paper's legend.
+POLICIES = (*RADII, AVERAGE, CROSS)
+#: What figures and tables call them.
+LABELS = {
+    **{radius: f"agnostic, {radius}" for radius in RADII},
+    AVERAGE: "average (ε = 0)",
+    CROSS: "cross-learned (ε = 3)",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read what the paper leaves unsaid.
+
+    Attributes
+    ----------
+    name : str
+        A short name for tables.
+    says : str
+        What it changes, in a sentence.
+    settings : mapping
+        Fields of the configuration that differ from the default reading's.
+    task_options : mapping
+        Options of the tasks that differ.
+    """
+
+    name: str
+    says: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    task_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+DEFAULT_READING = Reading("default", "The reading of the errata page.")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a reproduction is.
+
+    Attributes
+    ----------
+    iterations, max_knots : int
+        The paper's are 29,000 and 400.
+    snapshots : int
+        Points of a curve.
+    trials : int
+        Random starts per evaluation; the paper's 500.
+    maps : int
+        Held-out random maps.
+    """
+
+    iterations: int = 29_000
+    max_knots: int = 400
+    snapshots: int = 29
+    trials: int = 500
+    maps: int = 200
+
+
+def experiment_configs(
+    seed: int, scale: Scale, reading: Reading = DEFAULT_READING
+) -> dict[str, RunConfig]:
+    """Return the configuration of every policy's run for one seed."""
+    common: dict[str, Any] = {
+        "iterations": scale.iterations,
+        "max_knots": scale.max_knots,
+        "batch_size": 4,
+        "discount": 0.9,
+        "action_variance": [0.05],
+        "seed": seed,
+        "snapshot_every": max(1, scale.iterations // scale.snapshots),
+        "checkpoint_every": max(1, scale.iterations // 10),
+        "log_every": max(1, scale.iterations // 500),
+        "task_options": dict(reading.task_options),
+        **reading.settings,
+    }
+    configs = {
+        radius: make_config({**common, "tasks": f"paper:{radius}", "epsilon": float("inf")})
+        for radius in RADII
+    }
+    configs[AVERAGE] = make_config({**common, "tasks": "paper", "epsilon": 0.0})
+    configs[CROSS] = make_config({**common, "tasks": "paper", "epsilon": 3.0})
+    return configs
+
+
+class Experiment:
+    """The folder of a reproduction: one folder per seed, one run per policy in it.
+
+    Parameters
+    ----------
+    path : Path
+    seeds : int
+    scale : Scale
+    reading : Reading
+    """
+
+    def __init__(
+        self, path: Path, seeds: int, scale: Scale, reading: Reading = DEFAULT_READING
+    ) -> None:
+        self.path = Path(path)
+        self.seeds = tuple(range(seeds))
+        self.scale = scale
+        self.reading = reading
+
+    def folder(self, seed: int, policy: str) -> RunFolder:
+        """Return the run folder of one policy."""
+        return RunFolder(self.path / f"seed-{seed}" / policy.replace("=", "-"))
+
+    def jobs(self) -> Iterator[tuple[int, str, RunConfig]]:
+        """Yield (seed, policy, configuration) of every run, the longest of a seed first."""
+        for seed in self.seeds:
+            configs = experiment_configs(seed, self.scale, self.reading)
+            for policy in reversed(POLICIES):
+                yield seed, policy, configs[policy]
+
+    def function(self, seed: int, policy: str, iteration: int | None = None) -> Family:
+        """Return a policy's function, at its end or at the snapshot of an iteration.
+
+        An agnostic policy is its task's; the average and the cross-learned one are central.
+        """
+        snapshots = self.folder(seed, policy).snapshots()
+        path = snapshots[-1][1] if iteration is None else dict(snapshots)[iteration]
+        family = Family.load(path)
+        return family.select(0 if policy in RADII else family.functions - 1)
+
+    def iterations(self) -> list[int]:
+        """Return the iterations of the snapshots."""
+        return [i for i, _ in self.folder(self.seeds[0], CROSS).snapshots()]
