@@ -5,9 +5,8 @@ Run it from the root of the repository::
     python examples/function_space.py             # PNG and PDF into figures/
     python examples/function_space.py --help
 
-The points of the first two pictures are functions too: R² is the function space of the linear
-kernel on the knots (1, 0) and (0, 1), where the weights are the coordinates and the norm is the
-length. So what is drawn is what :func:`crosslearning.rkhs.project` returned, nothing else.
+The first two pictures come from :mod:`crosslearning.report.projections`. Their points are
+functions too, so that what is drawn is what :func:`crosslearning.rkhs.project` returned.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import argparse
 import logging
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Circle
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from crosslearning.rkhs import Family, Gaussian, Linear, PruningCertificate, project, prune
+from crosslearning.report.projections import exact_projection_figure, relaxed_projection_figure
+from crosslearning.rkhs import Family, Gaussian, PruningCertificate, prune
 
 Floats = NDArray[np.float64]
 
@@ -50,30 +50,11 @@ STYLE: dict[Any, Any] = {
     "pdf.fonttype": 42,
 }
 
-# The projections: four points, their centre, and the radius ε.
-POINTS = np.array([[-2.6, 0.9], [0.9, 2.5], [2.7, -0.5], [0.05, -0.25]])
-CENTRE = np.array([-0.9, -1.0])
-EPSILON = 1.0
-# Where the letters of the given points go, in typographic points from each.
-LETTERS = [(-16, 5), (4, 15), (16, -5), (4, -17)]
-
 # The pruning: curves on 60 knots, the budget of the picture, and the budgets of the sweep.
 KNOTS = 60
 BUDGET = 0.2
 BUDGETS = np.geomspace(1e-4, 2.0, 27)
 CURVES = (("$h_1$", BLUE), ("$h_2$", GREEN), ("$h_3$", PURPLE), ("$g$", BLACK))
-
-
-def points_as_functions(points: Floats, centre: Floats) -> Family:
-    """Return points of R² as the functions s ↦ ⟨point, s⟩, the centre last."""
-    coordinates = np.vstack([points, centre])  # (functions, 2)
-    return Family(Linear(std=(1.0, 1.0)), np.eye(2), coordinates.T[:, :, None])
-
-
-def functions_as_points(family: Family) -> tuple[Floats, Floats]:
-    """Return the points h_i, shape (N, 2), and the centre g of a family on R²."""
-    coordinates = family.weights[:, :, 0].T
-    return coordinates[:-1], coordinates[-1]
 
 
 def related_curves(seed: int = 7) -> Family:
@@ -93,127 +74,6 @@ def related_curves(seed: int = 7) -> Family:
     weights = np.linalg.solve(kernel(knots) + 1e-2 * np.eye(KNOTS), targets)
     together = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
     return Family(kernel, knots, together[:, :, None])
-
-
-# The projections ---------------------------------------------------------------------------
-
-
-def plane(axes: Axes) -> None:
-    """Prepare axes for points of R²: a unit is the same length both ways, and no frame."""
-    axes.set_aspect("equal")
-    axes.set_xlim(-3.1, 3.2)
-    axes.set_ylim(-1.35, 3.0)
-    axes.set_axis_off()
-
-
-def write_beside(axes: Axes, text: str, at: Floats, shift: tuple[float, float], color: str) -> None:
-    """Write ``text`` next to a point, shifted by so many typographic points."""
-    axes.annotate(
-        text,
-        (float(at[0]), float(at[1])),
-        xytext=shift,
-        textcoords="offset points",
-        color=color,
-        ha="center",
-        va="center",
-        zorder=6,
-    )
-
-
-def arrow(axes: Axes, start: Floats, end: Floats, color: str, gaps: tuple[float, float]) -> None:
-    """Draw an arrow that leaves the given gaps, in typographic points, at its two ends."""
-    style = {"arrowstyle": "-|>", "color": color, "linewidth": 1.1}
-    axes.annotate(
-        "",
-        (float(end[0]), float(end[1])),
-        xytext=(float(start[0]), float(start[1])),
-        arrowprops={**style, "shrinkA": gaps[0], "shrinkB": gaps[1]},
-    )
-
-
-def draw_given(axes: Axes, given: Family) -> None:
-    """Draw the given points h̄_i and their centre ḡ, hollow and with their letters."""
-    points, centre = functions_as_points(given)
-    hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": GREY, "linewidth": 1.4}
-    axes.scatter(points[:, 0], points[:, 1], s=66, zorder=4, **hollow)
-    axes.scatter(centre[0], centre[1], s=60, marker="s", zorder=4, **hollow)
-    for i, shift in enumerate(LETTERS):
-        write_beside(axes, rf"$\bar h_{i + 1}$", points[i], shift, GREY)
-    write_beside(axes, r"$\bar g$", centre, (-15, -3), GREY)
-
-
-def draw_projected(axes: Axes, given: Family, projected: Family, color: str, line: str) -> None:
-    """Draw projected points, the ways they came, and the ball of radius ε around their centre."""
-    points, centre = functions_as_points(projected)
-    middle = (float(centre[0]), float(centre[1]))
-    if line == "-":
-        axes.add_patch(Circle(middle, EPSILON, color=color, alpha=0.07, linewidth=0, zorder=0))
-    axes.add_patch(
-        Circle(middle, EPSILON, fill=False, edgecolor=color, linewidth=1.2, linestyle=line)
-    )
-    for start, end in zip(functions_as_points(given)[0], points, strict=True):
-        axes.plot(*np.stack([start, end]).T, color=color, linewidth=1.5, linestyle=line, zorder=2)
-        axes.plot(*np.stack([end, centre]).T, color=color, linewidth=0.9, linestyle=":", zorder=2)
-    axes.scatter(points[:, 0], points[:, 1], s=32, color=color, zorder=5)
-    axes.scatter(centre[0], centre[1], s=44, marker="s", color=color, zorder=5)
-
-
-def projection_legend(figure: Figure, **colors: str) -> None:
-    """Write the legend below: the given points, and each set of projected ones."""
-    common: dict[str, Any] = {"linestyle": "", "marker": "o"}
-    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
-    entries = [Line2D([], [], color=GREY, label="given", **hollow, **common)]
-    for label, color in colors.items():
-        entries.append(Line2D([], [], color=color, label=label, markersize=6, **common))
-    figure.legend(
-        handles=entries, loc="outside lower center", ncols=len(entries), handletextpad=0.1
-    )
-
-
-def projection_exact(given: Family) -> tuple[Figure, str]:
-    """Draw the exact projection alone, and say what the picture shows."""
-    projected, outcome = project(given, EPSILON)
-    points, centre = functions_as_points(projected)
-    figure = Figure(figsize=(5.8, 4.4), layout="constrained")
-    axes = figure.subplots()
-    plane(axes)
-    draw_projected(axes, given, projected, VERMILLION, "-")
-    draw_given(axes, given)
-    arrow(axes, functions_as_points(given)[1], centre, GREY, (6, 6))
-    edge = centre + EPSILON * np.array([np.cos(2.4), np.sin(2.4)])
-    arrow(axes, centre, edge, VERMILLION, (5, 0))
-    write_beside(axes, r"$\epsilon$", 0.45 * centre + 0.55 * edge, (6, 6), VERMILLION)
-    for i, shift in enumerate([(-13, -9), (14, 5), (14, 8)]):
-        write_beside(axes, rf"$h_{i + 1}$", points[i], shift, VERMILLION)
-    write_beside(axes, "$g$", centre, (13, 7), VERMILLION)
-    projection_legend(figure, projected=VERMILLION)
-    moved = int(np.sum(outcome.active))
-    return figure, (
-        f"The exact projection. {len(points)} points and their centre move as little as possible "
-        f"until every point is within ε = {EPSILON:g} of the centre: {moved} end on the circle, "
-        f"{len(points) - moved} was inside and stays."
-    )
-
-
-def projection_relaxed(given: Family) -> tuple[Figure, str]:
-    """Draw the relaxed projection over the exact one, and say what the picture shows."""
-    exact, _ = project(given, EPSILON, "exact")
-    relaxed, _ = project(given, EPSILON, "relaxed")
-    figure = Figure(figsize=(5.8, 4.4), layout="constrained")
-    axes = figure.subplots()
-    plane(axes)
-    draw_projected(axes, given, exact, VERMILLION, "-")
-    draw_projected(axes, given, relaxed, BLUE, "--")
-    draw_given(axes, given)
-    write_beside(axes, "$g$", functions_as_points(exact)[1], (-9, -10), VERMILLION)
-    write_beside(axes, "$g'$", functions_as_points(relaxed)[1], (13, 7), BLUE)
-    projection_legend(figure, exact=VERMILLION, relaxed=BLUE)
-    distances = relaxed.distances()
-    return figure, (
-        "The relaxed projection, dashed blue, over the exact one, vermillion. It bounds only the "
-        f"mean square of the distances: {int(np.sum(distances > EPSILON))} of {len(distances)} "
-        f"points end outside the circle of radius ε, the farthest at {distances.max():.2f} ε."
-    )
 
 
 # Pruning -----------------------------------------------------------------------------------
@@ -383,16 +243,16 @@ def main(given: list[str] | None = None) -> int:
     """Draw all pictures and say where they are and what they show."""
     wanted = arguments(given)
     print("Drawing four pictures. The first run compiles for some seconds; later ones do not.")
-    points, curves = points_as_functions(POINTS, CENTRE), related_curves()
-    pictures = (
-        ("projection_exact", projection_exact, points),
-        ("projection_relaxed", projection_relaxed, points),
-        ("pruning", pruning_at_work, curves),
-        ("pruning_budgets", budget_sweep, curves),
+    curves = related_curves()
+    pictures: tuple[tuple[str, Callable[[], tuple[Figure, str]]], ...] = (
+        ("projection_exact", exact_projection_figure),
+        ("projection_relaxed", relaxed_projection_figure),
+        ("pruning", lambda: pruning_at_work(curves)),
+        ("pruning_budgets", lambda: budget_sweep(curves)),
     )
     with matplotlib.rc_context(STYLE):
-        for name, draw, family in pictures:
-            figure, sentence = draw(family)
+        for name, draw in pictures:
+            figure, sentence = draw()
             try:
                 first, *others = save(figure, wanted.out, name, wanted.formats)
             except OSError as problem:

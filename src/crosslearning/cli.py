@@ -216,6 +216,33 @@ def quickstart(
 
 
 @app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/reproduce"),
+    quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Default: 10, or 3 if quick.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")] = None,
+) -> None:
+    """Reproduce the paper's numerical section: every figure, every claim with an interval."""
+    from crosslearning.paper.reproduce import FULL, QUICK
+    from crosslearning.paper.reproduce import reproduce as reproduce_paper
+
+    folder = out / "quick" if quick else out / "full"
+    _announce_compilation()
+    finished = reproduce_paper(
+        folder,
+        seeds or (3 if quick else 10),
+        QUICK if quick else FULL,
+        workers or os.cpu_count() or 1,
+        console,
+        only,
+    )
+    if not finished:
+        console.print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(130)
+
+
+@app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
     folder = RunFolder.open(run)

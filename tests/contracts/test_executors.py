@@ -18,7 +18,7 @@ from crosslearning.rollouts import (
     plan_samples,
 )
 from crosslearning.tasks import LinearQuadratic, Task, task_set
-from tests.rollouts.examples import wide_system
+from tests.rollouts.examples import SCALAR, rope_task, wide_system
 
 EXECUTORS = {
     "compiled-1": lambda tasks, std: CompiledExecutor(tasks, std, workers=1),
@@ -186,6 +186,23 @@ def test_without_mirrored_actions_only_the_first_value_is_computed(executor, tas
     np.testing.assert_array_equal(once.values[:, :, 0], twice.values[:, :, 0])
     assert not once.values[:, :, 1].any()
     assert np.all(once.steps <= np.minimum(twice.steps, plan.before + 1 + plan.after))
+
+
+# Tasks of one state size whose functions differ, and which have compiled dynamics alone.
+SCALARS = (SCALAR.task("scalar"), rope_task(0.75), SCALAR.replace(A=[[0.5]]).task("other"))
+
+
+@pytest.mark.parametrize("tasks", [*TASK_SETS.values(), SCALARS], ids=[*TASK_SETS, "scalars"])
+def test_neighbours_change_no_bit(tasks):
+    policies = random_policies(tasks, 11)
+    plan = plan_samples(np.random.default_rng(12), tasks, 4, 0.9)
+    std = noise_std(tasks)
+    together = run("compiled-1", tasks, policies, plan, std)
+    for i, task in enumerate(tasks):
+        mine = type(plan)(*(array[i : i + 1] for array in plan))
+        alone = run("compiled-1", [task], policies.select(i), mine, std)
+        for one, all_of_them in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(one[0], all_of_them[i])
 
 
 @every_executor

@@ -11,14 +11,11 @@ import functools
 import numpy as np
 import pytest
 
-from crosslearning.compiled import FunctionPointer
 from crosslearning.errors import InputError
 from crosslearning.gradients import ESTIMATORS, Gradients, estimator_of
 from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.rollouts import CompiledExecutor, Samples, plan_samples
-from crosslearning.tasks import Dynamics, LinearQuadratic, Task
-from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP
-from tests.rollouts.examples import LOPSIDED, linear_family
+from tests.rollouts.examples import LOPSIDED, ROPE, linear_family, rope_task
 
 DISCOUNT = 0.8
 #: |z| above this is a bias. A right estimator exceeds it once in 150,000 directions.
@@ -159,43 +156,6 @@ def test_mirrored_actions_take_off_most_of_the_variance():
 
 
 # Gaussian policies on a tightrope: the derivative by quadrature, and episodes that end. ------
-
-ROPE = {"pull": 1.05, "push": 0.6, "variance": 0.25, "cost": 0.2}
-
-
-def _rope_reset(parameters, uniforms, state):
-    state[0] = -0.5 + 1.1 * uniforms[0]
-
-
-def _rope_observe(parameters, state, observation):
-    observation[0] = state[0]
-
-
-def _rope_step(parameters, state, action):
-    x = state[0]
-    if abs(x) > parameters[0]:
-        return 0.0
-    state[0] = parameters[1] * x + parameters[2] * action[0]
-    return 2.0 - x * x - parameters[3] * action[0] * action[0]
-
-
-def _rope_ended(parameters, state):
-    return abs(state[0]) > parameters[0]
-
-
-def rope_task(limit):
-    """Return a scalar system whose episodes end beyond ±limit; alive, it is paid about 2 a step."""
-    parameters = np.array([limit, ROPE["pull"], ROPE["push"], ROPE["cost"]])
-    pointers = (
-        FunctionPointer(_rope_reset, RESET),
-        FunctionPointer(_rope_observe, OBSERVE),
-        FunctionPointer(_rope_step, STEP),
-        FunctionPointer(_rope_ended, ENDED),
-    )
-    # The environment only tells the sizes: all rollouts here are compiled.
-    sizes = LinearQuadratic([[0.5]], [[1.0]], [[1.0]], [[1.0]], [0.0], [1.0])
-    dynamics = Dynamics(parameters, *pointers)
-    return Task("rope", sizes.environment, dynamics, state_size=1, reset_size=1)
 
 
 def rope_return(policy, limit, nodes=240):

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from crosslearning.compiled import FunctionPointer
 from crosslearning.rkhs import Family, Linear
-from crosslearning.tasks import LinearQuadratic
+from crosslearning.tasks import Dynamics, LinearQuadratic, Task
+from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP
 
 #: Two coordinates, two actions, nothing symmetric about it and a start that is not centred.
 LOPSIDED = LinearQuadratic(
@@ -47,3 +49,44 @@ def linear_family(gains: Sequence[np.ndarray], std: Sequence[float]) -> Family:
 def gain_of(family: Family, function: int) -> np.ndarray:
     """Return the matrix M, shape (p, q), of a function that is linear."""
     return family(np.eye(family.kernel.dimension))[:, function].T
+
+
+#: One coordinate, one action.
+SCALAR = LinearQuadratic([[0.9]], [[0.5]], [[2.0]], [[0.3]], [-1.0], [3.0])
+
+#: A scalar system whose episodes end, for what linear systems cannot show.
+ROPE = {"pull": 1.05, "push": 0.6, "variance": 0.25, "cost": 0.2}
+
+
+def _rope_reset(parameters, uniforms, state):
+    state[0] = -0.5 + 1.1 * uniforms[0]
+
+
+def _rope_observe(parameters, state, observation):
+    observation[0] = state[0]
+
+
+def _rope_step(parameters, state, action):
+    x = state[0]
+    if abs(x) > parameters[0]:
+        return 0.0
+    state[0] = parameters[1] * x + parameters[2] * action[0]
+    return 2.0 - x * x - parameters[3] * action[0] * action[0]
+
+
+def _rope_ended(parameters, state):
+    return abs(state[0]) > parameters[0]
+
+
+def rope_task(limit: float) -> Task:
+    """Return a scalar system whose episodes end beyond ±limit; alive, it is paid about 2 a step."""
+    parameters = np.array([limit, ROPE["pull"], ROPE["push"], ROPE["cost"]])
+    pointers = (
+        FunctionPointer(_rope_reset, RESET),
+        FunctionPointer(_rope_observe, OBSERVE),
+        FunctionPointer(_rope_step, STEP),
+        FunctionPointer(_rope_ended, ENDED),
+    )
+    # The environment only tells the sizes: this task has compiled rollouts alone.
+    dynamics = Dynamics(parameters, *pointers)
+    return Task("rope", SCALAR.environment, dynamics, state_size=1, reset_size=1)

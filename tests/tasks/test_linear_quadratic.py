@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from crosslearning.errors import InputError
-from crosslearning.tasks import LINEAR_QUADRATIC_ID, LinearQuadratic, linear_quadratic_set
+from crosslearning.tasks import LINEAR_QUADRATIC_ID, linear_quadratic_set
 from crosslearning.tasks import linear_quadratic as module
-from tests.rollouts.examples import LOPSIDED, wide_system
+from tests.rollouts.examples import LOPSIDED, SCALAR, wide_system
 
 GAIN = np.array([[0.25, -0.35], [0.3, 0.4]])
 VARIANCE = np.array([0.3, 0.15])
-SCALAR = LinearQuadratic([[0.9]], [[0.5]], [[2.0]], [[0.3]], [-1.0], [3.0])
 
 
 def test_a_scalar_system_by_hand():

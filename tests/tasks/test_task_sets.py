@@ -95,6 +95,14 @@ def test_descriptions_make_the_tasks_of_the_same_set(name):
         assert scene.parameters[Slot.GOALS] == len(task.make().navigation.goals)
 
 
+def test_one_task_is_taken_out_of_a_set():
+    (task,) = task_set("paper:r=1", crash="terminate")
+    assert task.name == "r=1"
+    assert task.make().navigation == navigation_set("paper", crash="terminate")["r=1"]
+    with pytest.raises(InputError, match="no such task of the set 'paper' 'r=3'; did you mean 'r="):
+        task_set("paper:r=3")
+
+
 def test_the_linear_systems_are_three_and_take_options():
     assert list(linear_quadratic_set()) == ["m=0.5", "m=1", "m=2"]
     names = [task.name for task in task_set("linear-quadratic")]

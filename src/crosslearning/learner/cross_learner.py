@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,9 @@ class CrossLearner:
         Threads for the rollouts. The result does not depend on it.
     task_options : mapping, optional
         Options of the named task set, such as ``{"crash": "terminate"}``.
+    start : Family, optional
+        One function from which all policies start; by default they start from zero. Its
+        kernel is the learner's.
     **settings
         Everything else: see :class:`crosslearning.learner.LearnerSettings`.
 
@@ -69,6 +73,7 @@ class CrossLearner:
         kernel: Kernel | Mapping[str, Any] | None = None,
         workers: int = 1,
         task_options: Mapping[str, Any] | None = None,
+        start: Family | None = None,
         **settings: Any,
     ) -> None:
         self.task_set = tasks if isinstance(tasks, str) else None
@@ -78,6 +83,8 @@ class CrossLearner:
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
         if described is not None:
             kernel = kernel_from_dict(described)
+        if start is not None:
+            kernel = _kernel_of_start(start, kernel, self.tasks[0].action_space.shape[0])
         if kernel is None:
             kernel = default_kernel(self.tasks)
         if not isinstance(kernel, Kernel):
@@ -95,6 +102,11 @@ class CrossLearner:
         self._noise_std = np.sqrt(action_variance(self.settings, p))
         executor = executor_for(self.tasks, self._noise_std, workers)
         self._core = Core(self.tasks, kernel, self.settings, executor)
+        if start is not None and len(start.knots):
+            # Every policy begins as the same function; directions of momentum stay zero.
+            weights = np.zeros((len(start.knots), self._core.dictionary.functions, p))
+            weights[:, : len(self.tasks) + 1] = start.weights
+            self._core.dictionary.extend(start.knots, weights)
         self._family: Family | None = None
 
     def __repr__(self) -> str:
@@ -180,6 +192,36 @@ class CrossLearner:
         """Return the action of the central policy, or of a task's, and None."""
         policy = self.central if task is None else self.policy(task)
         return policy.predict(observation, deterministic)
+
+    def adapt(
+        self,
+        task: Task,
+        iterations: int,
+        start: int | str | None = None,
+        callback: Callback | None = None,
+        **settings: Any,
+    ) -> CrossLearner:
+        """Return a new learner that has gone on from one of these policies on another task.
+
+        Parameters
+        ----------
+        task : Task
+            The task to adapt to: a new one, or one of those trained for that the agent does
+            not know to be facing.
+        iterations : int
+            How many to learn on it.
+        start : int or str, optional
+            The task policy to start from; by default the central one.
+        callback : callable, optional
+            As for :meth:`learn`.
+        **settings
+            Settings that differ from this learner's, such as ``step_size``.
+        """
+        policy = self.central if start is None else self.policy(start)
+        values = {**msgspec.structs.asdict(self.settings), "epsilon": math.inf, "alpha": None}
+        values |= {"kernel": None, **settings}
+        learner = CrossLearner([task], start=policy.function, **values)
+        return learner.learn(iterations, callback)
 
     # Files -----------------------------------------------------------------------------
 
@@ -283,6 +325,18 @@ def _jsonable(settings: LearnerSettings) -> dict[str, Any]:
 def settings_from_plain(data: dict[str, Any]) -> LearnerSettings:
     """Return settings from the plain data of a file."""
     return make_settings({k: float(v) if v in ("inf", "-inf") else v for k, v in data.items()})
+
+
+def _kernel_of_start(start: Family, kernel: object, outputs: int) -> Kernel:
+    """Return the kernel of the function to start from, checked to fit the learner."""
+    if start.functions != 1 or start.outputs != outputs:
+        raise InputError(
+            f"start must be one function to R^{outputs}, got {start.functions} functions to "
+            f"R^{start.outputs}; take one with Family.select"
+        )
+    if kernel is not None and kernel != start.kernel:
+        raise InputError("start has a kernel of its own; leave kernel out, or pass the same one")
+    return start.kernel
 
 
 def default_kernel(tasks: Sequence[Task]) -> Kernel:

@@ -65,7 +65,7 @@ class StepRule:
 
         To be called after :meth:`lengths`, whose running mean it uses.
         """
-        if self.settings.step_rule == "constant":
+        if self.settings.step_rule == "constant" or math.isinf(self.settings.step_clip):
             return np.ones(len(squared_norms))
         norms = np.sqrt(squared_norms)
         allowed = self.settings.step_clip * self._root_mean_square(iteration)

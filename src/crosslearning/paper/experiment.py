@@ -86,6 +86,9 @@ def experiment_configs(
         "batch_size": 4,
         "discount": 0.9,
         "action_variance": [0.05],
+        # The paper's fixed η = 0.1, read as the RKHS norm of a step: see the errata page.
+        "step_rule": "normalised",
+        "step_size": 0.1,
         "seed": seed,
         "snapshot_every": max(1, scale.iterations // scale.snapshots),
         "checkpoint_every": max(1, scale.iterations // 10),

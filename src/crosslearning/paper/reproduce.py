@@ -1,0 +1,100 @@
+"""``crosslearning reproduce``: all runs, all measurements, all figures, all claims."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from crosslearning.errors import unknown_name
+from crosslearning.files import write_atomically
+from crosslearning.paper.adapt import measure_adaptation
+from crosslearning.paper.adaptation_claims import adaptation_verdicts
+from crosslearning.paper.claims import Verdict, claims_table, judge_all
+from crosslearning.paper.conductor import in_processes, run_experiment
+from crosslearning.paper.experiment import Experiment, Scale
+from crosslearning.paper.figures import FIGURES
+from crosslearning.paper.measure import load_measurements
+from crosslearning.report.style import save_figure
+
+#: The full size, the paper's, and one that takes about two minutes.
+FULL, QUICK = Scale(), Scale(iterations=2000, snapshots=10, trials=100, maps=30)
+
+
+def reproduce(
+    path: Path,
+    seeds: int,
+    scale: Scale,
+    workers: int,
+    console: Console,
+    only: Sequence[str] | None = None,
+) -> bool:
+    """Reproduce the numerical section in a folder; return False if interrupted.
+
+    Parameters
+    ----------
+    path : Path
+        Everything goes there, and is gone on from if it is there already.
+    seeds : int
+    scale : Scale
+    workers : int
+        Processes.
+    console : Console
+        Shows progress.
+    only : sequence of str, optional
+        Draw only these figures.
+    """
+    for name in only or ():
+        if name not in FIGURES:
+            raise unknown_name("figure", name, FIGURES)
+    experiment = Experiment(path, seeds, scale)
+    if not run_experiment(experiment, workers, console):
+        return False
+    adapted = in_processes(
+        measure_adaptation,
+        [(experiment, seed) for seed in experiment.seeds],
+        workers,
+        console,
+        "adapting",
+    )
+    if not adapted:
+        return False
+    measurements = load_measurements(experiment)
+    adaptation = {seed: measure_adaptation(experiment, seed) for seed in experiment.seeds}
+    verdicts = [*judge_all(measurements), *adaptation_verdicts(adaptation)]
+    write_claims(experiment, verdicts)
+    draw(experiment, measurements, only, console)
+    console.print(f"Claims: {path / 'claims.md'}", highlight=False)
+    return True
+
+
+def draw(
+    experiment: Experiment,
+    measurements: Mapping[int, Mapping[str, Any]],
+    only: Sequence[str] | None,
+    console: Console,
+) -> None:
+    """Draw the figures, all or some, as PDF and PNG."""
+    for name, (function, _) in FIGURES.items():
+        if only and name not in only:
+            continue
+        written = save_figure(
+            function(experiment, measurements), experiment.path / "figures" / name
+        )
+        console.print(f"  {written[0]}", highlight=False)
+
+
+def write_claims(experiment: Experiment, verdicts: Sequence[Verdict]) -> None:
+    """Write the claims as Markdown and as JSON."""
+    scale = experiment.scale
+    head = (
+        f"{len(experiment.seeds)} seeds, {scale.iterations} iterations, {scale.max_knots} knots, "
+        f"{scale.trials} evaluation trials.\n\n"
+    )
+    write_atomically(experiment.path / "claims.md", (head + claims_table(verdicts)).encode())
+    content = {"scale": asdict(scale), "claims": [asdict(verdict) for verdict in verdicts]}
+    write_atomically(experiment.path / "claims.json", json.dumps(content, indent=1).encode())

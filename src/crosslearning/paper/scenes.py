@@ -1,0 +1,93 @@
+"""Where the paper evaluates its policies, and what is measured there.
+
+Everything is read from snapshots, so it can be computed again, and for any policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.evaluation import run_episodes
+from crosslearning.learner import Policy
+from crosslearning.rkhs import Family
+from crosslearning.rollouts import Episodes
+from crosslearning.tasks import Task, random_maps, task_set
+
+Floats = NDArray[np.float64]
+
+#: Σ = diag(0.05, 0.05).
+NOISE_STD = np.sqrt([0.05, 0.05])
+DISCOUNT = 0.9
+#: Steps of an evaluation episode; the mission has three goals and takes longer.
+STEPS = {"mission": 120}
+DEFAULT_STEPS = 50
+#: Random starts of the evaluation, apart from those of training by their own seed.
+EVALUATION_SEED = 20_000
+
+
+def scenes(options: Mapping[str, Any], maps: int) -> dict[str, tuple[Task, ...]]:
+    """Return the scenes of the numerical section by name.
+
+    ``radii`` are circles at (2, 2) of the three radii (the cost figures); ``training`` the
+    three training tasks; ``circle`` and ``ellipse`` the two single-obstacle scenes from their
+    fixed start with any heading; ``mission`` the map with several obstacles and three goals;
+    ``maps`` random maps that no policy was trained on.
+    """
+    held_out = random_maps(EVALUATION_SEED, maps, **options)
+    return {
+        "radii": task_set("paper-radii", **options),
+        "training": task_set("paper", **options),
+        "circle": task_set("paper-circle", **options),
+        "ellipse": task_set("paper-ellipse", **options),
+        "mission": task_set("mission", **options),
+        "maps": tuple(navigation.task(name) for name, navigation in held_out.items()),
+    }
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a policy did in a scene's task, as means over its episodes."""
+
+    cost: float
+    crashed: float
+    arrived: float
+    time: float
+    path_length: float
+    goals: float
+
+    @classmethod
+    def of(cls, task: Task, episodes: Episodes) -> Outcome:
+        """Return the means of finished episodes.
+
+        ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode
+        that never gets there counts with all its steps, so that crashing early is not fast.
+        """
+        assert task.outcomes is not None and episodes.states is not None  # noqa: PT018
+        outcomes = task.outcomes(np.ascontiguousarray(episodes.states[:, -1]))
+        steps = episodes.rewards.shape[1]
+        time = np.where(outcomes["arrived"], outcomes["arrival_time"], steps)
+        return cls(
+            cost=float(-np.mean(episodes.rewards @ DISCOUNT ** np.arange(steps))),
+            crashed=float(np.mean(outcomes["crashed"])),
+            arrived=float(np.mean(outcomes["arrived"])),
+            time=float(np.mean(time)),
+            path_length=float(np.mean(outcomes["path_length"])),
+            goals=float(np.mean(outcomes["goals_reached"])),
+        )
+
+
+def play(function: Family, task: Task, trials: int, steps: int | None = None) -> Episodes:
+    """Run a policy's mean action from the evaluation's random starts."""
+    policy = Policy("paper", function, NOISE_STD, task.action_space)
+    length = steps or STEPS.get(task.name, DEFAULT_STEPS)
+    return run_episodes(policy, task, trials, length, EVALUATION_SEED)
+
+
+def outcome(function: Family, task: Task, trials: int) -> Outcome:
+    """Return what a policy does on a task."""
+    return Outcome.of(task, play(function, task, trials))

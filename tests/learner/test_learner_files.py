@@ -1,0 +1,189 @@
+"""A learner's file: it goes on bit for bit, and what does not fit is refused."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner
+from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
+from crosslearning.files import read_tensors, write_tensors
+from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
+from crosslearning.rkhs import Gaussian, Linear, PairKernel
+from crosslearning.tasks import linear_quadratic_set, task_set
+from tests.learner.examples import assert_same_bits, recorded_reports
+
+SMALL = {"max_knots": 12, "batch_size": 2, "step_size": 0.2, "seed": 3}
+
+
+@pytest.mark.parametrize("workers", [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"step_rule": "normalised", "epsilon": 0.3},
+        {"step_rule": "adam", "epsilon": 0.3, "momentum": 0.8},
+        {"step_rule": "adam", "epsilon": 0.0, "projection": "relaxed"},
+        {"step_rule": "decaying", "epsilon": math.inf, "estimator": "baseline"},
+        {"step_rule": "constant", "step_size": 1e-3, "budget": math.inf, "alpha": 1e-9},
+    ],
+    ids=["normalised", "adam", "consensus", "alone", "constant"],
+)
+def test_a_loaded_learner_goes_on_bit_for_bit(tmp_path, settings, workers):
+    path = tmp_path / "learner.st"
+    learner = CrossLearner("linear-quadratic", workers=workers[0], **(SMALL | settings)).learn(20)
+    learner.save(path)
+    loaded = CrossLearner.load(path, workers=workers[1])
+    assert loaded.settings == learner.settings
+    assert loaded.kernel == learner.kernel
+    assert (loaded.iteration, loaded.steps) == (learner.iteration, learner.steps)
+    assert_same_bits(loaded.family, learner.family)
+    ahead, again = recorded_reports(learner, 20), recorded_reports(loaded, 20)
+    assert_same_bits(loaded.family, learner.family)
+    assert (loaded.iteration, loaded.steps) == (learner.iteration, learner.steps)
+    for one, other in zip(ahead, again, strict=True):
+        for field in ("returns", "gradient_norms", "gaps", "distances"):
+            np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    loaded.save(path)
+    assert_same_bits(CrossLearner.load(path).learn(5).family, learner.learn(5).family)
+
+
+def test_a_learner_that_has_not_begun(tmp_path):
+    CrossLearner("paper", seed=4).save(tmp_path / "new.st")
+    assert_same_bits(
+        CrossLearner.load(tmp_path / "new.st").learn(4).family,
+        CrossLearner("paper", seed=4).learn(4).family,
+    )
+
+
+def test_options_of_the_task_set_are_in_the_file(tmp_path):
+    path = tmp_path / "options.st"
+    options = {"crash": "terminate", "goals": [[3.0, 8.0]]}
+    learner = CrossLearner("paper:r=1", task_options=options, **SMALL).learn(5)
+    learner.save(path)
+    loaded = CrossLearner.load(path)
+    assert [task.name for task in loaded.tasks] == ["r=1"]
+    assert loaded.tasks[0].make().navigation == learner.tasks[0].make().navigation
+    assert_same_bits(loaded.learn(5).family, learner.learn(5).family)
+
+
+def test_tasks_of_ones_own_are_given_again(tmp_path):
+    path = tmp_path / "own.st"
+    tasks = [system.task(name) for name, system in linear_quadratic_set().items()]
+    learner = CrossLearner(tasks, **SMALL).learn(5)
+    learner.save(path)
+    with pytest.raises(InputError, match=r"tasks of its author's .*'m=1'.*pass them"):
+        CrossLearner.load(path)
+    loaded = CrossLearner.load(path, tasks=tasks)
+    assert_same_bits(loaded.learn(5).family, learner.learn(5).family)
+
+
+def test_a_formula_of_ones_own_is_given_again(tmp_path):
+    def bump(x, y):
+        return math.exp(-abs(x[0] - y[0]) - abs(x[1] - y[1]))
+
+    path = tmp_path / "formula.st"
+    kernel = PairKernel(bump, 2)
+    learner = CrossLearner("linear-quadratic", kernel=kernel, **SMALL).learn(5)
+    learner.save(path)
+    with pytest.raises(MissingFormulaError, match="bump"):
+        CrossLearner.load(path)
+    loaded = CrossLearner.load(path, kernel=kernel)
+    assert_same_bits(loaded.learn(5).family, learner.learn(5).family)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "learner.st"
+    CrossLearner("linear-quadratic", **SMALL).learn(5).save(path)
+    return path
+
+
+def test_other_tasks_are_refused(saved):
+    with pytest.raises(InputError, match=r"was learned on \['m=0.5', 'm=1', 'm=2'\], got \['m=1'"):
+        CrossLearner.load(saved, tasks=task_set("linear-quadratic")[1:])
+    with pytest.raises(InputError, match="observations have 5"):
+        CrossLearner.load(saved, tasks="paper")
+
+
+def test_another_kernel_is_refused(saved):
+    with pytest.raises(InputError, match=r"was learned with the kernel .*gaussian.*got .*linear"):
+        CrossLearner.load(saved, kernel=Linear([1.0, 1.0]))
+    with pytest.raises(InputError, match="was learned with the kernel"):
+        CrossLearner.load(saved, kernel=Gaussian(std=[1.0, 1.1]))
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        CrossLearner.load(tmp_path / "nothing.st")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
+def test_a_file_cut_short_is_refused(saved, share):
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(FileFormatError, match="damaged or cut short"):
+        CrossLearner.load(saved)
+
+
+def test_an_edited_file_is_refused(saved):
+    content = bytearray(saved.read_bytes())
+    content[-9] ^= 1  # one bit of the last number
+    saved.write_bytes(bytes(content))
+    with pytest.raises(FileFormatError, match="checksum does not match"):
+        CrossLearner.load(saved)
+
+
+def test_an_edited_description_is_refused(saved):
+    content = saved.read_bytes()
+    edited = content.replace(b'\\"iteration\\": 5', b'\\"iteration\\": 6')
+    assert edited != content
+    saved.write_bytes(edited)
+    with pytest.raises(FileFormatError, match="checksum does not match"):
+        CrossLearner.load(saved)
+
+
+def rewrite(path, version=FILE_VERSION, kind=FILE_KIND, drop=(), **changes):
+    """Write the file again with a right checksum, as another program could."""
+    arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
+    kept = {name: array for name, array in arrays.items() if name not in drop}
+    told = {name: value for name, value in description.items() if name not in drop}
+    for name in ("kind", "version"):
+        told.pop(name)
+    write_tensors(path, kind, version, kept, told | changes)
+
+
+def test_a_newer_file_is_refused(saved):
+    rewrite(saved, version=FILE_VERSION + 1)
+    with pytest.raises(FileFormatError, match="install a newer crosslearning"):
+        CrossLearner.load(saved)
+
+
+def test_a_file_of_another_kind_is_refused(saved, tmp_path):
+    learner = CrossLearner("linear-quadratic", **SMALL).learn(2)
+    learner.family.save(tmp_path / "family.st")
+    with pytest.raises(FileFormatError, match="holds a family, expected a learner"):
+        CrossLearner.load(tmp_path / "family.st")
+
+
+@pytest.mark.parametrize(
+    "missing", ["mean_square", "rows", "knots", "generator", "settings", "dictionary", "tasks"]
+)
+def test_a_file_that_lacks_a_part_is_refused(saved, missing):
+    rewrite(saved, drop=(missing,))
+    with pytest.raises(FileFormatError, match="lacks a part of a learner"):
+        CrossLearner.load(saved)
+
+
+def test_settings_of_a_file_are_checked(saved):
+    _, description = read_tensors(saved, FILE_KIND, FILE_VERSION)
+    rewrite(saved, settings=description["settings"] | {"discount": 1.5})
+    with pytest.raises(InputError, match="discount"):
+        CrossLearner.load(saved)
+
+
+def test_a_file_is_plain_data(saved):
+    # Nothing in it is executed: arrays, and a description that JSON can hold.
+    _, description = read_tensors(saved, FILE_KIND, FILE_VERSION)
+    assert json.loads(json.dumps(description)) == description
+    assert description["task_set"] == "linear-quadratic"

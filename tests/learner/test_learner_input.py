@@ -1,0 +1,170 @@
+"""Wrong input: the error names the setting or the task, and nothing is changed."""
+
+import math
+
+import gymnasium
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner, LearnerSettings, Task
+from crosslearning.errors import InputError, NumericalError
+from crosslearning.rkhs import Gaussian
+from crosslearning.tasks import task_set
+from tests.learner.examples import assert_same_bits, drift
+
+KERNEL = Gaussian(std=[1.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilonn": 1.0}, "no such setting 'epsilonn'; did you mean 'epsilon'"),
+        ({"step_sise": 1.0}, "did you mean 'step_size'"),
+        ({"epsilon": -1.0}, "epsilon must be at least 0"),
+        ({"epsilon": math.nan}, "epsilon must be at least 0"),
+        ({"epsilon": "wide"}, "epsilon"),
+        ({"projection": "exct"}, "projection"),
+        ({"estimator": "reinforce"}, "estimator"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"batch_size": 1.5}, "batch_size"),
+        ({"discount": 1.0}, "discount"),
+        ({"discount": 0.0}, "discount"),
+        ({"action_variance": 0.0}, "action_variance must be positive"),
+        ({"action_variance": (0.1, -0.1)}, "action_variance must be positive"),
+        ({"action_variance": (0.1, 0.2, 0.3)}, "has 3 numbers, but the tasks have 2 actions"),
+        ({"step_rule": "sgd"}, "step_rule"),
+        ({"step_size": 0.0}, "step_size"),
+        ({"step_size": math.inf}, "step_size must be finite"),
+        ({"step_decay": 0.0}, "step_decay"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"second_moment": -0.1}, "second_moment"),
+        ({"budget": -1e-3}, "budget"),
+        ({"max_knots": 0}, "max_knots"),
+        ({"alpha": -1.0}, "alpha must be at least 0"),
+        ({"alpha": 1.0, "epsilon": math.inf}, "alpha needs a finite epsilon"),
+        ({"seed": -1}, "seed"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"kernel": "gaussian"}, "kernel must be a Kernel or its description"),
+        ({"kernel": Gaussian(std=[1.0])}, "reads 1 numbers, but the tasks' observations have 5"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings, message):
+    with pytest.raises(InputError, match=message):
+        CrossLearner("paper", **settings)
+
+
+def test_every_setting_is_documented():
+    for field in LearnerSettings.__struct_fields__:
+        kind = LearnerSettings.__annotations__[field]
+        assert "description=" in str(kind), field
+
+
+def test_a_variance_may_be_one_number_or_one_for_each_action():
+    one, each = (
+        CrossLearner("paper", action_variance=0.2),
+        CrossLearner("paper", action_variance=(0.2, 0.4)),
+    )
+    np.testing.assert_allclose(one.central.noise_std, np.sqrt([0.2, 0.2]))
+    np.testing.assert_allclose(each.central.noise_std, np.sqrt([0.2, 0.4]))
+
+
+def test_a_kernel_may_be_a_description():
+    described = Gaussian(std=[1.0, 2.0]).to_dict()
+    learner = CrossLearner("linear-quadratic", kernel=described)
+    assert learner.kernel == Gaussian(std=[1.0, 2.0])
+    assert learner.settings.kernel == described
+
+
+class Discrete(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+    action_space = gymnasium.spaces.Discrete(3)
+
+
+class Picture(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0.0, 1.0, (4, 4))
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([], "no tasks were given"),
+        ((), "no tasks were given"),
+        ("papr", "did you mean 'paper'"),
+        ([drift("one"), drift("one")], "two tasks have the name 'one'"),
+        ([drift("one"), "paper"], "tasks must be Task objects, got str"),
+        (
+            [drift("small"), drift("large", size=3)],
+            r"observation_space of task 'large' has shape \(3,\), but that of 'small' has \(2,\)",
+        ),
+        (
+            [drift("narrow"), drift("wide", bound=2.0)],
+            "action_space of task 'wide' has other bounds than that of 'narrow'",
+        ),
+        (
+            [drift("box"), Task("buttons", lambda render_mode=None: Discrete())],
+            r"action_space of task 'buttons' must be a Box with one axis, got Discrete\(3\)",
+        ),
+        (
+            [Task("picture", lambda render_mode=None: Picture())],
+            "observation_space of task 'picture' must be a Box with one axis",
+        ),
+        (
+            [*task_set("paper")[:1], drift("plane")],
+            "observation_space of task 'plane' has shape",
+        ),
+    ],
+)
+def test_tasks_that_do_not_fit_are_named(tasks, message):
+    with pytest.raises(InputError, match=message):
+        CrossLearner(tasks)
+
+
+def test_options_of_a_task_set():
+    learner = CrossLearner("paper", task_options={"crash": "terminate"})
+    assert [task.make().navigation.crash for task in learner.tasks] == ["terminate"] * 3
+    assert [task.name for task in CrossLearner("paper:r=1").tasks] == ["r=1"]
+    with pytest.raises(InputError, match="did you mean 'crash'"):
+        CrossLearner("paper", task_options={"crahs": "terminate"})
+    with pytest.raises(InputError, match="task_options are for a named task set"):
+        CrossLearner(task_set("paper"), task_options={"crash": "terminate"})
+
+
+def test_a_kernel_without_a_range_is_asked_for():
+    class Endless(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,))
+        action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+
+    tasks = [Task("endless", lambda render_mode=None: Endless())]
+    with pytest.raises(InputError, match=r"observations of task 'endless' .*kernel=Gaussian"):
+        CrossLearner(tasks)
+    assert CrossLearner(tasks, kernel=KERNEL).kernel == KERNEL
+
+
+def test_the_baseline_needs_a_batch():
+    learner = CrossLearner("paper", estimator="baseline", batch_size=1)
+    with pytest.raises(InputError, match="batch_size ≥ 2"):
+        learner.learn(1)
+    assert learner.iteration == 0
+
+
+@pytest.mark.parametrize("rule", ["normalised", "adam"])
+@pytest.mark.parametrize("fault", ["reward", "observation"])
+def test_numbers_that_are_not_finite_change_nothing(fault, rule):
+    # From its 15th step on the second task returns NaN. Rollouts that end before go through.
+    tasks = [drift("sound"), drift("broken", fault=fault, first=15)]
+    learner = CrossLearner(tasks, kernel=KERNEL, discount=0.7, batch_size=1, step_rule=rule, seed=0)
+    families, squares = [], []
+
+    def keep(report):
+        families.append(learner.family)
+        squares.append(learner._core.rule.mean_square)
+
+    with np.errstate(invalid="ignore"), pytest.raises(NumericalError, match="task 'broken'"):
+        learner.learn(1000, keep)
+    assert len(families) > 0
+    assert learner.iteration == len(families)
+    assert_same_bits(learner.family, families[-1])
+    np.testing.assert_array_equal(learner._core.rule.mean_square, squares[-1])
+    assert np.all(np.isfinite(learner.family.weights))
+    learner.close()

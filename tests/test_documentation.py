@@ -1,0 +1,105 @@
+"""Every page of the documentation runs as it reads, and prints what it shows.
+
+The Python blocks of a page run one after the other in one namespace, in an empty folder. A text
+block right after one is its output; without one it must print nothing. A block that takes long
+is left out by a comment in the page, on the line before its fence: ``<!-- not run: reason -->``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
+
+BLOCK = re.compile(
+    r"^(?P<skip><!-- not run: [^\n]*\S[^\n]* -->\n)?"
+    r"```python[^\n]*\n(?P<code>.*?)^```\n"
+    r"(?:\n*```text\n(?P<output>.*?)^```\n?)?",
+    re.MULTILINE | re.DOTALL,
+)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?!\w)")
+
+
+class Block(NamedTuple):
+    """A Python block: its line in the page, its code, and what the page says it prints."""
+
+    line: int
+    code: str
+    output: str
+
+
+def blocks(page: str) -> list[Block]:
+    """Return the Python blocks of a page that are to be run."""
+    return [
+        Block(page.count("\n", 0, found.start("code")) + 1, found["code"], found["output"] or "")
+        for found in BLOCK.finditer(page)
+        if not found["skip"]
+    ]
+
+
+def same(printed: str, shown: str) -> bool:
+    """Tell whether two texts are the same, up to one unit in the last digit of a number.
+
+    Other processors round otherwise, and spaces follow the width of the numbers.
+    """
+    words = [NUMBER.sub("#", text).split() for text in (printed, shown)]
+    if words[0] != words[1]:
+        return False
+    numbers = [[Decimal(number) for number in NUMBER.findall(text)] for text in (printed, shown)]
+    for one, other in zip(*numbers, strict=True):
+        exponent = int(other.as_tuple().exponent)
+        unit = Decimal(10) ** exponent if exponent < 0 else 0
+        if abs(one - other) > unit:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_page_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    namespace = {"__name__": "__main__"}
+    for block in blocks(path.read_text(encoding="utf-8")):
+        # A file, because compiled formulas are kept beside the one that they come from.
+        script = tmp_path / f"{path.stem}_{block.line}.py"
+        script.write_text(block.code, encoding="utf-8")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.code, str(script), "exec"), namespace)
+        assert same(printed.getvalue(), block.output), (
+            f"{path.name}, the block at line {block.line} printed\n{printed.getvalue()}\n"
+            f"but the page shows\n{block.output}"
+        )
+
+
+def test_every_fence_is_found():
+    # A fence that the pattern misses would never be run.
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        assert len(re.findall(r"^\s*```\s*python", page, re.MULTILINE)) == len(
+            list(BLOCK.finditer(page))
+        ), f"{path.name} has an indented or unclosed Python block"
+
+
+def test_this_runner_notices_what_is_wrong():
+    shown = "text\n```python\nprint(1)\n```\n\n```text\n1\n```\n"
+    slow = "\n<!-- not run: it is slow -->\n```python\nslow()\n```\n"
+    assert blocks(shown + slow) == [Block(3, "print(1)\n", "1\n")]
+    assert blocks("```python\nprint(1)\n```\nwords\n```text\n1\n```\n")[0].output == ""
+    assert same("a 1.2346 [2  3]\n", "a 1.2345 [2 3]\n")
+    assert same("1.3e-05", "1.2e-05")
+    assert not same("a 1.2348\n", "a 1.2345\n")
+    assert not same("1.4e-05", "1.2e-05")
+    assert not same("3 knots", "4 knots")
+    assert not same("-0.5", "0.5")
+    assert not same("a 1.5\n", "b 1.5\n")
+    assert not same("1 2", "1 2 3")
+    assert not same("", "1")
