@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
@@ -14,7 +15,9 @@ from typing import Annotated, Any, get_args, get_origin
 import msgspec
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from crosslearning import __version__
 from crosslearning.errors import CrossLearningError, InputError
@@ -36,6 +39,7 @@ app = typer.Typer(
     name="crosslearning",
     help="Multi-task reinforcement learning with kernel policies.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
@@ -50,7 +54,7 @@ def main() -> None:
     try:
         app()
     except CrossLearningError as problem:
-        errors.print(f"[bold red]error:[/] {problem}", highlight=False, soft_wrap=True)
+        errors.print(Text.assemble(("error: ", "bold red"), str(problem)), soft_wrap=True)
         sys.exit(1)
 
 
@@ -75,7 +79,7 @@ def _field_option(name: str, annotation: Any, default: str, help_text: str) -> i
     # What the command line cannot hold as it is comes as text; see _read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
-    option = typer.Option(help=f"{help_text} \\[default: {default}]", show_default=False)
+    option = typer.Option(help=f"{help_text} [default: {default}]", show_default=False)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -116,7 +120,7 @@ def train(
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run; must not hold one yet.")],
     config: Annotated[
-        Path | None, typer.Option(help="TOML file with fields; flags go before it.")
+        Path | None, typer.Option(help="TOML file with fields; flags win over it.")
     ] = None,
     **fields: Any,
 ) -> None:
@@ -170,15 +174,16 @@ def evaluate(
 
 
 def _show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
-    table = Table(title=f"{run}: {trials} episodes each, 95 % intervals")
+    table = Table(title=escape(f"{run}: {trials} episodes each, 95 % intervals"))
     for heading in ("task", "policy", "discounted return", *results[0].rates):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for result in results:
         shares = (
             f"{100 * s.value:.1f} % [{100 * s.low:.1f}, {100 * s.high:.1f}]"
             for s in result.rates.values()
         )
-        table.add_row(result.task, result.policy, str(result.discounted_return), *shares)
+        cells = (result.task, result.policy, str(result.discounted_return), *shares)
+        table.add_row(*(escape(cell) for cell in cells))
     console.print(table)
 
 
@@ -199,12 +204,14 @@ def quickstart(
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     _announce_compilation()
+    config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
     if RunFolder(out).exists():
+        if RunFolder.open(out).config() != config:
+            raise InputError(f"{out} holds another run; choose another folder with --out")
         outcome = resume_run(out, console=console)
     else:
-        config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
         outcome = train_run(out, config, console)
-    console.print(outcome.reason, highlight=False, soft_wrap=True)
+    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
     if not outcome.finished:
         raise typer.Exit(130)
     learner = outcome.learner
@@ -247,10 +254,10 @@ def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
     folder = RunFolder.open(run)
     config = folder.config()
-    table = Table(title=str(run), show_header=False)
+    table = Table(title=escape(str(run)), show_header=False)
     for name in RunConfig.__struct_fields__:
         value = getattr(config, name)
-        table.add_row(name, "none" if value is None else str(value))
+        table.add_row(name, "none" if value is None else escape(str(value)))
     console.print(table)
     metrics = folder.read_metrics()
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
@@ -258,9 +265,16 @@ def info(run: RunArgument) -> None:
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
         last = metrics[-1]
+        recent = metrics[-25:]
+        returns = ", ".join(
+            f"{name} {sum(line['return'][name] for line in recent) / len(recent):.1f}"
+            for name in last["return"]
+        )
         console.print(
             f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
-            f"steps, {last['knots']} knots, returns {last['return']}"
+            f"steps, {last['knots']} knots; recent returns while exploring: {returns}",
+            markup=False,
+            highlight=False,
         )
 
 
@@ -284,22 +298,23 @@ def _draw(run: Path, trials: int = 25) -> None:
     try:
         figure = trajectory_figure(learner.central, learner.tasks, trials)
     except InputError as reason:
-        console.print(f"No paths drawn: {reason}", highlight=False)
+        console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
-        console.print(f"  {path}", highlight=False, soft_wrap=True)
+        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _announce_compilation() -> None:
     package = Path(__file__).parent
     places = [package, Path(os.environ.get("NUMBA_CACHE_DIR", package))]
-    if not any(place.is_dir() and next(place.rglob("run_samples*.nbi"), None) for place in places):
+    if not any(place.is_dir() and next(place.rglob("*run_samples*.nbi"), None) for place in places):
         console.print("First use: compiling for about 20 seconds; later runs start at once.")
 
 
 def _finish(run: Path, outcome: Outcome) -> None:
-    console.print(outcome.reason, highlight=False, soft_wrap=True)
+    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
     if not outcome.finished:
         raise typer.Exit(130)
-    console.print(f"The run is in {run}. Next: crosslearning evaluate {run}", highlight=False)
+    command = f"crosslearning evaluate {shlex.quote(str(run))}"
+    console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)

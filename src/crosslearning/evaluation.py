@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -34,7 +35,7 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,17 @@ def run_episodes(
     for name, value in (("trials", trials), ("steps", steps)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
-    plan = plan_episodes(np.random.default_rng(seed), task, trials, steps, deterministic)
+    reads, acts = policy.function.kernel.dimension, policy.function.outputs
+    shapes = task.observation_space.shape, task.action_space.shape
+    if shapes != ((reads,), (acts,)):
+        raise InputError(
+            f"the {policy.name} policy reads {reads} numbers and returns {acts}, but the "
+            f"observations and actions of task {task.name!r} have the shapes {shapes[0]} and "
+            f"{shapes[1]}"
+        )
+    # The task's name enters the seed: the same task has the same starts in whatever set.
+    starts = np.random.default_rng([seed, zlib.crc32(task.name.encode())])
+    plan = plan_episodes(starts, task, trials, steps, deterministic)
     expansion = policy.function.expansion
     if task.dynamics is not None:
         return compiled_episodes(task, expansion, policy.noise_std, plan, workers)
@@ -117,11 +128,9 @@ def evaluate(
         Task by task, policies in the given order.
     """
     results = []
-    for number, task in enumerate(tasks):
+    for task in tasks:
         for policy in policies:
-            episodes = run_episodes(
-                policy, task, trials, steps, seed + number, deterministic, workers
-            )
+            episodes = run_episodes(policy, task, trials, steps, seed, deterministic, workers)
             results.append(summarise(policy.name, task, episodes, discount, seed))
     return results
 

@@ -40,6 +40,10 @@ def write_atomically(path: str | Path, content: bytes) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        # mkstemp makes a private file; a shared run is for colleagues too.
+        mask = os.umask(0)
+        os.umask(mask)
+        Path(temporary).chmod(0o666 & ~mask)
         Path(temporary).replace(target)
         _flush_folder(target.parent)
     except OSError as problem:

@@ -27,6 +27,7 @@ KERNEL = Gaussian(std=[1.0, 1.0])
         ({"estimator": "reinforce"}, "estimator"),
         ({"batch_size": 0}, "batch_size"),
         ({"batch_size": 1.5}, "batch_size"),
+        ({"batch_size": 1, "estimator": "baseline"}, "needs batch_size ≥ 2"),
         ({"discount": 1.0}, "discount"),
         ({"discount": 0.0}, "discount"),
         ({"action_variance": 0.0}, "action_variance must be positive"),
@@ -41,7 +42,8 @@ KERNEL = Gaussian(std=[1.0, 1.0])
         ({"budget": -1e-3}, "budget"),
         ({"max_knots": 0}, "max_knots"),
         ({"alpha": -1.0}, "alpha must be at least 0"),
-        ({"alpha": 1.0, "epsilon": math.inf}, "alpha needs a finite epsilon"),
+        ({"alpha": 1.0, "epsilon": math.inf}, "alpha needs an epsilon"),
+        ({"alpha": 1.0, "epsilon": 0.0}, "alpha needs an epsilon"),
         ({"seed": -1}, "seed"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"kernel": "gaussian"}, "kernel must be a Kernel or its description"),
@@ -51,6 +53,14 @@ KERNEL = Gaussian(std=[1.0, 1.0])
 def test_a_wrong_setting_is_named(settings, message):
     with pytest.raises(InputError, match=message):
         CrossLearner("paper", **settings)
+
+
+@pytest.mark.parametrize("iterations", [-1, 1.5, True])
+def test_a_wrong_number_of_iterations(iterations):
+    learner = CrossLearner("paper")
+    with pytest.raises(InputError, match="iterations must be a whole number"):
+        learner.learn(iterations)
+    assert learner.learn(0).iteration == 0
 
 
 def test_every_setting_is_documented():
@@ -139,13 +149,6 @@ def test_a_kernel_without_a_range_is_asked_for():
     with pytest.raises(InputError, match=r"observations of task 'endless' .*kernel=Gaussian"):
         CrossLearner(tasks)
     assert CrossLearner(tasks, kernel=KERNEL).kernel == KERNEL
-
-
-def test_the_baseline_needs_a_batch():
-    learner = CrossLearner("paper", estimator="baseline", batch_size=1)
-    with pytest.raises(InputError, match="batch_size ≥ 2"):
-        learner.learn(1)
-    assert learner.iteration == 0
 
 
 @pytest.mark.parametrize("rule", ["normalised", "adam"])

@@ -114,6 +114,17 @@ def test_unknown_policies_are_refused(task, message):
         learner.policy(task)
 
 
+def test_alone_the_task_policy_acts():
+    # ε = 3 does not hold one policy back, so the central one lags behind or has not moved.
+    learner = CrossLearner("paper:r=1", step_size=0.5).learn(3)
+    observation = [2.0, 0.1, 4.0, -0.2, 0.5]
+    expected, _ = learner.policy(0).predict(observation)
+    np.testing.assert_array_equal(learner.predict(observation)[0], expected)
+    assert not np.array_equal(
+        learner.central.mean(observation), learner.policy(0).mean(observation)
+    )
+
+
 def test_a_learner_that_has_learned_nothing_does_nothing():
     learner = CrossLearner("paper")
     action, _ = learner.predict([2.0, 0.1, 4.0, -0.2, 0.5])

@@ -111,9 +111,10 @@ def test_metrics_tell_the_iteration(uninterrupted):
     assert all(0 <= value <= 3.0 * (1 + 1e-9) for value in last["distance"].values())
     learner = RunFolder(uninterrupted).load()
     assert last["steps"] == learner.steps
-    np.testing.assert_allclose(
-        learner.family.distances(), [last["distance"][t.name] for t in learner.tasks], rtol=1e-2
-    )
+    # The line's distances are those before pruning, the largest of its iterations.
+    distances = np.array([last["distance"][task.name] for task in learner.tasks])
+    assert np.all(learner.family.distances() <= distances * (1 + 1e-9))
+    assert np.all(learner.family.distances() >= 0.8 * distances)
 
 
 def test_the_last_two_checkpoints_are_kept(uninterrupted):
@@ -255,7 +256,7 @@ def test_a_wrong_configuration_makes_no_folder(tmp_path):
         ({"discount": 1.0}, "discount"),
         ({"step_rule": "adm"}, "step_rule"),
         ({"max_knots": 1.5}, "max_knots"),
-        ({"alpha": 1.0, "epsilon": float("inf")}, "finite epsilon"),
+        ({"alpha": 1.0, "epsilon": float("inf")}, "epsilon between 0 and infinity"),
         ({"colour": "red"}, "no such field 'colour'"),
     ],
 )

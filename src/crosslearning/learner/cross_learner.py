@@ -20,7 +20,7 @@ from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.core import Core, action_variance
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import LearnerSettings, convert_fields
 from crosslearning.rkhs import Dictionary, Family, Gaussian, Kernel, kernel_from_dict
 from crosslearning.rollouts import executor_for
 from crosslearning.tasks import Task, task_set
@@ -142,9 +142,11 @@ class CrossLearner:
         CrossLearner
             Itself.
         """
+        if isinstance(iterations, bool) or int(iterations) != iterations or iterations < 0:
+            raise InputError(f"iterations must be a whole number of at least 0, got {iterations!r}")
         # One thread: how BLAS splits a sum over threads changes its last bits.
         with threadpool_limits(1, user_api="blas"):
-            for _ in range(iterations):
+            for _ in range(int(iterations)):
                 report = self._core.step()
                 self._family = None
                 if callback is not None and callback(report):
@@ -189,7 +191,12 @@ class CrossLearner:
     def predict(
         self, observation: ArrayLike, deterministic: bool = True, task: int | str | None = None
     ) -> tuple[NDArray[np.generic], None]:
-        """Return the action of the central policy, or of a task's, and None."""
+        """Return the action of the central policy, or of a task's, and None.
+
+        A learner of one task has nothing to be central to: there the task's policy acts.
+        """
+        if task is None and len(self.tasks) == 1:
+            task = 0
         policy = self.central if task is None else self.policy(task)
         return policy.predict(observation, deterministic)
 
@@ -308,10 +315,7 @@ def make_settings(values: dict[str, Any]) -> LearnerSettings:
             raise unknown_name("setting", name, names)
     if isinstance(values.get("action_variance"), int | float):
         values = {**values, "action_variance": (values["action_variance"],)}
-    try:
-        return msgspec.convert(values, LearnerSettings, strict=False)
-    except msgspec.ValidationError as problem:
-        raise InputError(f"a setting is wrong: {problem}") from problem
+    return convert_fields(values, LearnerSettings)
 
 
 def _jsonable(settings: LearnerSettings) -> dict[str, Any]:

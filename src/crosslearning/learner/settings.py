@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+import re
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -49,7 +50,14 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             "same with momentum; decaying: normalised, with η falling as 1/√(1 + k/step_decay)."
         ),
     ] = "decaying"
-    step_size: Annotated[float, Meta(gt=0.0, description="Step size η.")] = 2.0
+    step_size: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="Step size η. A step of RKHS norm η changes an action by at most η times "
+            "√κ(s, s): take about the range of your actions, or less.",
+        ),
+    ] = 2.0
     step_decay: Annotated[
         float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
     ] = 500.0
@@ -107,8 +115,30 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
         if self.alpha is not None and not self.alpha >= 0:
             raise InputError(f"alpha must be at least 0, got {self.alpha}")
-        if self.alpha is not None and math.isinf(self.epsilon):
+        if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):
             raise InputError(
-                "alpha needs a finite epsilon: without a bound on the policies the stationarity "
-                "gap is infinite"
+                "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
+                "without a bound on the policies, and always 0 if all must be equal"
             )
+        if self.estimator == "baseline" and self.batch_size < 2:
+            raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")
+
+
+_Fields = TypeVar("_Fields", bound=LearnerSettings)
+_PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
+
+
+def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
+    """Return checked fields from plain values, or say which is wrong, and what it was."""
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as problem:
+        text = str(problem)
+        place = _PLACE.search(text)
+        if place is None:
+            raise InputError(text) from problem
+        name = place[1].split("[")[0]
+        said = text[: place.start()].replace("`", "")
+        raise InputError(
+            f"{name} is {values.get(name)!r}: {said[0].lower()}{said[1:]}"
+        ) from problem

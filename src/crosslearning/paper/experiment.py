@@ -145,6 +145,6 @@ class Experiment:
         family = Family.load(path)
         return family.select(0 if policy in RADII else family.functions - 1)
 
-    def iterations(self) -> list[int]:
-        """Return the iterations of the snapshots."""
-        return [i for i, _ in self.folder(self.seeds[0], CROSS).snapshots()]
+    def iterations(self, seed: int, policy: str) -> list[int]:
+        """Return the iterations of a run's snapshots."""
+        return [iteration for iteration, _ in self.folder(seed, policy).snapshots()]

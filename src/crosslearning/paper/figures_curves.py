@@ -80,7 +80,8 @@ def cost_average_figure(results: Results) -> Figure:
 
 
 def _iterations(results: Results, policy: str) -> Floats:
-    return over_seeds(results, policy, "curves", "radii", RADII[0], "iteration")[0]
+    iterations = over_seeds(results, policy, "curves", "radii", RADII[0], "iteration")
+    return np.asarray(iterations[0])
 
 
 def _draw_costs(axes: Axes, iterations: Floats, costs: Floats, policy: str) -> None:
@@ -189,12 +190,15 @@ def _draw_training(
 
 
 def _positive_log(axes: Axes, *shown: float) -> None:
-    """Make an axis logarithmic that shows the positive means and ``shown``; zeros fall below."""
+    """Make an axis logarithmic that shows the positive means and ``shown``; zeros fall below.
+
+    With nothing positive to show it stays linear.
+    """
     means = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
-    positive = [*means[means > 0.0], *shown]
-    axes.set_yscale("log")
+    positive = [*means[means > 0.0]]
     if positive:
-        axes.set_ylim(bottom=0.6 * min(positive))
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=0.6 * min([*positive, *shown]))
 
 
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:

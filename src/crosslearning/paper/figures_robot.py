@@ -21,9 +21,9 @@ from crosslearning.tasks import Circle, Navigation
 from crosslearning.tasks.navigation_dynamics import OBSERVATION_SIZE, STATE_SIZE, State, observe
 
 #: The drawn scene: an obstacle to the left of the heading and a goal to the right of it.
-SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.6, 0.6),))
+SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.5, 0.3),))
 PLACE = (0.9, 1.1)
-HEADING = math.radians(18.0)
+HEADING = math.radians(10.0)
 _OBSTACLE, _OPENING, _HEADING = "#344054", TASKS[4], TASKS[0]
 #: Radii of the arcs of φ_o, φ_g and φ_obs.
 _ARCS = {"obstacle": 1.3, "goal": 1.9, "opening": 1.8}
@@ -51,11 +51,15 @@ def robot_model_figure() -> Figure:
         draw_map(axes, SCENE)
         _draw_tangents(axes, to_obstacle, phi_obs)
         _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
-        _measure(axes, to_obstacle, d_o, _OBSTACLE, "$d_o$", 0.80, 1)
+        _measure(axes, to_obstacle, d_o, _OBSTACLE, "$d_o$", 0.87, -1)
         _measure(axes, to_goal, d_g, GOAL, "$d_g$", 0.66, -1)
-        _angle(axes, HEADING, phi_o, _ARCS["obstacle"], _OBSTACLE, r"$\phi_o$")
-        _angle(axes, HEADING, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$")
+        _angle(axes, HEADING, phi_o, _ARCS["obstacle"], _OBSTACLE, r"$\phi_o$", 0.27)
+        _angle(axes, HEADING, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
         _draw_robot(axes)
+        axes.annotate(
+            "heading", _at(HEADING, 3.5), xytext=(0, 4), textcoords="offset points",
+            rotation=math.degrees(HEADING), ha="center", va="bottom", color=GREY, fontsize=8.5,
+        )  # fmt: skip
         axes.annotate(
             "obstacle", SCENE.obstacles[0].centre, ha="center", va="center", color=_OBSTACLE
         )
@@ -64,8 +68,8 @@ def robot_model_figure() -> Figure:
             ha="center", va="top", color=GOAL,
         )  # fmt: skip
         axes.set_axis_off()
-        axes.set_xlim(0.0, 6.2)
-        axes.set_ylim(0.0, 4.3)
+        axes.set_xlim(0.0, 6.1)
+        axes.set_ylim(-0.3, 4.2)
     return figure
 
 
@@ -91,7 +95,7 @@ def _draw_tangents(axes: Axes, middle: float, opening: float) -> None:
     )
     for side in (-1, 1):
         edge = middle + side * opening / 2
-        _draw_ray(axes, edge, 1.22 * touch, _OPENING, "-")
+        _draw_ray(axes, edge, 1.13 * touch, _OPENING, "-")
         axes.plot(*_at(edge, touch), "o", color=_OPENING, markersize=3, zorder=4)
     axes.add_patch(
         Arc(PLACE, 2 * radius, 2 * radius, theta1=low, theta2=high, color=_OPENING, linewidth=1.4)
@@ -119,8 +123,10 @@ def _measure(
     )  # fmt: skip
 
 
-def _angle(axes: Axes, start: float, turn: float, radius: float, colour: str, text: str) -> None:
-    """Draw the angle ``turn`` from the direction ``start`` as an arc with an arrow head."""
+def _angle(
+    axes: Axes, start: float, turn: float, radius: float, colour: str, text: str, share: float
+) -> None:
+    """Draw the angle ``turn`` from the direction ``start`` as an arc, named at a share of it."""
     steps = start + np.linspace(0.0, turn, 40)
     x, y = PLACE[0] + radius * np.cos(steps), PLACE[1] + radius * np.sin(steps)
     axes.plot(x, y, color=colour, linewidth=1.2, zorder=3, label=text)
@@ -131,7 +137,7 @@ def _angle(axes: Axes, start: float, turn: float, radius: float, colour: str, te
         )
     )  # fmt: skip
     axes.annotate(
-        text, _at(start + turn / 2, radius + 0.2), ha="center", va="center", color=colour,
+        text, _at(start + share * turn, radius + 0.2), ha="center", va="center", color=colour,
         fontsize=11,
     )  # fmt: skip
 
@@ -156,7 +162,7 @@ def _draw_robot(axes: Axes) -> None:
             )
         )  # fmt: skip
     for text, place in (
-        (r"$\dot z$", _at(HEADING - 0.24, 0.92)),
+        (r"$\dot z$", _at(HEADING - 0.185, 1.14)),
         (r"$\dot\psi$", _at(end - 0.9, 0.72)),
     ):
         axes.annotate(text, place, ha="center", va="center", color=_HEADING, fontsize=11)

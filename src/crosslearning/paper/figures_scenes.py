@@ -36,7 +36,7 @@ HEADING = math.pi / 4
 _BEYOND = 2.0
 _END: dict[str, Any] = {"linestyle": "none", "zorder": 6.0}
 
-_BUNDLE: dict[str, Any] = {"linewidth": 0.7, "alpha": 0.5}
+_BUNDLE: dict[str, Any] = {"linewidth": 0.8, "alpha": 0.6}
 _BUNDLE_LABEL = "cross-learned, other seeds"
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from crosslearning.files import write_atomically
-from crosslearning.paper.experiment import CROSS, Experiment
+from crosslearning.paper.experiment import CROSS, POLICIES, Experiment
 from crosslearning.paper.scenes import outcome, scenes
 from crosslearning.tasks import Task
 
@@ -67,7 +66,7 @@ def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
 
 
 def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[str, list[float]]:
-    iterations = experiment.iterations()
+    iterations = experiment.iterations(seed, policy)
     trials = max(1, experiment.scale.trials // 5)
     costs = [outcome(experiment.function(seed, policy, k), task, trials).cost for k in iterations]
     return {"iteration": [float(k) for k in iterations], "cost": costs}
@@ -91,14 +90,7 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
 
 def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:
     """Return all measurements by seed and policy."""
-    from crosslearning.paper.experiment import POLICIES
-
     return {
         seed: {policy: measure(experiment, seed, policy) for policy in POLICIES}
         for seed in experiment.seeds
     }
-
-
-def measured(path: Path) -> bool:
-    """Tell whether a run folder has measurements."""
-    return (path / "measurements.json").exists()

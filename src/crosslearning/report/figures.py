@@ -78,10 +78,10 @@ def trajectory_figure(
     with figure_style():
         figure = Figure(figsize=(3.1 * len(tasks), 3.5), layout="constrained")
         panels = figure.subplots(1, len(tasks), squeeze=False)[0]
-        for number, (axes, task) in enumerate(zip(panels, tasks, strict=True)):
+        for axes, task in zip(panels, tasks, strict=True):
             navigation = navigation_of(task)
             draw_map(axes, navigation)
-            episodes = run_episodes(policy, task, trials, steps, seed + number)
+            episodes = run_episodes(policy, task, trials, steps, seed)
             paths = episodes.states
             if paths is None or task.outcomes is None:
                 raise InputError(f"task {task.name!r} does not tell where its robot drove")
@@ -99,7 +99,7 @@ def trajectory_figure(
             axes.set_ylim(y_low - 0.5, y_high + 0.5)
             end = f"{arrived} of {trials} arrive, {crashes} crash"
             axes.set_title(f"task {task.name}\n{end}")
-        figure.suptitle(f"The {policy.name} policy from random starts", fontsize=10.5)
+        figure.suptitle(f"The {policy.name} policy from random starts\n", fontsize=10.5)
     return figure
 
 

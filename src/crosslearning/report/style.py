@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,12 +43,15 @@ def save_figure(
     figure: Figure, path: Path, formats: tuple[str, ...] = ("png", "pdf")
 ) -> list[Path]:
     """Write a figure in every format beside ``path``, and return the files."""
+    # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
     path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for suffix in formats:
         target = path.with_suffix(f".{suffix}")
         # A fixed date makes the same figure the same file.
         metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
-        figure.savefig(target, bbox_inches="tight", metadata=metadata)
+        with figure_style():
+            figure.savefig(target, bbox_inches="tight", metadata=metadata)
         written.append(target)
     return written

@@ -106,6 +106,7 @@ class GymnasiumExecutor:
                 player.start(*start)
                 for action in history:
                     player.step(action)
+                count += len(history)
             value = 0.0
             for k in range(t, t + 1 + T):
                 if player.ended:

@@ -26,7 +26,7 @@ class Samples(NamedTuple):
         Rewards up to and including step t: since P(t ≥ τ) = γ^τ, an unbiased estimate of the
         discounted return U_i.
     steps : array of int, shape (N, B)
-        Environment steps taken.
+        Environment steps taken, those that repeat a path to put an environment back included.
     """
 
     observations: Floats

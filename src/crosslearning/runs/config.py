@@ -14,6 +14,7 @@ from msgspec import Meta
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.files import write_atomically
 from crosslearning.learner import LearnerSettings
+from crosslearning.learner.settings import convert_fields
 
 
 class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,8 +73,8 @@ def make_config(values: dict[str, Any], source: str = "the configuration") -> Ru
     if isinstance(values.get("action_variance"), int | float):
         values = {**values, "action_variance": [values["action_variance"]]}
     try:
-        return msgspec.convert(values, RunConfig, strict=False)
-    except msgspec.ValidationError as problem:
+        return convert_fields(values, RunConfig)
+    except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
 
 
@@ -102,7 +103,10 @@ def describe_fields() -> list[tuple[str, str, str, str]]:
         description = ""
         if isinstance(information, msgspec.inspect.Metadata):
             description = (information.extra_json_schema or {}).get("description", "")
-        rows.append((field.name, _type_name(field.type), _default_text(field.default), description))
+        default = field.default
+        if default is msgspec.NODEFAULT:
+            default = field.default_factory()
+        rows.append((field.name, _type_name(field.type), _default_text(default), description))
     return rows
 
 

@@ -109,6 +109,8 @@ def _drive(
 
         try:
             learner.learn(config.iterations - learner.iteration, callback=after)
+            if averages.pending:
+                log.write(averages.line(learner.steps))
         finally:
             log.flush()
             log.close()

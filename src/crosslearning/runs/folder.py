@@ -128,7 +128,10 @@ class RunFolder:
             except FileFormatError as damage:
                 problem = damage
         if problem is not None:
-            raise problem
+            raise FileFormatError(
+                f"no checkpoint of {self.path} is whole. {problem} Or delete its folder "
+                "'checkpoints' to begin the run anew"
+            )
         return None
 
     def load(self, workers: int = 1) -> CrossLearner:

@@ -30,6 +30,11 @@ class Averages:
         """Take in one iteration."""
         self._reports.append(report)
 
+    @property
+    def pending(self) -> bool:
+        """Whether iterations were taken in since the last line."""
+        return bool(self._reports)
+
     def line(self, steps: int) -> dict[str, Any]:
         """Return the line since the last one, and start afresh."""
         reports, self._reports = self._reports, []

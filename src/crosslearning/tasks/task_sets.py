@@ -70,13 +70,13 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     InputError
         If the name or an option is unknown.
     """
-    name, _, only = str(name).partition(":")
+    name, colon, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
     described = _SETS[name](**options)
-    if only and only not in described:
+    if colon and only not in described:
         raise unknown_name(f"task of the set {name!r}", only, described)
-    return tuple(one.task(label) for label, one in described.items() if only in ("", label))
+    return tuple(one.task(label) for label, one in described.items() if not colon or only == label)
 
 
 def navigation_set(name: str, **options: Any) -> dict[str, Navigation]:

@@ -19,8 +19,9 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     builders: dict[str, Callable[[dict[str, Any]], Kernel]] = {
         **{
             kernel.name: lambda d, kernel=kernel: kernel(  # type: ignore[misc]
-                covariance=d["covariance"],
-                periodic={int(k): float(v) for k, v in d["periodic"]},
+                std=d.get("std"),
+                covariance=d.get("covariance"),
+                periodic={int(k): float(v) for k, v in d.get("periodic", ())},
             )
             for kernel in (Gaussian, Matern32, Matern52)
         },

@@ -1,0 +1,143 @@
+"""The whole reproduction in miniature: its numbers, its files, stopping and going on."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from crosslearning.errors import InputError
+from crosslearning.paper import conductor
+from crosslearning.paper.adapt import STARTS
+from crosslearning.paper.claims import all_claims
+from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII, Experiment, Scale
+from crosslearning.paper.figures import FIGURES
+from crosslearning.paper.measure import load_measurements, measure
+from crosslearning.paper.reproduce import reproduce
+from crosslearning.paper.scenes import outcome, scenes
+from crosslearning.rkhs import Family
+from crosslearning.runs import RunFolder, train
+
+SCALE = Scale(iterations=40, max_knots=30, snapshots=2, trials=10, maps=2)
+
+
+def quiet():
+    return Console(file=io.StringIO(), force_terminal=False)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    path = tmp_path_factory.mktemp("reproduce") / "r"
+    assert reproduce(path, 2, SCALE, 2, quiet())
+    return path
+
+
+def test_every_policy_was_learned_as_asked(done):
+    experiment = Experiment(done, 2, SCALE)
+    for seed in (0, 1):
+        for policy in POLICIES:
+            config = experiment.folder(seed, policy).config()
+            assert config.seed == seed
+            assert config.epsilon == {CROSS: 3.0, AVERAGE: 0.0}.get(policy, float("inf"))
+            assert config.tasks == ("paper" if policy in (CROSS, AVERAGE) else f"paper:{policy}")
+            assert (config.discount, config.batch_size) == (0.9, 4)
+            assert (config.step_size, config.action_variance) == (0.1, (0.05,))
+            iterations = [i for i, _ in experiment.folder(seed, policy).snapshots()]
+            assert iterations == [20, 40]
+    family = Family.load(experiment.folder(0, CROSS).snapshots()[-1][1])
+    np.testing.assert_array_equal(
+        experiment.function(0, CROSS).weights[:, 0], family.weights[:, -1]
+    )
+    consensus = Family.load(experiment.folder(0, AVERAGE).snapshots()[-1][1])
+    assert np.max(consensus.distances()) <= 1e-12
+
+
+def test_measurements_are_those_of_the_snapshots(done):
+    experiment = Experiment(done, 2, SCALE)
+    stored = measure(experiment, 1, CROSS)
+    places = scenes({}, SCALE.maps)
+    task = places["radii"][2]
+    again = outcome(experiment.function(1, CROSS), task, SCALE.trials)
+    assert stored["final"]["radii"]["r=2"]["cost"] == again.cost
+    first = outcome(experiment.function(1, CROSS, 20), task, SCALE.trials // 5)
+    assert stored["curves"]["radii"]["r=2"]["cost"][0] == first.cost
+    assert stored["curves"]["radii"]["r=2"]["iteration"] == [20.0, 40.0]
+    assert set(stored["training"]["distance"]) == set(RADII)
+    assert max(map(max, stored["training"]["distance"].values())) <= 3.0 * (1 + 1e-9)
+
+
+def test_claims_are_written_for_people_and_for_programs(done):
+    content = json.loads((done / "claims.json").read_text())
+    keys = [claim["key"] for claim in content["claims"]]
+    assert keys[: len(all_claims())] == [claim.key for claim in all_claims()]
+    assert len(keys) == len(all_claims()) + 6
+    assert content["scale"]["iterations"] == 40
+    for claim in content["claims"]:
+        assert claim["seeds"] == 2
+        assert claim["low"] <= claim["estimate"] <= claim["high"]
+        positive, negative = claim["low"] > 0, claim["high"] < 0
+        expected = "holds" if positive else "does not hold" if negative else "undecided"
+        assert claim["verdict"] == expected
+    text = (done / "claims.md").read_text()
+    assert text.startswith("2 seeds, 40 iterations")
+    assert text.count("\n|") == 2 + len(keys)
+    measurements = load_measurements(Experiment(done, 2, SCALE))
+    by_hand = np.mean(
+        [m[AVERAGE]["final"]["circle"]["circle"]["crashed"] - 0.5 for m in measurements.values()]
+    )
+    row = next(c for c in content["claims"] if c["key"] == "circle-average-crashes")
+    assert row["estimate"] == pytest.approx(by_hand)
+
+
+def test_adaptation_curves_start_where_they_say(done):
+    stored = json.loads((done / "seed-0" / "adaptation.json").read_text())["curves"]
+    assert set(stored) == {"trained", "unseen"}
+    for targets in stored.values():
+        for by_start in targets.values():
+            assert set(by_start) == set(STARTS)
+            assert all(curve["episodes"][0] == 0 for curve in by_start.values())
+
+
+def test_every_figure_is_drawn(done):
+    for name in FIGURES:
+        assert (done / "figures" / f"{name}.png").stat().st_size > 5_000
+        assert (done / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_second_run_makes_identical_numbers(done, tmp_path):
+    experiment = Experiment(tmp_path, 1, SCALE)
+    configs = {policy: config for _, policy, config in experiment.jobs()}
+    train(experiment.folder(0, "r=1").path, configs["r=1"])
+    first = json.loads((done / "seed-0" / "r-1" / "measurements.json").read_text())
+    assert measure(experiment, 0, "r=1") == first
+
+
+def test_an_interrupted_reproduction_goes_on(done, tmp_path, monkeypatch):
+    started = []
+
+    def stopping(function, calls, workers, console, label, total=None, completed=None):
+        # As a Ctrl-C after the first two runs: what is done stays, the rest is not begun.
+        started.append(label)
+        for call in calls[:2]:
+            function(*call)
+        return False
+
+    monkeypatch.setattr(conductor, "in_processes", stopping)
+    small = Scale(iterations=10, max_knots=20, snapshots=1, trials=4, maps=1)
+    assert not reproduce(tmp_path / "r", 1, small, 1, quiet())
+    assert started == ["learning"]
+    finished = sorted(p.parent.name for p in (tmp_path / "r").rglob("model.safetensors"))
+    assert finished == ["average", "cross"]
+    model = RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes()
+    monkeypatch.undo()
+    assert reproduce(tmp_path / "r", 1, small, 1, quiet(), only=["cost-average"])
+    assert RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes() == model
+    drawn = sorted(p.name for p in (tmp_path / "r" / "figures").iterdir())
+    assert drawn == ["cost-average.pdf", "cost-average.png"]
+
+
+def test_an_unknown_figure_is_named_before_anything_runs(tmp_path):
+    with pytest.raises(InputError, match="did you mean 'mission'"):
+        reproduce(tmp_path / "r", 1, SCALE, 1, quiet(), only=["misson"])
+    assert not (tmp_path / "r").exists()

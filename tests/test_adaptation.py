@@ -1,0 +1,56 @@
+"""Adaptation: from any function to a policy for one task."""
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner
+from crosslearning.adaptation import AdaptationCurve, adaptation_curve
+from crosslearning.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def learner():
+    settings = {"epsilon": 1.0, "step_size": 0.1, "max_knots": 40, "seed": 0}
+    return CrossLearner("linear-quadratic", **settings).learn(200)
+
+
+def test_adapt_starts_at_the_policy_and_goes_on(learner):
+    task = learner.tasks[1]
+    still = learner.adapt(task, 0)
+    states = np.random.default_rng(0).uniform(-1, 1, (5, 2))
+    np.testing.assert_allclose(still.family(states)[:, 0], learner.central.mean(states), atol=1e-12)
+    np.testing.assert_allclose(still.family(states)[:, 1], learner.central.mean(states), atol=1e-12)
+    other = learner.adapt(task, 0, start=task.name)
+    np.testing.assert_allclose(
+        other.family(states)[:, 0], learner.policy(1).mean(states), atol=1e-12
+    )
+    moved = learner.adapt(task, 5, seed=3)
+    assert moved.iteration == 5
+    assert not np.allclose(moved.family(states)[:, 0], learner.central.mean(states))
+    assert len(learner.tasks) == 3  # the first learner is as it was
+
+
+def test_a_curve_from_a_good_start_is_ahead(learner):
+    task = learner.tasks[0]
+    settings = {"iterations": 60, "points": 4, "trials": 50, "seed": 1, "step_size": 0.05}
+    good = adaptation_curve(task, learner.central.function, **settings)
+    nothing = adaptation_curve(task, None, kernel=learner.kernel, **settings)
+    assert good.episodes.tolist() == [0.0, 120.0, 240.0, 360.0, 480.0]
+    assert good.returns[0] > nothing.returns[0]
+    assert good.area > nothing.area
+    assert good.steps[0] == 0
+    again = adaptation_curve(task, learner.central.function, **settings)
+    np.testing.assert_array_equal(good.returns, again.returns)
+
+
+def test_the_area_is_the_mean_along_the_curve():
+    curve = AdaptationCurve(np.array([0.0, 1.0, 3.0]), np.zeros(3), np.array([0.0, 2.0, 2.0]))
+    assert curve.area == pytest.approx((1.0 + 4.0) / 3.0)
+
+
+def test_a_start_that_does_not_fit_is_named(learner):
+    with pytest.raises(InputError, match="one function"):
+        CrossLearner(learner.tasks, start=learner.family)
+    other = CrossLearner("paper").kernel
+    with pytest.raises(InputError, match="kernel of its own"):
+        CrossLearner(learner.tasks, start=learner.central.function, kernel=other)
