@@ -23,12 +23,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=10_000)
     parser.add_argument("--out", type=Path, default=Path("runs/learning"))
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="another setting"
+    )
     arguments = parser.parse_args()
     console = Console()
+    changes = dict(change.split("=", 1) for change in arguments.set)
     rows = []
     for seed in range(arguments.seeds):
         path = arguments.out / f"seed-{seed}"
-        config = make_config({"seed": seed, "iterations": arguments.iterations})
+        config = make_config({"seed": seed, "iterations": arguments.iterations, **changes})
         if RunFolder(path).exists():
             outcome = resume(path, console=console)
         else:
