@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from matplotlib.figure import Figure
 
+from crosslearning.paper.adapt import measure_adaptation
 from crosslearning.paper.experiment import CROSS, Experiment, experiment_configs
+from crosslearning.paper.figures_adaptation import adaptation_figure
 from crosslearning.paper.figures_common import POLICY_COLOURS, Results
 from crosslearning.paper.figures_curves import (
     BLOCKS,
@@ -99,5 +101,13 @@ FIGURES: dict[str, tuple[Draw, str]] = {
         lambda _, results: held_out_maps_figure(results),
         "Arrivals and crashes on random maps that no policy was trained on: small dots are "
         "seeds, large ones their means with Student's 95 % interval, cut at 0 and 1.",
+    ),
+    "adaptation": (
+        lambda experiment, _: adaptation_figure(
+            {seed: measure_adaptation(experiment, seed) for seed in experiment.seeds}
+        ),
+        "Return while a policy goes on learning on another task, by where it starts: means over "
+        "targets and seeds; the band is Student's 95 % interval over seeds for the start at the "
+        "central policy.",
     ),
 }
