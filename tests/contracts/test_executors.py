@@ -251,6 +251,22 @@ def test_numbers_that_are_not_finite_name_the_task(executor):
         run(executor, tasks, policies, plan, np.array([0.1]))
 
 
+def test_an_environment_of_its_own_start_gets_the_seeds_of_the_plan():
+    tasks = [Task("one", wide_system(0).environment), Task("other", wide_system(1).environment)]
+    plan = plan_samples(np.random.default_rng(13), tasks, 4, 0.8)
+    plan = plan._replace(before=np.zeros_like(plan.before))
+    policies, std = random_policies(tasks, 14), noise_std(tasks)
+    samples = run("gymnasium", tasks, policies, plan, std)
+    for i, b in np.ndindex(2, 4):
+        start, _ = tasks[i].make().reset(seed=int(plan.seeds[i, b]))
+        np.testing.assert_array_equal(samples.observations[i, b], start)
+    episodes = plan_episodes(np.random.default_rng(15), tasks[0], 4, 3, deterministic=True)
+    walked = gymnasium_episodes(tasks[0], policies.expansion, std, episodes)
+    for n in range(4):
+        start, _ = tasks[0].make().reset(seed=int(episodes.seeds[n]))
+        np.testing.assert_array_equal(walked.observations[n, 0], start)
+
+
 def test_the_fastest_executor_is_chosen():
     compiled, wide = task_set("linear-quadratic"), wide_system(0)
     plain = Task("plain", wide.environment)

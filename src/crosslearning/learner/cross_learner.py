@@ -108,6 +108,7 @@ class CrossLearner:
             weights[:, : len(self.tasks) + 1] = start.weights
             self._core.dictionary.extend(start.knots, weights)
         self._family: Family | None = None
+        self._policies: dict[int, Policy] = {}
 
     def __repr__(self) -> str:
         return (
@@ -149,6 +150,7 @@ class CrossLearner:
             for _ in range(int(iterations)):
                 report = self._core.step()
                 self._family = None
+                self._policies.clear()
                 if callback is not None and callback(report):
                     break
                 if self.settings.alpha is not None and report.gap <= self.settings.alpha:
@@ -185,8 +187,12 @@ class CrossLearner:
         return self._policy(names[task], task)
 
     def _policy(self, name: str, function: int) -> Policy:
-        space = self.tasks[0].action_space
-        return Policy(name, self.family.select(function), self._noise_std, space)
+        # Kept until the policies change, so that its noise goes on from call to call.
+        if function not in self._policies:
+            space = self.tasks[0].action_space
+            mean = self.family.select(function)
+            self._policies[function] = Policy(name, mean, self._noise_std, space)
+        return self._policies[function]
 
     def predict(
         self, observation: ArrayLike, deterministic: bool = True, task: int | str | None = None
@@ -291,17 +297,23 @@ class CrossLearner:
                     f"{path} was learned with the kernel {description['kernel']}, got "
                     f"{kernel.to_dict()}"
                 )
-            values = {**msgspec.structs.asdict(settings), "kernel": kernel}
+            values = {**msgspec.structs.asdict(settings), "kernel": settings.kernel or kernel}
             options = description["task_options"] if isinstance(tasks, str) else None
             learner = cls(tasks, workers=workers, task_options=options, **values)
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
             core = learner._core
-            core.rule.mean_square = arrays.pop("mean_square")
-            core.dictionary = Dictionary.from_state(kernel, arrays, description["dictionary"])
+            mean_square, fresh = arrays.pop("mean_square"), core.dictionary
+            dictionary = Dictionary.from_state(kernel, arrays, description["dictionary"])
+            sizes = [(d.functions, d.outputs, d.guarded) for d in (dictionary, fresh)]
+            fits = sizes[0] == sizes[1] and mean_square.shape == core.rule.mean_square.shape
+            counts = description["iteration"], description["steps"]
+            if not fits or not np.all(np.isfinite(mean_square)) or min(counts) < 0:
+                raise FileFormatError(f"the parts of {path} do not fit together")
+            core.dictionary, core.rule.mean_square = dictionary, mean_square
             core.generator.bit_generator.state = description["generator"]
-            core.iteration, core.steps = description["iteration"], description["steps"]
+            core.iteration, core.steps = counts
         except (KeyError, TypeError, AttributeError) as problem:
             raise FileFormatError(f"{path} lacks a part of a learner: {problem}") from problem
         return learner

@@ -125,13 +125,28 @@ class Dictionary:
         cls, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Mapping[str, int]
     ) -> Dictionary:
         """Return the dictionary that :meth:`state` described."""
-        functions, outputs, _ = arrays["rows"].shape
+        functions, outputs, capacity = arrays["rows"].shape
         dictionary = cls(kernel, functions, outputs, numbers["guarded"])
-        for name in _STATE_ARRAYS:
-            current = getattr(dictionary, f"_{name}")
-            if arrays[name].ndim != current.ndim:
-                raise FileFormatError(f"the dictionary's {name} have shape {arrays[name].shape}")
-            setattr(dictionary, f"_{name}", np.array(arrays[name], dtype=np.float64))
+        shapes = {
+            "knots": (capacity, kernel.dimension),
+            "features": (len(dictionary._features), capacity),
+            "rows": arrays["rows"].shape,
+            "gram": (capacity, capacity),
+            "inverse": (capacity, capacity),
+            "scale": (capacity,),
+        }
+        # Compiled code does not look at bounds: what does not fit together ends here.
+        try:
+            for name, shape in shapes.items():
+                checked = finite_array(f"the dictionary's {name}", arrays[name], shape)
+                setattr(dictionary, f"_{name}", checked.copy())
+        except InputError as problem:
+            raise FileFormatError(str(problem)) from problem
+        if not 0 <= numbers["_covered"] <= numbers["_size"] <= capacity:
+            raise FileFormatError(
+                f"the dictionary has room for {capacity} knots, but claims {numbers['_size']}, "
+                f"{numbers['_covered']} of them covered"
+            )
         for name in _STATE_NUMBERS:
             setattr(dictionary, name, int(numbers[name]))
         return dictionary

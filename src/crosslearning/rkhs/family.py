@@ -106,7 +106,8 @@ class Family:
     @cached_property
     def _rows(self) -> Floats:
         """Weights as (functions, p, L), one contiguous row per output."""
-        return np.ascontiguousarray(self.weights.transpose(1, 2, 0))
+        # A copy in any case: of read-only arrays compiled code would need a second version.
+        return np.array(self.weights.transpose(1, 2, 0), order="C")
 
     def __call__(self, states: ArrayLike) -> Floats:
         """Evaluate every function.

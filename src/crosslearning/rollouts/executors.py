@@ -41,15 +41,25 @@ def executor_for(tasks: Sequence[Task], noise_std: Floats, workers: int = 1) -> 
     return GymnasiumExecutor(tasks, noise_std)
 
 
+def not_finite(task: Task, what: str) -> NumericalError:
+    """Return the error for a task whose numbers are not finite."""
+    return NumericalError(
+        f"task {task.name!r} returned {what} that is not finite; the iteration was not applied. "
+        "Check the task, for instance with gymnasium's check_env"
+    )
+
+
 def check_samples(tasks: Sequence[Task], samples: Samples) -> Samples:
     """Return the samples, or raise an error that names the task whose numbers are not finite."""
-    for what, array in (("observation", samples.observations), ("reward", samples.values)):
+    numbers = (
+        ("an observation", samples.observations),
+        ("a reward", samples.values),
+        ("a reward", samples.returns),
+    )
+    for what, array in numbers:
         if not np.all(np.isfinite(array)):
             i = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise NumericalError(
-                f"task {tasks[i].name!r} returned a {what} that is not finite; the iteration was "
-                "not applied. Check the task, for instance with gymnasium's check_env"
-            )
+            raise not_finite(tasks[i], what)
     return samples
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.executors import check_samples
+from crosslearning.rollouts.executors import check_samples, not_finite
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.samples import Episodes, Samples, empty_samples
 from crosslearning.tasks import Task
@@ -35,16 +36,24 @@ class _Player:
         if self._task.reset_options is not None:
             options = self._task.reset_options(uniforms[: self._task.reset_size])
         observation, _ = self._environment.reset(seed=int(seed), options=options)
-        self.observation = np.array(observation, dtype=np.float64)
+        self._see(observation)
         self.ended = False
 
     def step(self, action: Floats) -> float:
         space = self._task.action_space
         clipped = np.clip(action, space.low, space.high).astype(space.dtype)
         observation, reward, terminated, _, _ = self._environment.step(clipped)
-        self.observation = np.array(observation, dtype=np.float64)
+        self._see(observation)
         self.ended = bool(terminated)
+        if not math.isfinite(reward):
+            raise not_finite(self._task, "a reward")
         return float(reward)
+
+    def _see(self, observation: Any) -> None:
+        """Keep an observation; stop here if it is not finite, before it becomes an action."""
+        self.observation = np.array(observation, dtype=np.float64)
+        if not np.all(np.isfinite(self.observation)):
+            raise not_finite(self._task, "an observation")
 
     def close(self) -> None:
         self._environment.close()

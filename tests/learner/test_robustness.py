@@ -1,0 +1,80 @@
+"""Bad tasks and crafted files: refused by name, before compiled code meets them."""
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner, Task
+from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.files import read_tensors, write_tensors
+from crosslearning.rkhs import Family, Gaussian
+from tests.learner.examples import Drift, drift
+from tests.learner.test_learner_files import saved  # noqa: F401  (a fixture)
+
+KERNEL = Gaussian(std=[1.0, 1.0])
+
+
+def test_a_reward_that_is_not_finite_before_the_sample_is_noticed():
+    tasks = [drift("sound"), drift("broken", fault="reward", first=1, last=1)]
+    learner = CrossLearner(tasks, kernel=KERNEL, step_size=0.1, batch_size=1, seed=2)
+    reports = []
+    with pytest.raises(NumericalError, match="task 'broken' returned a reward"):
+        learner.learn(30, reports.append)
+    assert all(np.isfinite(report.returns).all() for report in reports)
+
+
+class Strict(Drift):
+    """An environment that fails on an action outside its space, as many do."""
+
+    def step(self, action):
+        if not self.action_space.contains(action):
+            raise ValueError("bad action")
+        return super().step(action)
+
+
+def test_an_observation_that_is_not_finite_never_becomes_an_action():
+    broken = Task("broken", lambda render_mode=None: Strict(fault="observation", first=15))
+    learner = CrossLearner([drift("sound"), broken], kernel=KERNEL, discount=0.7, batch_size=1)
+    with pytest.raises(NumericalError, match="task 'broken' returned an observation"):
+        learner.learn(200)
+
+
+def test_exploration_noise_is_new_at_every_call():
+    learner = CrossLearner("paper").learn(2)
+    one, other = (learner.predict([2, 0, 5, 0, 0.5], deterministic=False)[0] for _ in range(2))
+    assert not np.array_equal(one, other)
+
+
+def test_a_described_kernel_survives_the_file(tmp_path):
+    learner = CrossLearner("linear-quadratic", kernel={"kernel": "gaussian", "std": [1.0, 2.0]})
+    assert learner.kernel == Gaussian(std=[1.0, 2.0])
+    learner.save(tmp_path / "learner")
+    assert CrossLearner.load(tmp_path / "learner").settings == learner.settings
+
+
+def test_compiled_code_meets_one_kind_of_array():
+    family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], np.zeros((2, 1, 1)))
+    assert family.expansion.rows.flags.writeable
+
+
+CRAFTS = {
+    "size": lambda arrays, d: d["dictionary"].update(_size=10**6),
+    "guarded": lambda arrays, d: d["dictionary"].update(guarded=2),
+    "iteration": lambda arrays, d: d.update(iteration=-5),
+    "outputs": lambda arrays, d: arrays.update(rows=np.repeat(arrays["rows"], 2, axis=1)),
+    "nan": lambda arrays, d: arrays.update(rows=arrays["rows"] * np.nan),
+    "mean square": lambda arrays, d: arrays.update(mean_square=np.zeros(7)),
+    "features": lambda arrays, d: arrays.update(features=arrays["features"][:, :1]),
+    "knots": lambda arrays, d: arrays.update(knots=arrays["knots"][:1]),
+    "gram": lambda arrays, d: arrays.update(gram=arrays["gram"][:1]),
+    "rows": lambda arrays, d: arrays.update(rows=arrays["rows"][:1]),
+}
+
+
+@pytest.mark.parametrize("craft", CRAFTS.values(), ids=CRAFTS.keys())
+def test_a_crafted_file_with_a_right_checksum_is_refused(saved, craft):  # noqa: F811
+    arrays, description = read_tensors(saved, "learner", 1)
+    craft(arrays, description)
+    content = {k: v for k, v in description.items() if k not in ("kind", "version")}
+    write_tensors(saved, "learner", 1, arrays, content)
+    with pytest.raises((FileFormatError, InputError)):
+        CrossLearner.load(saved)
