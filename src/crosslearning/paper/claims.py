@@ -3,7 +3,7 @@
 Every claim is turned into one number per seed that is positive if the claim is true for that
 seed. The estimate is the mean over seeds with Student's 95 % interval; a claim holds if the
 whole interval is positive, does not hold if it is negative, and is undecided otherwise.
-Thresholds are stated with the claim, and were fixed before any result was seen.
+Thresholds are stated with the claim, and were written down before the claims were first judged.
 """
 
 from __future__ import annotations
