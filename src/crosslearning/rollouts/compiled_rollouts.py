@@ -1,4 +1,8 @@
-"""Rollouts of compiled tasks: one body for all of them, over plain arrays."""
+"""Rollouts of compiled tasks: one body for all of them, over plain arrays.
+
+The noise comes scaled: a product and a sum in one place would be fused to one rounding here,
+and not where another executor adds them, and the two would differ in their last bits.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,6 @@ def run_samples(
     parameters: Floats,
     features: Floats,
     weights: Floats,
-    noise_std: Floats,
     uniforms: Floats,
     before: Integers,
     after: Integers,
@@ -68,7 +71,7 @@ def run_samples(
             observe(constants, state, observation)
             evaluate(program, features, policy, observation, point, work, action)
             for a in range(p):
-                action[a] += noise_std[a] * noise[i, b, count, a]
+                action[a] += noise[i, b, count, a]
             total += step(constants, state, action)
             count += 1
         observe(constants, state, observation)
@@ -76,7 +79,7 @@ def run_samples(
         for d in range(q):
             observations[i, b, d] = observation[d]
         for a in range(p):
-            deviations[i, b, a] = noise_std[a] * noise[i, b, t, a]
+            deviations[i, b, a] = noise[i, b, t, a]
         saved[:] = state
         for branch in range(2 if antithetic else 1):
             if branch == 1:
@@ -92,7 +95,7 @@ def run_samples(
                     observe(constants, state, observation)
                     evaluate(program, features, policy, observation, point, work, action)
                     for a in range(p):
-                        action[a] += noise_std[a] * noise[i, b, k, a]
+                        action[a] += noise[i, b, k, a]
                 value += step(constants, state, action)
                 count += 1
                 if k == t and branch == 0:
@@ -116,7 +119,6 @@ def run_episodes(
     parameters: Floats,
     features: Floats,
     weights: Floats,
-    noise_std: Floats,
     uniforms: Floats,
     noise: Floats,
     state_size: int,
@@ -147,7 +149,7 @@ def run_episodes(
                 continue
             evaluate(program, features, weights, observations[n, k], point, work, action)
             for a in range(p):
-                action[a] += noise_std[a] * noise[n, k, a]
+                action[a] += noise[n, k, a]
                 actions[n, k, a] = action[a]
             rewards[n, k] = step(parameters, state, action)
             observe(parameters, state, observations[n, k + 1])

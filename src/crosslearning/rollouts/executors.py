@@ -92,7 +92,8 @@ class CompiledExecutor:
     def samples(self, policies: Expansion, plan: SamplePlan, antithetic: bool) -> Samples:
         """Run one sample of every task B times."""
         N, B = plan.before.shape
-        result = empty_samples(N, B, self.tasks[0].observation_space.shape[0], plan.noise.shape[3])
+        noise = plan.noise * self._noise_std
+        result = empty_samples(N, B, self.tasks[0].observation_space.shape[0], noise.shape[3])
         for first, stop, pointers, parameters, state_size in self._groups:
             part = slice(first, stop)
             arguments = (
@@ -101,11 +102,10 @@ class CompiledExecutor:
                 parameters,
                 policies.features,
                 policies.rows[part],
-                self._noise_std,
                 plan.uniforms[part],
                 plan.before[part],
                 plan.after[part],
-                plan.noise[part],
+                noise[part],
                 state_size,
                 antithetic,
             )
@@ -177,9 +177,8 @@ def compiled_episodes(
         parameters,
         policy.features,
         policy.rows[0],
-        np.ascontiguousarray(noise_std, dtype=np.float64),
         plan.uniforms,
-        plan.noise,
+        plan.noise * np.asarray(noise_std, dtype=np.float64),
         task.state_size,
     )
     outputs = (rewards, lengths, observations, actions, states)
