@@ -125,7 +125,7 @@ def _drive(
             f"Interrupted and saved at iteration {learner.iteration}. Go on with: "
             f"crosslearning resume {folder.path}",
         )
-    learner.save(folder.model)
+    folder.save_model(learner)
     if stopped_by_rule:
         reason = f"Stopped at iteration {learner.iteration}: every gap is at most alpha."
     else:

@@ -11,6 +11,7 @@ from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+from crosslearning.runs.record import make_record
 
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
@@ -85,6 +86,16 @@ class RunFolder:
         return self.path / "model.safetensors"
 
     @property
+    def record(self) -> Path:
+        """What the run said of its own end; see :func:`crosslearning.runs.record.make_record`."""
+        return self.path / "record.json"
+
+    @property
+    def certificate(self) -> Path:
+        """Where ``certify`` writes."""
+        return self.path / "certificate"
+
+    @property
     def figures(self) -> Path:
         """Where pictures go."""
         return self.path / "figures"
@@ -104,6 +115,17 @@ class RunFolder:
         for _, old in self.checkpoints()[:-_KEEP]:
             old.unlink(missing_ok=True)
         return path
+
+    def save_model(self, learner: CrossLearner) -> None:
+        """Write the finished learner, and before it takes its name the record of the run.
+
+        So a model never stands without its record, whenever the process is killed.
+        """
+        whole = self.path / ".model.safetensors.new"
+        learner.save(whole)
+        files = {"model": whole, "config": self._config, "metrics": self.metrics}
+        write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
+        whole.replace(self.model)
 
     def save_snapshot(self, learner: CrossLearner) -> Path:
         """Write the policies of this iteration beside those of earlier ones."""

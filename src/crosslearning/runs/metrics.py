@@ -40,6 +40,8 @@ class Averages:
         reports, self._reports = self._reports, []
         last = reports[-1]
         pruning = [report.pruning for report in reports]
+        # The budget guards the policies and the centre, not the directions of momentum.
+        moves = [float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning]
 
         def mean(values: Sequence[Any]) -> list[float]:
             return [float(v) for v in np.mean(values, axis=0)]
@@ -57,10 +59,13 @@ class Averages:
             "multiplier": self._named(mean([r.projection.multipliers for r in reports])),
             "projection_residual": max(r.projection.residual for r in reports),
             "knots": last.pruning.knots,
-            "pruning_error": max(float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning),
+            "pruning_error": max(moves),
+            "pruning_spent": sum(moves),
             "removed": sum(p.removed for p in pruning),
             "forced_by_cap": sum(p.forced_by_cap for p in pruning),
             "forced_by_conditioning": sum(p.forced_by_conditioning for p in pruning),
+            "over_budget": sum(not p.within_budget for p in pruning),
+            "over_budget_by_cap": sum(p.forced_by_cap > 0 for p in pruning),
             "rebuilds": sum(p.rebuilds for p in pruning),
         }
 

@@ -1,0 +1,71 @@
+"""The record of a finished run: what the library itself found at its end.
+
+A reader of the files can compute every number of the record again from the model, by other
+means, and every digest from the other files. What was edited later no longer agrees.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosslearning.learner import CrossLearner
+
+#: The format of ``record.json``; raised when an older crosslearning could not read it.
+RECORD_VERSION = 1
+
+
+def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the record of a learner and of the files that were written with it.
+
+    Parameters
+    ----------
+    learner : CrossLearner
+        As it is in the model's file: after its last pruning.
+    files : mapping of str to Path
+        Files to take a digest of, by the name under which it is kept.
+
+    Returns
+    -------
+    dict
+        Plain data that JSON can hold: an infinite ε is the word ``"inf"``.
+    """
+    family = learner.family
+    epsilon = learner.settings.epsilon
+    return {
+        "version": RECORD_VERSION,
+        "iteration": learner.iteration,
+        "steps": learner.steps,
+        "tasks": [task.name for task in learner.tasks],
+        "epsilon": epsilon if math.isfinite(epsilon) else "inf",
+        "kernel": learner.kernel.to_dict(),
+        "knots": len(family.knots),
+        "norms": [float(norm) for norm in family.norms()],
+        "distances": [float(distance) for distance in family.distances()],
+        "sha256": {name: _digest(path) for name, path in files.items()},
+        "made_with": _versions(),
+    }
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    """Return what a later repetition should share if it is to give the same bits."""
+    import numba
+
+    from crosslearning import __version__
+
+    return {
+        "crosslearning": __version__,
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "machine": platform.machine(),
+    }
