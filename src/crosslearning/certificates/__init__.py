@@ -1,0 +1,1 @@
+"""Certificates: what a trained family is, in numbers that can be checked."""

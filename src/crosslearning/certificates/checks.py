@@ -1,0 +1,71 @@
+"""What one check found, and how checks are gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+from crosslearning.errors import CrossLearningError
+
+Status = Literal["pass", "fail", "not possible"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a run's files.
+
+    Attributes
+    ----------
+    name : str
+        What was checked, such as ``"model: checksum"``.
+    status : {"pass", "fail", "not possible"}
+        ``"not possible"`` neither speaks for the run nor against it.
+    found, expected : str
+        What was found and what should have been, for people.
+    """
+
+    name: str
+    status: Status
+    found: str
+    expected: str
+
+
+class Checks:
+    """Gathers checks; a check that cannot even be made because a file is wrong has failed."""
+
+    def __init__(self) -> None:
+        self.made: list[Check] = []
+
+    def expect(self, name: str, fine: bool, found: str, expected: str) -> bool:
+        """Note a check, and return whether it passed."""
+        self.made.append(Check(name, "pass" if fine else "fail", found, expected))
+        return bool(fine)
+
+    def impossible(self, name: str, reason: str, remedy: str) -> None:
+        """Note a check that could not be made, why, and what would make it possible."""
+        self.made.append(Check(name, "not possible", reason, remedy))
+
+    @contextmanager
+    def guarding(self, name: str, expected: str) -> Iterator[None]:
+        """Turn whatever unreadable content raises inside a ``with`` block into a failed check.
+
+        A file may hold anything; a certificate must come out whatever it holds.
+        """
+        try:
+            yield
+        except CrossLearningError as problem:
+            self.expect(name, False, str(problem), expected)
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AttributeError,
+            ArithmeticError,
+            OSError,
+            RecursionError,
+        ) as problem:
+            said = f"{type(problem).__name__}: {problem}"
+            self.expect(name, False, f"its content cannot be read ({said})", expected)

@@ -1,0 +1,199 @@
+"""The kernels once more, in plain NumPy, for checks that must not trust the library's code.
+
+A kernel comes as the plain data that a file holds. Each formula returns its values together
+with a bound on what rounding may have done to them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import FileFormatError, MissingFormulaError
+
+Floats = NDArray[np.float64]
+
+#: Units in the last place that two right implementations of one formula may lie apart.
+_UNITS = 64.0
+_PRECISION = float(np.finfo(np.float64).eps)
+_ROWS = 64
+
+
+def kernel_matrix(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, Floats]:
+    """Return κ at every pair of points (n, q), and bounds on its rounding error, both (n, n).
+
+    A kernel of the user's own formula raises :class:`MissingFormulaError`.
+    """
+    name = kernel["kernel"]
+    if name in _OF_DISTANCE:
+        return _stationary(kernel, points, _OF_DISTANCE[name])
+    if name == "laplacian":
+        scaled = points / _vector(kernel["std"], points)
+        apart = _pairwise(scaled, lambda difference: np.abs(difference).sum(axis=2))
+        return np.exp(-apart), _stationary_error(scaled, apart)
+    if name in ("linear", "polynomial"):
+        scaled = points / _vector(kernel["std"], points)
+        bias, degree = float(kernel["bias"]), int(kernel.get("degree", 1))
+        largest = (bias + np.abs(scaled) @ np.abs(scaled).T) ** degree
+        return (bias + scaled @ scaled.T) ** degree, _UNITS * degree * _PRECISION * largest
+    if name == "product":
+        return _product(kernel["parts"], points)
+    raise _unknown(kernel)
+
+
+def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
+    """Return the numbers by which compiled code knows points (n, q), shape (r, n).
+
+    Plain coordinates are divided by their widths, or whitened if the covariance is full; a
+    periodic one becomes a point on a circle; a product has its parts' one after the other.
+    """
+    name = kernel["kernel"]
+    if name == "pair":
+        return points.T
+    if name in ("laplacian", "linear", "polynomial"):
+        return (points / _vector(kernel["std"], points)).T
+    if name == "product":
+        rows = [kernel_features(part, points[:, list(dims)]) for part, dims in kernel["parts"]]
+        return np.concatenate(rows)
+    if name not in _OF_DISTANCE:
+        raise _unknown(kernel)
+    covariance, periods = _widths(kernel, points)
+    plain = [d for d in range(points.shape[1]) if d not in periods]
+    root = np.linalg.cholesky(covariance[np.ix_(plain, plain)])
+    rows = [np.linalg.solve(root, points[:, plain].T)]
+    for d, period in sorted(periods.items()):
+        radius = period / (2 * math.pi) / math.sqrt(covariance[d, d])
+        angle = 2 * math.pi / period * points[:, d]
+        rows += [radius * np.cos(angle)[None, :], radius * np.sin(angle)[None, :]]
+    return np.concatenate(rows)
+
+
+def same_kernel(one: Any, other: Any) -> bool:
+    """Tell whether two descriptions mean one kernel, however its widths are written."""
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        return False
+    return _alike(_normal_form(one), _normal_form(other))
+
+
+def _normal_form(kernel: Mapping[str, Any]) -> Any:
+    name = kernel.get("kernel")
+    if name in _OF_DISTANCE:
+        size = len(kernel["std"] if kernel.get("std") is not None else kernel["covariance"])
+        covariance, periods = _widths(kernel, np.zeros((0, size)))
+        return [name, covariance.tolist(), [list(pair) for pair in sorted(periods.items())]]
+    if name == "product":
+        return [name, [[_normal_form(part), list(dims)] for part, dims in kernel["parts"]]]
+    return [name, sorted((key, value) for key, value in kernel.items() if key != "kernel")]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=1e-14)
+    return bool(one == other)
+
+
+def _gaussian(square: Floats) -> Floats:
+    return np.exp(-0.5 * square)
+
+
+def _matern32(square: Floats) -> Floats:
+    r = np.sqrt(3.0 * square)
+    return (1.0 + r) * np.exp(-r)
+
+
+def _matern52(square: Floats) -> Floats:
+    r = np.sqrt(5.0 * square)
+    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+
+
+_OF_DISTANCE: dict[str, Callable[[Floats], Floats]] = {
+    "gaussian": _gaussian,
+    "matern32": _matern32,
+    "matern52": _matern52,
+}
+
+
+def _stationary(
+    kernel: Mapping[str, Any], points: Floats, formula: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats]:
+    """Return a function of Δᵀ Σ⁻¹ Δ; in a periodic dimension Δ is the chord on its circle."""
+    covariance, periods = _widths(kernel, points)
+    precision = np.linalg.inv(covariance)
+
+    def squares(difference: Floats) -> Floats:
+        for d, period in periods.items():
+            difference[:, :, d] = period / math.pi * np.sin(math.pi / period * difference[:, :, d])
+        return np.maximum(np.sum((difference @ precision) * difference, axis=2), 0.0)
+
+    square = _pairwise(points, squares)
+    # A full covariance that is nearly singular costs digits.
+    condition = float(np.linalg.cond(covariance / _outer_root(np.diag(covariance))))
+    scaled = points / np.sqrt(np.diag(covariance))
+    return formula(square), condition * _stationary_error(scaled, np.sqrt(square))
+
+
+def _pairwise(points: Floats, measure: Callable[[Floats], Floats]) -> Floats:
+    """Return ``measure`` of the differences of all pairs, a few rows at a time."""
+    rows = [
+        measure(points[start : start + _ROWS, None, :] - points[None, :, :])
+        for start in range(0, len(points), _ROWS)
+    ]
+    return np.concatenate([*rows, np.zeros((0, len(points)))])
+
+
+def _stationary_error(scaled: Floats, apart: Floats) -> Floats:
+    """Bound the error of a kernel of differences: large coordinates cancel in them."""
+    reach = 1.0 + float(np.max(np.abs(scaled), initial=0.0))
+    return _UNITS * _PRECISION * reach * np.minimum(1.0 + apart, 3.0)
+
+
+def _outer_root(diagonal: Floats) -> Floats:
+    return np.sqrt(np.outer(diagonal, diagonal))
+
+
+def _product(parts: Sequence[Any], points: Floats) -> tuple[Floats, Floats]:
+    values = np.ones((len(points), len(points)))
+    largest = np.ones_like(values)
+    for part, dims in parts:
+        own, error = kernel_matrix(part, points[:, list(dims)])
+        values = values * own
+        largest = largest * (np.abs(own) + error)
+    return values, largest - np.abs(values) + _UNITS * _PRECISION * largest
+
+
+def _vector(widths: Any, points: Floats) -> Floats:
+    vector = np.asarray(widths, dtype=np.float64)
+    if vector.shape != (points.shape[1],) or not np.all(vector > 0):
+        raise FileFormatError(f"the kernel's widths {widths!r} do not fit its points")
+    return vector
+
+
+def _widths(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, dict[int, float]]:
+    """Return Σ as a matrix, and the periods of the dimensions that wrap around."""
+    q = points.shape[1]
+    if kernel.get("std") is not None:
+        covariance = np.diag(np.square(_vector(kernel["std"], points)))
+    else:
+        covariance = np.asarray(kernel["covariance"], dtype=np.float64)
+        covariance = np.diag(covariance) if covariance.ndim == 1 else covariance
+    if covariance.shape != (q, q) or not np.all(np.linalg.eigvalsh(covariance) > 0):
+        raise FileFormatError(f"the kernel's covariance {kernel.get('covariance')!r} is no good")
+    periods = {}
+    for entry in kernel.get("periodic") or ():
+        d, period = entry if isinstance(entry, list | tuple) else (entry, 2 * math.pi)
+        periods[int(d)] = float(period)
+    return covariance, periods
+
+
+def _unknown(kernel: Mapping[str, Any]) -> Exception:
+    if kernel["kernel"] == "pair":
+        return MissingFormulaError(
+            f"the kernel {kernel.get('label')!r} is a formula of its author's and is not in the file"
+        )
+    return FileFormatError(f"the kernel {kernel['kernel']!r} is not known")

@@ -1,0 +1,252 @@
+"""Checks of what surrounds a model: the configuration, the metrics and the run's record."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosslearning.certificates.checks import Checks
+from crosslearning.certificates.plain_files import read_plain_json
+from crosslearning.certificates.plain_kernels import same_kernel
+from crosslearning.certificates.verify_model import DISTANCE_TOLERANCE, PlainModel
+
+#: Fields of the metrics that may be null: infinite for ε = ∞, and for ε = 0.
+_MAY_BE_NULL = ("gap", "multiplier")
+_NAMED = ("epsilon", "kernel", "max_knots")
+_NO_RECORD = "'crosslearning certify --replay', which trains again and compares"
+
+
+def check_config(
+    checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool
+) -> None:
+    """Check that the model is what ``config.toml`` asks for."""
+    settings = model.description["settings"]
+    for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
+        asked = _plain(config.get(name))
+        checks.expect(
+            f"config.toml: {word}",
+            _plain(settings.get(name)) == asked,
+            f"the model was learned with {settings.get(name)}",
+            f"{asked}, as config.toml says",
+        )
+    others = [
+        f"{name} is {settings[name]} in the model, {config[name]} in config.toml"
+        for name in settings
+        if name in config and name not in _NAMED and _plain(settings[name]) != _plain(config[name])
+    ]
+    checks.expect(
+        "config.toml: other settings",
+        not others,
+        "; ".join(others) or "no difference",
+        "the model's settings are those of config.toml",
+    )
+    asked_tasks = (config.get("tasks"), config.get("task_options") or {})
+    found_tasks = (model.description["task_set"], model.description["task_options"] or {})
+    checks.expect(
+        "config.toml: tasks",
+        asked_tasks == found_tasks,
+        f"{found_tasks[0]}: {', '.join(model.tasks)}",
+        f"{asked_tasks[0]}, as config.toml says",
+    )
+    if config.get("kernel") is not None:
+        checks.expect(
+            "config.toml: kernel",
+            same_kernel(model.description["kernel"], config["kernel"]),
+            f"the model's kernel is {model.description['kernel']}",
+            f"{config['kernel']}, as config.toml says",
+        )
+    last = int(config["iterations"])
+    early = config.get("alpha") is not None or not finished
+    checks.expect(
+        "config.toml: iterations",
+        0 <= model.iteration <= last if early else model.iteration == last,
+        f"the model is at iteration {model.iteration}",
+        f"at most {last}" if early else f"{last}",
+    )
+    checks.expect(
+        "config.toml: knots",
+        model.knots <= int(config["max_knots"]),
+        f"{model.knots} knots",
+        f"at most max_knots = {config['max_knots']}",
+    )
+
+
+def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
+    """Check that the metrics are well formed, and return the lines before the first bad one."""
+    lines: list[dict[str, Any]] = []
+    expected = "one JSON object of finite numbers a line, iterations increasing"
+    with checks.guarding("metrics.jsonl: well formed", expected):
+        problem = ""
+        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            problem = _problem_of(text, lines)
+            if problem:
+                problem = f"line {number}: {problem}"
+                break
+        found = problem or f"{len(lines)} lines"
+        checks.expect("metrics.jsonl: well formed", bool(lines) and not problem, found, expected)
+    return lines
+
+
+def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
+    """Append a good line of metrics to those before it, or say what is wrong with it."""
+    try:
+        line = read_plain_json(text)
+    except (ValueError, RecursionError):
+        return "not JSON"
+    if not isinstance(line, dict) or not isinstance(line.get("iteration"), int):
+        return "no object with an iteration"
+    for name, value in line.items():
+        values = value.values() if isinstance(value, dict) else [value]
+        for number in values:
+            if number is None and name in _MAY_BE_NULL:
+                continue
+            if not isinstance(number, int | float) or not math.isfinite(number):
+                return f"{name} is {number!r}"
+    if lines:
+        if line["iteration"] <= lines[-1]["iteration"]:
+            return f"iteration {line['iteration']} after {lines[-1]['iteration']}"
+        # Later versions of the library may add fields in the middle of a run, never drop one.
+        if set(lines[-1]) - set(line):
+            return f"lacks {', '.join(sorted(set(lines[-1]) - set(line)))}"
+    lines.append(line)
+    return ""
+
+
+def check_metrics(
+    checks: Checks,
+    lines: list[dict[str, Any]],
+    model: PlainModel,
+    config: dict[str, Any],
+    finished: bool,
+) -> None:
+    """Check that the metrics tell of this model, and that they have always kept to ε."""
+    at = [line for line in lines if line["iteration"] == model.iteration]
+    last = bool(at) and (not finished or at[-1] is lines[-1])
+    agrees = (
+        last
+        and at[-1]["knots"] == model.knots
+        and at[-1]["steps"] == model.description["steps"]
+        and tuple(at[-1]["distance"]) == model.tasks
+    )
+    checks.expect(
+        "metrics.jsonl: tells of the model",
+        agrees,
+        f"last line: iteration {lines[-1]['iteration']}, {lines[-1].get('knots')} knots, "
+        f"{lines[-1].get('steps')} steps",
+        f"{'last' if finished else 'a'} line: iteration {model.iteration}, {model.knots} knots, "
+        f"{model.description['steps']} steps",
+    )
+    logged = {line["iteration"] for line in lines}
+    every = int(config["log_every"])
+    lacking = [k for k in range(every, lines[-1]["iteration"] + 1, every) if k not in logged]
+    checks.expect(
+        "metrics.jsonl: complete",
+        not lacking,
+        f"no line for iteration {lacking[0]}, {len(lacking)} in all" if lacking else "complete",
+        f"a line every {every} iterations",
+    )
+    # A line keeps each task's largest distance since the one before. The relaxed projection
+    # bounds only their mean square, so a single one may be √N ε.
+    relaxed = model.description["settings"]["projection"] == "relaxed"
+    bound = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
+    room = DISTANCE_TOLERANCE * bound + 1e-9 * float(np.max(model.norms))
+    largest = max(max(line["distance"].values()) for line in lines)
+    checks.expect(
+        "metrics.jsonl: constraint",
+        largest <= bound + room,
+        f"largest distance of any line {largest:.6g}",
+        f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line",
+    )
+    if agrees:
+        before = np.array(list(at[-1]["distance"].values()))
+        longer = float(np.max(model.ridged_distances - before))
+        checks.expect(
+            "metrics.jsonl: pruning lengthened nothing",
+            longer <= DISTANCE_TOLERANCE * float(np.max(before)) + 1e-9 * float(np.max(model.norms)),
+            f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}",
+            "not above the distances before the last pruning, up to rounding",
+        )
+
+
+def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict[str, Any] | None:
+    """Check the model and the other files against what the run recorded at its end."""
+    path = folder / "record.json"
+    if not path.exists():
+        checks.impossible(
+            "record.json",
+            "there is none: the run was made by an earlier version",
+            _NO_RECORD,
+        )
+        return None
+    with checks.guarding("record.json", "the record that the run wrote at its end"):
+        record: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
+        files = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
+        for key, name in files.items():
+            recorded = record["sha256"][key]
+            found = "no such file"
+            if (folder / name).exists():
+                found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+            checks.expect(
+                f"record.json: {name}",
+                found == recorded,
+                f"SHA-256 {found[:16]}…" if found != "no such file" else found,
+                f"{recorded[:16]}…, as recorded at the end of the run",
+            )
+        if model is not None:
+            _compare(checks, record, model)
+        return record
+    return None
+
+
+def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
+    description = model.description
+    facts = {
+        "iteration": (model.iteration, record["iteration"]),
+        "steps": (description["steps"], record["steps"]),
+        "knots": (model.knots, record["knots"]),
+        "tasks": (list(model.tasks), record["tasks"]),
+        "epsilon": (model.epsilon, float(record["epsilon"])),
+    }
+    wrong = [f"{name} {found}, not {said}" for name, (found, said) in facts.items() if found != said]
+    if not same_kernel(description["kernel"], record["kernel"]):
+        wrong.append(f"kernel {description['kernel']}, not {record['kernel']}")
+    checks.expect(
+        "record.json: what was learned",
+        not wrong,
+        "; ".join(wrong) or f"iteration {model.iteration}, {model.knots} knots",
+        "iteration, steps, knots, tasks, ε and kernel as recorded",
+    )
+    for name, squares, errors in (
+        ("norms", model.squared_norms, model.norm_errors),
+        ("distances", model.squared_distances, model.distance_errors),
+    ):
+        recorded = np.array(record[name], dtype=np.float64)
+        fits = recorded.shape == squares.shape
+        # Both sides round, so twice the bound for one.
+        excess = np.abs(squares - recorded**2) if fits else np.array([math.inf])
+        fine = fits and bool(np.all(excess <= 2.0 * errors))
+        checks.expect(
+            f"record.json: {name}",
+            fine,
+            f"farthest from the recorded ones: {_apart(np.sqrt(squares), recorded):.2g}",
+            f"the {name} of all functions, computed again, as recorded",
+        )
+
+
+def _apart(found: Any, recorded: Any) -> float:
+    return float(np.max(np.abs(found - recorded))) if found.shape == recorded.shape else math.inf
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as TOML and JSON hold it alike: infinities as words, lists as lists."""
+    if isinstance(value, bool) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | float):
+        return str(float(value)) if math.isinf(value) or value != value else float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
