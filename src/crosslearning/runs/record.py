@@ -49,7 +49,7 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "norms": [float(norm) for norm in family.norms()],
         "distances": [float(distance) for distance in family.distances()],
         "sha256": {name: _digest(path) for name, path in files.items()},
-        "made_with": _versions(),
+        "made_with": versions(),
     }
 
 
@@ -57,7 +57,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     """Return what a later repetition should share if it is to give the same bits."""
     import numba
 

@@ -1,0 +1,135 @@
+"""The strongest check: train the run again from its seed and compare, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from crosslearning.certificates.checks import Check, Checks
+from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.runs import RunFolder
+from crosslearning.runs.metrics import Averages
+
+
+def replay_run(
+    run: str | Path, source: Path, lines: list[dict[str, Any]], console: Console | None = None
+) -> list[Check]:
+    """Train a run again, in memory, and compare what it left with what comes out.
+
+    Parameters
+    ----------
+    run : str or Path
+        The run's folder; nothing in it is changed.
+    source : Path
+        The model, or the checkpoint of a run that has not ended.
+    lines : list of dict
+        The run's metrics.
+    console : Console, optional
+        Shows a progress bar, if it is a terminal.
+
+    Returns
+    -------
+    list of Check
+        The model's file, the checkpoints and the lines of metrics.
+    """
+    folder = RunFolder.open(run)
+    config = folder.config()
+    finished = source == folder.model
+    learner = CrossLearner(
+        config.tasks,
+        workers=config.workers,
+        task_options=config.task_options,
+        **config.learner_settings(),
+    )
+    saved = {
+        iteration: path
+        for iteration, path in folder.checkpoints()
+        if path != source and iteration <= config.iterations
+    }
+    if not finished:
+        saved = {k: path for k, path in saved.items() if k <= _iteration_of(source)}
+    target = config.iterations if finished else _iteration_of(source)
+    logged = {line["iteration"]: line for line in lines}
+    averages = Averages([task.name for task in learner.tasks])
+    different: list[int] = []
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as place, _progress(console) as progress:
+        bar = progress.add_task("replaying", total=target, rate="")
+        again = Path(place) / "again.safetensors"
+
+        def after(report: IterationReport) -> None:
+            averages.add(report)
+            # A line averages since the one before it, wherever an interruption put that one.
+            if report.iteration in logged:
+                line = json.loads(json.dumps(averages.line(learner.steps)))
+                if not _agree(logged[report.iteration], line):
+                    different.append(report.iteration)
+            if report.iteration in saved:
+                _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
+            speed = progress.tasks[0].speed
+            progress.update(
+                bar, completed=report.iteration, rate=f"{speed:.0f}/s" if speed else ""
+            )
+
+        try:
+            learner.learn(target, callback=after)
+        finally:
+            learner.close()
+        _compare(checks, learner, source, again, "" if finished else "checkpoints/")
+    unmade = [k for k in logged if k > learner.iteration] if finished else []
+    checks.expect(
+        "replay: metrics.jsonl",
+        not different and not unmade,
+        f"other numbers at iteration {min(different + unmade)}, {len(different + unmade)} lines"
+        if different or unmade
+        else f"{sum(k <= learner.iteration for k in logged)} lines the same",
+        "every line as the replay gives it",
+    )
+    return checks.made
+
+
+def _compare(
+    checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str
+) -> None:
+    learner.save(again)
+    same = again.read_bytes() == path.read_bytes()
+    checks.expect(
+        f"replay: {place}{path.name}",
+        same,
+        "the same bytes" if same else "other bytes",
+        "the file that training again gives, byte for byte",
+    )
+
+
+def _agree(stored: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
+    # A run of an earlier version has fewer fields.
+    return all(made[name] == value for name, value in stored.items() if name in made)
+
+
+def _iteration_of(checkpoint: Path) -> int:
+    return int(checkpoint.stem.split("-")[1])
+
+
+def _progress(console: Console | None) -> Progress:
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=console is None or not console.is_terminal or console.quiet,
+        transient=True,
+    )
