@@ -1,1 +1,1 @@
-"""Certificates: what a trained family is, in numbers that can be checked."""
+"""What can be said about a trained family, in numbers."""

@@ -128,6 +128,17 @@ class CrossLearner:
         """How many environment steps have been taken, over all tasks."""
         return self._core.steps
 
+    @property
+    def step_lengths(self) -> Floats:
+        """By what the last iteration multiplied each task's gradient, shape (N,).
+
+        Before clipping; with momentum, what multiplied the direction. Zero before the first
+        iteration.
+        """
+        if self.iteration == 0:
+            return np.zeros(len(self.tasks))
+        return self._core.rule.lengths_at(self.iteration - 1)
+
     def learn(self, iterations: int, callback: Callback | None = None) -> CrossLearner:
         """Make iterations of Algorithm 2, until the number is reached or a rule stops it.
 

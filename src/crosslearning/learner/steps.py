@@ -46,11 +46,16 @@ class StepRule:
         squared_norms : array, shape (N,)
             ‖∇̂_i‖² of this iteration; enters the running mean.
         """
+        if self.settings.step_rule != "constant":
+            keep = self.settings.second_moment
+            self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+        return self.lengths_at(iteration)
+
+    def lengths_at(self, iteration: int) -> Floats:
+        """Return the lengths of an iteration whose gradients are in the running mean already."""
         settings = self.settings
         if settings.step_rule == "constant":
-            return np.full(len(squared_norms), settings.step_size)
-        keep = settings.second_moment
-        self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+            return np.full(len(self.mean_square), settings.step_size)
         size = settings.step_size
         if settings.step_rule == "decaying":
             size /= math.sqrt(1.0 + iteration / settings.step_decay)
