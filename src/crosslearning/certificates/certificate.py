@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from rich.console import Console
@@ -28,6 +29,9 @@ from crosslearning.certificates.verify import Verification, verify_run
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
+from crosslearning.runs.record import versions
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ class Certificate:
     theorem : TheoremSection or None
     left_out : str
         Why what needs the learner is not here; empty if it is.
+    metrics : tuple of dict
+        The lines of metrics up to this iteration, for figures; not part of the JSON.
     """
 
     run: str
@@ -82,6 +88,7 @@ class Certificate:
     constants: tuple[TaskConstants, ...] = ()
     theorem: TheoremSection | None = None
     left_out: str = ""
+    metrics: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     @property
     def passed(self) -> bool:
@@ -94,7 +101,8 @@ class Certificate:
         An infinite number is the word ``"inf"`` or ``"-inf"``; one that is not defined is
         ``None``.
         """
-        plain: dict[str, Any] = _plain(self)
+        plain: dict[str, Any] = _plain(dataclasses.replace(self, metrics=()))
+        del plain["metrics"]
         verdicts = [gap.verdict(self.alpha) if self.alpha else None for gap in self.gaps]
         for row, verdict in zip(plain["gaps"], verdicts, strict=True):
             row["verdict"] = verdict
@@ -153,6 +161,9 @@ def certify(
     settings = model.description["settings"] if model is not None else config
     if alpha is None and settings.get("alpha") is not None:
         alpha = float(settings["alpha"])
+    # A run that has not ended may have logged more than its newest checkpoint holds.
+    last = math.inf if model is None else model.iteration
+    metrics = [line for line in verification.metrics if line["iteration"] <= last]
     certificate = Certificate(
         run=str(run),
         source=verification.source,
@@ -163,13 +174,16 @@ def certify(
         tasks=() if model is None else model.tasks,
         checks=tuple(checks),
         replayed=replay,
-        constraint=() if model is None else _guarded(constraint_lines, (), model, verification),
-        pruning=_guarded(pruning_history, None, settings, verification),
+        constraint=()
+        if model is None
+        else _or_default((), lambda: constraint_lines(model, metrics)),
+        pruning=_or_default(None, lambda: pruning_history(metrics, settings)),
         alpha=alpha,
         delta=delta,
         confidence=confidence,
         samples=samples,
         seed=seed,
+        metrics=tuple(metrics),
     )
     if not certificate.passed:
         return dataclasses.replace(
@@ -207,12 +221,10 @@ def _with_samples(
     return dataclasses.replace(certificate, gaps=gaps, constants=constants, theorem=theorem)
 
 
-def _working(console: Console | None, what: str) -> Any:
+def _working(console: Console | None, what: str) -> AbstractContextManager[Any]:
     """Show that something is being done, on a terminal."""
-    import contextlib
-
     if console is None or not console.is_terminal or console.quiet:
-        return contextlib.nullcontext()
+        return nullcontext()
     return console.status(what)
 
 
@@ -235,8 +247,6 @@ def _replay(run: str | Path, verification: Verification, console: Console | None
 
 def _versions_differ(record: Mapping[str, Any] | None) -> str:
     """Say that a replay failed under other versions, where it did: they may round otherwise."""
-    from crosslearning.runs.record import versions
-
     made = (record or {}).get("made_with")
     if not isinstance(made, dict):
         return ""
@@ -245,12 +255,10 @@ def _versions_differ(record: Mapping[str, Any] | None) -> str:
     return f" (made with {'; '.join(other)}: these may round otherwise)" if other else ""
 
 
-def _guarded(function: Any, default: Any, subject: Any, verification: Verification) -> Any:
-    """Return what the metrics say, or the default if they are damaged."""
+def _or_default(default: _Value, read: Callable[[], _Value]) -> _Value:
+    """Return what the metrics say, or the default if they are damaged: a check tells of that."""
     try:
-        if function is constraint_lines:
-            return function(subject, verification.metrics)
-        return function(verification.metrics, subject)
+        return read()
     except (KeyError, TypeError, ValueError):
         return default
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from crosslearning.errors import CrossLearningError
 
 Status = Literal["pass", "fail", "not possible"]
+
+#: What content that is not as it should be may raise.
+_UNREADABLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    ArithmeticError,
+    OSError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True)
@@ -47,25 +57,32 @@ class Checks:
         """Note a check that could not be made, why, and what would make it possible."""
         self.made.append(Check(name, "not possible", reason, remedy))
 
-    @contextmanager
-    def guarding(self, name: str, expected: str) -> Iterator[None]:
-        """Turn whatever unreadable content raises inside a ``with`` block into a failed check.
+    def guarding(self, name: str, expected: str) -> Guard:
+        """Return a context in which whatever unreadable content raises is a failed check."""
+        return Guard(self, name, expected)
 
-        A file may hold anything; a certificate must come out whatever it holds.
-        """
-        try:
-            yield
-        except CrossLearningError as problem:
-            self.expect(name, False, str(problem), expected)
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            IndexError,
-            AttributeError,
-            ArithmeticError,
-            OSError,
-            RecursionError,
-        ) as problem:
-            said = f"{type(problem).__name__}: {problem}"
-            self.expect(name, False, f"its content cannot be read ({said})", expected)
+
+class Guard:
+    """A ``with`` block that turns errors of reading into a failed check.
+
+    A file may hold anything; a certificate must come out whatever it holds.
+    """
+
+    def __init__(self, checks: Checks, name: str, expected: str) -> None:
+        self._checks, self._name, self._expected = checks, name, expected
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
+    ) -> bool:
+        """Note a failed check in the place of an error of reading."""
+        if isinstance(problem, CrossLearningError):
+            found = str(problem)
+        elif isinstance(problem, _UNREADABLE):
+            found = f"its content cannot be read ({type(problem).__name__}: {problem})"
+        else:
+            return False
+        self._checks.expect(self._name, False, found, self._expected)
+        return True

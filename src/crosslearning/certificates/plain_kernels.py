@@ -129,7 +129,8 @@ def _stationary(
     def squares(difference: Floats) -> Floats:
         for d, period in periods.items():
             difference[:, :, d] = period / math.pi * np.sin(math.pi / period * difference[:, :, d])
-        return np.maximum(np.sum((difference @ precision) * difference, axis=2), 0.0)
+        values: Floats = np.sum((difference @ precision) * difference, axis=2)
+        return np.maximum(values, 0.0)
 
     square = _pairwise(points, squares)
     # A full covariance that is nearly singular costs digits.
@@ -194,6 +195,6 @@ def _widths(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, dict[int
 def _unknown(kernel: Mapping[str, Any]) -> Exception:
     if kernel["kernel"] == "pair":
         return MissingFormulaError(
-            f"the kernel {kernel.get('label')!r} is a formula of its author's and is not in the file"
+            f"the kernel {kernel.get('label')!r} is a formula of its author's, and not in the file"
         )
     return FileFormatError(f"the kernel {kernel['kernel']!r} is not known")

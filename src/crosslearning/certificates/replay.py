@@ -79,9 +79,7 @@ def replay_run(
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
             speed = progress.tasks[0].speed
-            progress.update(
-                bar, completed=report.iteration, rate=f"{speed:.0f}/s" if speed else ""
-            )
+            progress.update(bar, completed=report.iteration, rate=f"{speed:.0f}/s" if speed else "")
 
         try:
             learner.learn(target, callback=after)
@@ -100,9 +98,7 @@ def replay_run(
     return checks.made
 
 
-def _compare(
-    checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str
-) -> None:
+def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:
     learner.save(again)
     same = again.read_bytes() == path.read_bytes()
     checks.expect(

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from crosslearning.certificates.constants import TaskConstants
 from crosslearning.certificates.stationarity import StationarityGap
 from crosslearning.certificates.theorem import (
@@ -112,7 +110,8 @@ def evaluate_theorem(
             step_size=max(steps),
             budget=budget,
             projection=settings.projection,
-        ).weighted(steps)
+        )
+        weighted = constants.weighted(steps)
     except InputError as problem:
         return _only(section, f"The theorem cannot be evaluated here: {problem}.")
     said = []
@@ -126,36 +125,36 @@ def evaluate_theorem(
             f"Pruning broke its budget: its largest move in one iteration, {budget:.4g}, stands "
             f"for β = {settings.budget:g} here."
         )
-    # The theorem is about the sum of the returns weighted by w_i = η_i / max η, whose gap for
-    # task i is w_i times as large.
+    # The gain is that of the sum of the returns weighted by w_i = η_i / max η, whose gap for
+    # task i is w_i times as large. What a look at the gaps is worth does not depend on steps.
     share = min(steps) / max(steps)
-    asked = share * (1.0 if chosen is None else chosen)
-    said += sentences(
-        constants, asked, delta, step_rule=settings.step_rule, clip=settings.step_clip
-    )
+    asked = 1.0 if chosen is None else chosen
+    if chosen is not None and share < 1.0:
+        said.append(
+            f"The tasks' steps differ. The sentences on the gain speak of the returns weighted by "
+            f"them; there a gap of {chosen:.4g} counts as {share * asked:.4g}."
+        )
+    rule, clip = settings.step_rule, settings.step_clip
+    said += sentences(weighted, share * asked, delta, step_rule=rule, clip=clip)
     if chosen is None:
         return _only(section, *said)
-    if share < 1.0:
-        said.insert(
-            1 if alpha is None else 0,
-            f"The tasks' steps differ: α = {chosen:.4g} for every task is α = {asked:.4g} for the "
-            "weighted sum that the theorem speaks of.",
-        )
+    # The last sentence is on what a look is worth.
+    said[-1:] = sentences(constants, asked, delta)[-1:]
     return TheoremSection(
         alpha=chosen,
         delta=delta,
         steps=steps,
         budget=budget,
-        gain=gain(constants, asked),
-        accuracy=accuracy(constants, asked, delta) / share,
-        noise_floor=noise_floor(constants) / share,
-        largest_step=largest_step(constants, asked),
-        best_step=best_step(constants, asked),
-        batch_for_gain=batch_for_gain(constants, asked),
+        gain=gain(weighted, share * asked),
+        accuracy=accuracy(constants, asked, delta),
+        noise_floor=noise_floor(weighted) / share,
+        largest_step=largest_step(weighted, share * asked),
+        best_step=best_step(weighted, share * asked),
+        batch_for_gain=batch_for_gain(weighted, share * asked),
         batch_for_accuracy=batch_for(constants, asked, 2.0 * asked, delta),
-        printed_gain=printed_gain(constants, asked),
-        printed_accuracy=printed_accuracy(constants, asked, delta) / share,
-        printed_largest_step=printed_largest_step(constants, asked),
+        printed_gain=printed_gain(weighted, share * asked),
+        printed_accuracy=printed_accuracy(constants, asked, delta),
+        printed_largest_step=printed_largest_step(weighted, share * asked),
         sentences=tuple(said),
     )
 

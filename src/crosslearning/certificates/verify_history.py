@@ -20,9 +20,7 @@ _NAMED = ("epsilon", "kernel", "max_knots")
 _NO_RECORD = "'crosslearning certify --replay', which trains again and compares"
 
 
-def check_config(
-    checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool
-) -> None:
+def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool) -> None:
     """Check that the model is what ``config.toml`` asks for."""
     settings = model.description["settings"]
     for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
@@ -146,7 +144,9 @@ def check_metrics(
     checks.expect(
         "metrics.jsonl: complete",
         not lacking,
-        f"no line for iteration {lacking[0]}, {len(lacking)} in all" if lacking else "complete",
+        f"no line for iteration {lacking[0]}, {len(lacking)} in all"
+        if lacking
+        else "no line is lacking",
         f"a line every {every} iterations",
     )
     # A line keeps each task's largest distance since the one before. The relaxed projection
@@ -166,7 +166,8 @@ def check_metrics(
         longer = float(np.max(model.ridged_distances - before))
         checks.expect(
             "metrics.jsonl: pruning lengthened nothing",
-            longer <= DISTANCE_TOLERANCE * float(np.max(before)) + 1e-9 * float(np.max(model.norms)),
+            longer
+            <= DISTANCE_TOLERANCE * float(np.max(before)) + 1e-9 * float(np.max(model.norms)),
             f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}",
             "not above the distances before the last pruning, up to rounding",
         )
@@ -211,7 +212,9 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
         "tasks": (list(model.tasks), record["tasks"]),
         "epsilon": (model.epsilon, float(record["epsilon"])),
     }
-    wrong = [f"{name} {found}, not {said}" for name, (found, said) in facts.items() if found != said]
+    wrong = [
+        f"{name} {found}, not {said}" for name, (found, said) in facts.items() if found != said
+    ]
     if not same_kernel(description["kernel"], record["kernel"]):
         wrong.append(f"kernel {description['kernel']}, not {record['kernel']}")
     checks.expect(

@@ -1,4 +1,4 @@
-"""Checks of a learner's file: do its numbers fit together, and does the constraint hold?
+"""Checks of a learner's file: that its numbers fit together and the constraint holds.
 
 Plain NumPy from the file's bytes to the distances. Nothing of the library's numerics is used,
 so that an error in either shows as a difference.
@@ -265,19 +265,17 @@ def _measure(
 
 def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
     relaxed = model.description["settings"]["projection"] == "relaxed"
-    N, epsilon = len(model.tasks), model.epsilon
+    epsilon = model.epsilon
     expected = f"at most ε = {epsilon:g}, with room of {DISTANCE_TOLERANCE:g} for rounding"
     if relaxed:
         measured = float(np.sqrt(np.mean(model.ridged_distances**2)))
-        found = f"root mean square of {N} distances {measured:.6g}"
+        found = f"root mean square of the distances {measured:.6g}"
     else:
         measured = float(np.max(model.ridged_distances))
-        found = f"largest of {N} distances {measured:.6g}"
+        found = f"largest distance {measured:.6g}"
     room = DISTANCE_TOLERANCE * epsilon + 1e-9 * float(np.max(model.norms))
     fine = math.isnan(epsilon) is False and epsilon >= 0 and measured <= epsilon + room
-    checks.expect(
-        f"{label}: constraint", fine, f"{found}, in the norm of κ + λδ", expected
-    )
+    checks.expect(f"{label}: constraint", fine, f"{found}, in the norm of κ + λδ", expected)
 
 
 def _largest(values: Floats) -> float:
