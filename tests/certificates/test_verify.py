@@ -9,17 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosslearning
+from crosslearning.certificates.certificate import certify
 from crosslearning.certificates.checks import Checks
+from crosslearning.certificates.page import certificate_page
 from crosslearning.certificates.plain_files import read_plain_file
 from crosslearning.certificates.plain_kernels import kernel_features, kernel_matrix, same_kernel
 from crosslearning.certificates.verify import verify_run
 from crosslearning.certificates.verify_model import check_model
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
 from crosslearning.learner import CrossLearner
+from crosslearning.report.certificate_figure import certificate_figure
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
 from tests.certificates.examples import (
@@ -445,6 +448,63 @@ def test_a_flipped_byte_anywhere_is_noticed(run, position, value):
     (path / MODEL).write_bytes(content)
     renew_digests(path)
     assert failed(path)
+
+
+JUNK = st.sampled_from(
+    [None, "x", "inf", -1, 0, 7, 1.5, 1e308, 10**30, True, [], {}, [[]], {"a": 1}]
+)
+
+
+def put_junk(data, value, choose):
+    """Replace one entry, however deep, of nested tables and lists."""
+    place = data
+    while True:
+        keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+        key = choose(keys)
+        inner = place[key]
+        if isinstance(inner, dict | list) and inner and choose([True, False]):
+            place = inner
+        else:
+            place[key] = value
+            return
+
+
+@given(data=st.data(), junk=JUNK)
+@settings(max_examples=80, deadline=None)
+def test_whatever_the_files_hold_there_is_a_verdict(run, data, junk):
+    """Junk in the description, the record or the metrics: no error, and the digests notice."""
+    path = run.parent / "junk"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(run, path)
+
+    def choose(options):
+        return data.draw(st.sampled_from(options))
+
+    which = choose(["model", "record", "metrics"])
+    if which == "model":
+        edit_model(path / MODEL, lambda _, description: put_junk(description, junk, choose))
+    elif which == "record":
+        record = json.loads((path / "record.json").read_text())
+        put_junk(record, junk, choose)
+        (path / "record.json").write_text(json.dumps(record))
+    else:
+        lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+        put_junk(lines, junk, choose)
+        (path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    changed = any(
+        (path / n).read_bytes() != (run / n).read_bytes() for n in (MODEL, "metrics.jsonl")
+    )
+    certificate = certify(path, samples=2) if failed(path) else None
+    assert certificate is not None or not changed
+    if which != "record":
+        renew_digests(path)
+        if failed(path):  # else the junk is where no check can know better
+            certificate = certify(path, samples=2)
+    if certificate is not None:
+        json.loads(certificate.to_json())
+        assert "NOT CERTIFIED" in certificate_page(certificate)
+        if which == "metrics":
+            certificate_figure(certificate.to_plain(), certificate.metrics)
 
 
 # The independent path -------------------------------------------------------------------

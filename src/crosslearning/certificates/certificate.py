@@ -159,8 +159,8 @@ def certify(
         checks += _replay(run, verification, console)
     model, config = verification.model, verification.config
     settings = model.description["settings"] if model is not None else config
-    if alpha is None and settings.get("alpha") is not None:
-        alpha = float(settings["alpha"])
+    if alpha is None:
+        alpha = _or_default(None, lambda: _alpha_of(settings))
     # A run that has not ended may have logged more than its newest checkpoint holds.
     last = math.inf if model is None else model.iteration
     metrics = [line for line in verification.metrics if line["iteration"] <= last]
@@ -253,6 +253,11 @@ def _versions_differ(record: Mapping[str, Any] | None) -> str:
     now = versions()
     other = [f"{name} {made[name]}, now {now[name]}" for name in now if made.get(name) != now[name]]
     return f" (made with {'; '.join(other)}: these may round otherwise)" if other else ""
+
+
+def _alpha_of(settings: Mapping[str, Any]) -> float | None:
+    alpha = settings.get("alpha")
+    return None if alpha is None else float(alpha)
 
 
 def _or_default(default: _Value, read: Callable[[], _Value]) -> _Value:

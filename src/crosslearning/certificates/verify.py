@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from crosslearning.certificates.checks import Check, Checks, Status
 from crosslearning.certificates.plain_files import read_plain_json
 from crosslearning.certificates.verify_history import (
@@ -85,6 +87,12 @@ def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
     if not any((folder / name).exists() for name in names):
         raise InputError(f"{run} holds no run: there is no config.toml in it")
+    # What overflows is not finite, and fails where it is compared.
+    with np.errstate(all="ignore"):
+        return _verify(folder, formula)
+
+
+def _verify(folder: Path, formula: Formula | None) -> Verification:
     checks = Checks()
     config = _read_settings(checks, folder)
     source, finished = _source(checks, folder)
@@ -107,7 +115,7 @@ def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
         checks.impossible(
             "record.json",
             "it is written at the end of a run, and this one has not ended",
-            f"'crosslearning resume {run}', then certify again",
+            f"'crosslearning resume {folder}', then certify again",
         )
     for place in ("checkpoints", "snapshots"):
         for path in sorted((folder / place).glob("*.safetensors")):

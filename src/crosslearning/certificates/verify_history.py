@@ -14,8 +14,13 @@ from crosslearning.certificates.plain_files import read_plain_json
 from crosslearning.certificates.plain_kernels import same_kernel
 from crosslearning.certificates.verify_model import DISTANCE_TOLERANCE, PlainModel
 
+_PER_TASK = ("distance", "multiplier", "gap", "return", "gradient_norm")
+_PLAIN = ("steps", "knots", "pruning_error", "removed", "forced_by_cap", "forced_by_conditioning")
+_SINCE = ("pruning_spent", "over_budget", "over_budget_by_cap")
 #: Fields of the metrics that may be null: infinite for ε = ∞, and for ε = 0.
 _MAY_BE_NULL = ("gap", "multiplier")
+#: No measured number is as large; a larger one would overflow in sums and figures.
+_HUGE = 1e150
 _NAMED = ("epsilon", "kernel", "max_knots")
 _NO_RECORD = "'crosslearning certify --replay', which trains again and compares"
 
@@ -95,23 +100,32 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
         line = read_plain_json(text)
     except (ValueError, RecursionError):
         return "not JSON"
-    if not isinstance(line, dict) or not isinstance(line.get("iteration"), int):
+    if not isinstance(line, dict) or not _is_number(line.get("iteration")):
         return "no object with an iteration"
+    lacking = {*_PER_TASK, *_PLAIN, *(lines[-1] if lines else ())} - set(line)
+    if lacking:
+        return f"lacks {', '.join(sorted(lacking))}"
+    tasks = list((lines[0] if lines else line)["distance"])
+    # Fields that are not known here are a later version's.
+    known = {*_PER_TASK, *_PLAIN, *_SINCE, "iteration"} & set(line)
     for name, value in line.items():
-        values = value.values() if isinstance(value, dict) else [value]
-        for number in values:
-            if number is None and name in _MAY_BE_NULL:
-                continue
-            if not isinstance(number, int | float) or not math.isfinite(number):
+        if name not in known:
+            continue
+        if isinstance(value, dict) != (name in _PER_TASK):
+            return f"{name} is {value!r}"
+        if name in _PER_TASK and list(value) != tasks:
+            return f"{name} has the tasks {list(value)}, not {tasks}"
+        for number in value.values() if isinstance(value, dict) else [value]:
+            if not _is_number(number) and not (number is None and name in _MAY_BE_NULL):
                 return f"{name} is {number!r}"
-    if lines:
-        if line["iteration"] <= lines[-1]["iteration"]:
-            return f"iteration {line['iteration']} after {lines[-1]['iteration']}"
-        # Later versions of the library may add fields in the middle of a run, never drop one.
-        if set(lines[-1]) - set(line):
-            return f"lacks {', '.join(sorted(set(lines[-1]) - set(line)))}"
+    if lines and line["iteration"] <= lines[-1]["iteration"]:
+        return f"iteration {line['iteration']} after {lines[-1]['iteration']}"
     lines.append(line)
     return ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _HUGE
 
 
 def check_metrics(

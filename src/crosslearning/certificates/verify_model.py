@@ -102,7 +102,8 @@ def check_model(
     checks: Checks, content: PlainFile, label: str, formula: Formula | None = None
 ) -> PlainModel | None:
     """Check a learner's numbers; return them computed anew, or None if that is impossible."""
-    with checks.guarding(f"{label}: a learner", "the parts of a learner that fit together"):
+    expected = "the parts of a learner that fit together"
+    with checks.guarding(f"{label}: a learner", expected):
         if not _check_arrays(checks, content, label):
             return None
         return _check_numbers(checks, content, label, formula)
