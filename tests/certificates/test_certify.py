@@ -320,7 +320,7 @@ def test_every_kind_of_run_gets_its_page(tmp_path, fields, words):
 
 def with_gaps(certificate, alpha, *intervals):
     gaps = tuple(
-        StationarityGap(task=task, gap=Estimate((low + high) / 2, low, high), samples=9)
+        StationarityGap(task, Estimate((low + high) / 2, low, high), samples=9, confidence=0.95)
         for task, (low, high) in zip(certificate.tasks, intervals, strict=True)
     )
     return dataclasses.replace(certificate, gaps=gaps, alpha=alpha)

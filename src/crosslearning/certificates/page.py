@@ -170,7 +170,7 @@ def _stationarity(certificate: Certificate) -> str:
     level, N = certificate.confidence, len(certificate.gaps)
     note = (
         f"The gap is how much a task could gain, to first order, by moving its policy alone within "
-        f"the constraint. {certificate.samples} fresh samples per task, seed {certificate.seed}."
+        f"the constraint. {certificate.gaps[0].samples} fresh samples per task, seed {certificate.seed}."
     )
     if N > 1:
         note += (

@@ -78,8 +78,10 @@ def replay_run(
                     different.append(report.iteration)
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
-            speed = progress.tasks[0].speed
-            progress.update(bar, completed=report.iteration, rate=f"{speed:.0f}/s" if speed else "")
+            if report.iteration % 20 == 0:
+                speed = progress.tasks[0].speed
+                rate = f"{speed:.0f}/s" if speed else ""
+                progress.update(bar, completed=report.iteration, rate=rate)
 
         try:
             learner.learn(target, callback=after)

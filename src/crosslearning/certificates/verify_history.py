@@ -102,15 +102,14 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
         return "not JSON"
     if not isinstance(line, dict) or not _is_number(line.get("iteration")):
         return "no object with an iteration"
-    lacking = {*_PER_TASK, *_PLAIN, *(lines[-1] if lines else ())} - set(line)
-    if lacking:
-        return f"lacks {', '.join(sorted(lacking))}"
+    # Fields that are not known here are a later version's, or are not in every line.
+    known = {"iteration", *_PER_TASK, *_PLAIN, *_SINCE}
+    needed = {*_PER_TASK, *_PLAIN, *(known & set(lines[-1] if lines else ()))}
+    if needed - set(line):
+        return f"lacks {', '.join(sorted(needed - set(line)))}"
     tasks = list((lines[0] if lines else line)["distance"])
-    # Fields that are not known here are a later version's.
-    known = {*_PER_TASK, *_PLAIN, *_SINCE, "iteration"} & set(line)
-    for name, value in line.items():
-        if name not in known:
-            continue
+    for name in known & set(line):
+        value = line[name]
         if isinstance(value, dict) != (name in _PER_TASK):
             return f"{name} is {value!r}"
         if name in _PER_TASK and list(value) != tasks:
