@@ -291,8 +291,8 @@ def certify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check a run's files by themselves, and say what is certified of its policies."""
-    from crosslearning.certificates.certificate import certify as certify_run
-    from crosslearning.certificates.page import certificate_page, save_certificate
+    from crosslearning.certificates import certificate_page, save_certificate
+    from crosslearning.certificates import certify as certify_run
     from crosslearning.report.certificate_figure import certificate_figure
     from crosslearning.report.style import save_figure
 

@@ -168,9 +168,10 @@ def _stationarity(certificate: Certificate) -> str:
         for gap in certificate.gaps
     ]
     level, N = certificate.confidence, len(certificate.gaps)
+    samples = certificate.gaps[0].samples
     note = (
-        f"The gap is how much a task could gain, to first order, by moving its policy alone within "
-        f"the constraint. {certificate.gaps[0].samples} fresh samples per task, seed {certificate.seed}."
+        "The gap is how much a task could gain, to first order, by moving its policy alone within "
+        f"the constraint. {samples} fresh samples per task, seed {certificate.seed}."
     )
     if N > 1:
         note += (
