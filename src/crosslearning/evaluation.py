@@ -28,7 +28,7 @@ _RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval."""
+    """A number with an interval: of 95 %, unless whoever made it was asked for another level."""
 
     value: float
     low: float

@@ -1,5 +1,16 @@
-"""Gradient estimators: from rollouts to functions."""
+"""Gradient estimators: from rollouts to functions, and what is known of them and how surely."""
 
 from crosslearning.gradients.estimators import ESTIMATORS, Estimator, Gradients, estimator_of
+from crosslearning.gradients.sampling import Sampling, Units
+from crosslearning.gradients.statistics import GradientMean, Interval
 
-__all__ = ["ESTIMATORS", "Estimator", "Gradients", "estimator_of"]
+__all__ = [
+    "ESTIMATORS",
+    "Estimator",
+    "GradientMean",
+    "Gradients",
+    "Interval",
+    "Sampling",
+    "Units",
+    "estimator_of",
+]

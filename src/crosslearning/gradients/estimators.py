@@ -70,16 +70,28 @@ def baseline(samples: Samples, variance: Floats, discount: float) -> Gradients:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator and what it asks of the rollouts."""
+    """An estimator and what it asks of the rollouts.
+
+    Attributes
+    ----------
+    estimate : callable
+        From samples, the variance of the noise and the discount to gradients.
+    mirrored : bool
+        Whether it needs the mirrored action's value.
+    coupled : bool
+        Whether a sample's weight depends on the other samples of its batch. If it does not, a
+        batch of one is an estimate of its own, and a batch the mean of such.
+    """
 
     estimate: Callable[[Samples, Floats, float], Gradients]
     mirrored: bool
+    coupled: bool = False
 
 
 ESTIMATORS = {
     "geometric": Estimator(geometric, mirrored=False),
     "antithetic": Estimator(antithetic, mirrored=True),
-    "baseline": Estimator(baseline, mirrored=False),
+    "baseline": Estimator(baseline, mirrored=False, coupled=True),
 }
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from crosslearning.compiled import FunctionPointer, compiled
 from crosslearning.errors import InputError
 from crosslearning.gradients import Gradients, estimator_of
+from crosslearning.gradients.sampling import Sampling
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.learner.steps import StepRule
@@ -61,6 +62,20 @@ class Core:
         """The policies h_1 … h_N and g, as a value."""
         return self.dictionary.family(len(self.tasks) + 1)
 
+    @property
+    def sampling(self) -> Sampling:
+        """How gradients are sampled outside of iterations."""
+        settings = self.settings
+        return Sampling(
+            tasks=self.tasks,
+            executor=self.executor,
+            estimator=self.estimator,
+            kernel=self.dictionary.kernel,
+            variance=self.variance,
+            discount=settings.discount,
+            batch_size=settings.batch_size,
+        )
+
     def step(self) -> IterationReport:
         """Make one iteration of Algorithm 2 (lines 3 to 7)."""
         settings = self.settings
@@ -95,19 +110,24 @@ class Core:
         """Return ‖h_i − g‖, shape (N,), in the dictionary's geometry."""
         return np.sqrt(np.maximum(np.diag(self.dictionary.differences()), 0.0))
 
+    def radii(self) -> Floats:
+        """Return how far from g each policy may be while g and the others stay, shape (N,).
+
+        ε; or, if the projection is the relaxed one, what the others leave of Nε².
+        """
+        N, epsilon = len(self.tasks), self.settings.epsilon
+        if self.settings.projection == "relaxed" and math.isfinite(epsilon):
+            squares = self.distances() ** 2
+            left = N * epsilon**2 - (squares.sum() - squares)
+            return np.asarray(np.sqrt(np.maximum(left, 0.0)))
+        return np.full(N, epsilon)
+
     def _gaps(self, towards: Floats, norms: Floats) -> Floats:
         """Return max ⟨∇̂_i, h − h_i⟩ over the feasible h, in closed form (line 8).
 
-        With g and the other policies held, h_i may be anywhere in a ball around g, of radius
-        ε, or of what the others leave of Nε² if the projection is the relaxed one. The maximum
-        over a ball is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
+        The maximum over a ball around g is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
         """
-        N = len(self.tasks)
-        radius = np.full(N, self.settings.epsilon)
-        if self.settings.projection == "relaxed" and math.isfinite(self.settings.epsilon):
-            squares = self.distances() ** 2
-            left = N * self.settings.epsilon**2 - (squares.sum() - squares)
-            radius = np.sqrt(np.maximum(left, 0.0))
+        N, radius = len(self.tasks), self.radii()
         # 0 · ∞: where the gradient is zero nothing can be gained.
         reach = np.multiply(radius, norms, out=np.zeros(N), where=norms > 0.0)
         return np.asarray(towards + reach)

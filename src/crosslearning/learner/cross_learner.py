@@ -17,10 +17,12 @@ from threadpoolctl import threadpool_limits
 
 from crosslearning.errors import FileFormatError, InputError, unknown_name
 from crosslearning.files import read_tensors, write_tensors
+from crosslearning.gradients.sampling import Sampling
 from crosslearning.learner.core import Core, action_variance
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.settings import LearnerSettings, convert_fields
+from crosslearning.learner.stopping import judge
 from crosslearning.rkhs import Dictionary, Family, Gaussian, Kernel, kernel_from_dict
 from crosslearning.rollouts import executor_for
 from crosslearning.tasks import Task, task_set
@@ -159,14 +161,23 @@ class CrossLearner:
         # One thread: how BLAS splits a sum over threads changes its last bits.
         with threadpool_limits(1, user_api="blas"):
             for _ in range(int(iterations)):
-                report = self._core.step()
+                report = judge(self._core, self._core.step())
                 self._family = None
                 self._policies.clear()
                 if callback is not None and callback(report):
                     break
-                if self.settings.alpha is not None and report.gap <= self.settings.alpha:
+                if report.stop:
                     break
         return self
+
+    @property
+    def sampling(self) -> Sampling:
+        """How gradients are sampled at these policies, for whoever reads a trained learner."""
+        return self._core.sampling
+
+    def radii(self) -> Floats:
+        """Return how far from g each policy may be while g and the others stay, shape (N,)."""
+        return self._core.radii()
 
     def close(self) -> None:
         """Give back threads and environments."""

@@ -94,6 +94,29 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             description="Stop when the stationarity gap of every task is at most this; none: never."
         ),
     ] = None
+    stopping: Annotated[
+        Literal["checked", "batch"],
+        Meta(
+            description="How alpha is tested. checked: by upper confidence bounds from a batch of "
+            "its own every check_every iterations; batch: by the estimate of each iteration, as "
+            "printed, which noise alone can satisfy."
+        ),
+    ] = "checked"
+    check_every: Annotated[
+        int, Meta(ge=1, description="Iterations between checks of the stationarity gap.")
+    ] = 200
+    check_batch: Annotated[
+        int,
+        Meta(ge=1, description="Samples per task of a check, rounded up to hundreds of estimates."),
+    ] = 1000
+    check_delta: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            lt=1.0,
+            description="Chance, over all checks of a run, to stop where some gap is above alpha.",
+        ),
+    ] = 0.05
     kernel: Annotated[
         dict[str, Any] | None,
         Meta(

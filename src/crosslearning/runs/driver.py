@@ -78,7 +78,7 @@ def _drive(
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])
-    stopped_by_rule = False
+    stopped: IterationReport | None = None
 
     with _progress(console) as progress, _interrupts() as interrupted:
         bar = progress.add_task(
@@ -86,10 +86,10 @@ def _drive(
         )
 
         def after(report: IterationReport) -> bool:
-            nonlocal stopped_by_rule
+            nonlocal stopped
             averages.add(report)
-            stopped_by_rule = config.alpha is not None and report.gap <= config.alpha
-            last = report.iteration == config.iterations or stopped_by_rule
+            stopped = report if report.stop else None
+            last = report.iteration == config.iterations or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
             # A line at every checkpoint too, so that none averages over a resume.
             if report.iteration % config.log_every == 0 or checkpoint or last:
@@ -116,7 +116,7 @@ def _drive(
             log.close()
             learner.close()
 
-    finished = learner.iteration >= config.iterations or stopped_by_rule
+    finished = learner.iteration >= config.iterations or stopped is not None
     if not finished:
         folder.save_checkpoint(learner)
         return Outcome(
@@ -126,11 +126,23 @@ def _drive(
             f"crosslearning resume {folder.path}",
         )
     learner.save(folder.model)
-    if stopped_by_rule:
-        reason = f"Stopped at iteration {learner.iteration}: every gap is at most alpha."
+    if stopped is not None:
+        reason = _why(stopped, config)
     else:
         reason = f"Finished {learner.iteration} iterations."
     return Outcome(learner, True, reason)
+
+
+def _why(report: IterationReport, config: RunConfig) -> str:
+    """Return the sentence of a run that the stopping rule ended."""
+    start = f"Stopped at iteration {report.iteration}: "
+    if report.check is None:
+        return start + f"the batch's gap of every task is at most alpha = {config.alpha:g}."
+    return (
+        f"{start}check {report.check.number} bounds every gap by {report.check.bound:.3g}, at "
+        f"most alpha = {config.alpha:g}. The chance of a wrong stop is at most "
+        f"{config.check_delta:g} over the whole run."
+    )
 
 
 def _progress(console: Console) -> Progress:

@@ -47,7 +47,7 @@ class Averages:
         def largest(values: Sequence[Any]) -> list[float]:
             return [float(v) for v in np.max(values, axis=0)]
 
-        return {
+        line = {
             "iteration": last.iteration,
             "steps": steps,
             "return": self._named(mean([r.returns for r in reports])),
@@ -63,6 +63,10 @@ class Averages:
             "forced_by_conditioning": sum(p.forced_by_conditioning for p in pruning),
             "rebuilds": sum(p.rebuilds for p in pruning),
         }
+        checks = [r.check for r in reports if r.check is not None]
+        if checks:
+            line["gap_bound"] = self._named(checks[-1].bounds.tolist())
+        return line
 
     def _named(self, values: Sequence[float]) -> dict[str, float | None]:
         # JSON has no infinity; it stands for "no bound", as null does.

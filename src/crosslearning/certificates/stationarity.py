@@ -1,0 +1,108 @@
+"""How far from stationary each trained policy is: its gap, with a confidence interval.
+
+Gap_i = max ⟨∇U_i, h − h_i⟩ over the h that the constraint allows while g and the other policies
+stay: ⟨∇U_i, g − h_i⟩ + r_i ‖∇U_i‖. To first order it is the most that task i could still gain. If
+every gap is at most α, the policies are an α-first-order stationary point, an α-FOSP.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from crosslearning.certificates.levels import checked_confidence, checked_seed
+from crosslearning.errors import InputError
+from crosslearning.evaluation import Estimate
+from crosslearning.learner import CrossLearner
+from crosslearning.learner.stopping import sample_gaps
+
+Verdict = Literal["stationary", "not stationary", "undecided"]
+
+_CONSENSUS = (
+    "With ε = 0 every policy must equal the central one: there is nowhere else to go, and the gap "
+    "is 0 whatever the gradients are. It says nothing about how good the common policy is."
+)
+_ALONE = (
+    "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient is "
+    "exactly zero. Look at the gradient's norm instead."
+)
+
+
+@dataclass(frozen=True)
+class StationarityGap:
+    """The stationarity gap of one task's policy.
+
+    Attributes
+    ----------
+    task : str
+    gap : Estimate
+        Corrected for the upward bias of a noisy gradient's norm. The interval is two-sided.
+    samples : int
+        Gradient samples that it comes from.
+    confidence : float
+        Of the interval.
+    note : str or None
+        What the gap means where ε is 0 or infinite.
+    """
+
+    task: str
+    gap: Estimate
+    samples: int
+    confidence: float
+    note: str | None = None
+
+    def verdict(self, alpha: float) -> Verdict:
+        """Return whether the policy is stationary up to ``alpha``, as far as the interval tells."""
+        if not alpha >= 0.0:
+            raise InputError(f"alpha must be at least 0, got {alpha}")
+        if self.gap.high <= alpha:
+            return "stationary"
+        return "not stationary" if self.gap.low > alpha else "undecided"
+
+
+def stationarity_gaps(
+    learner: CrossLearner, samples: int = 4000, seed: int = 0, confidence: float = 0.95
+) -> list[StationarityGap]:
+    """Return the stationarity gap of every task's policy, from fresh rollouts.
+
+    Parameters
+    ----------
+    learner : CrossLearner
+        Trained; it is not changed.
+    samples : int
+        Gradient samples per task, rounded up to whole groups of estimates.
+    seed : int
+        Of the rollouts.
+    confidence : float
+        Of each interval by itself, not of all together.
+    """
+    confidence, seed = checked_confidence(confidence), checked_seed(seed)
+    sampling, epsilon = learner.sampling, learner.settings.epsilon
+    samples = sampling.count(samples)
+    names = [task.name for task in learner.tasks]
+    if epsilon == 0.0:
+        zero = Estimate(0.0, 0.0, 0.0)
+        return [StationarityGap(name, zero, 0, confidence, _CONSENSUS) for name in names]
+    family = learner.family
+    generator = np.random.default_rng([seed, 1])
+    with threadpool_limits(1, user_api="blas"):
+        measured, _ = sample_gaps(sampling, family, samples, generator)
+        if math.isinf(epsilon):
+            lows = [math.inf if one.mean.norm(confidence).low > 0.0 else 0.0 for one in measured]
+            gaps = [Estimate(math.inf, low, math.inf) for low in lows]
+        else:
+            gaps = [
+                Estimate(*one.mean.ball_maximum(one.towards, distance, radius, confidence))
+                for one, distance, radius in zip(
+                    measured, family.distances(), learner.radii(), strict=True
+                )
+            ]
+    note = _ALONE if math.isinf(epsilon) else None
+    return [
+        StationarityGap(name, gap, samples, confidence, note)
+        for name, gap in zip(names, gaps, strict=True)
+    ]
