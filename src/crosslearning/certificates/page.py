@@ -198,7 +198,7 @@ def _constants(certificate: Certificate) -> str:
         for name, letter in letters.items()
     ]
     level = f"{100 * certificate.confidence:g} % interval"
-    notes = [f"{letter}: {KINDS[name]}" for name, letter in letters.items() if name in KINDS]
+    notes = [KINDS[name] for name in letters]
     return "\n".join(
         [_table(("task", "constant", "estimate", level), rows), *(_wrapped(note) for note in notes)]
     )
