@@ -89,7 +89,11 @@ def estimate_constants(
     with threadpool_limits(1, user_api="blas"):
         plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))
         units, _ = run_plans(sampling, learner.family.expansion, plans)
-        moments = [gradient_moments(sampling, own, confidence) for own in units]
+        means = [GradientMean.of(sampling.kernel, own) for own in units]
+        moments = [
+            gradient_moments(sampling, own, mean, confidence)
+            for own, mean in zip(units, means, strict=True)
+        ]
         generator = np.random.default_rng([seed, 3])
         slopes = steepest_slopes(
             sampling, learner.family, units, samples, generator, confidence, distance
@@ -101,15 +105,14 @@ def estimate_constants(
 
 
 def gradient_moments(
-    sampling: Sampling, units: Units, confidence: float
+    sampling: Sampling, units: Units, mean: GradientMean, confidence: float
 ) -> tuple[Estimate, Estimate, Estimate]:
-    """Return σ_U, B_U and μ from independent gradient estimates of one task.
+    """Return σ_U, B_U and μ from independent gradient estimates of one task and their mean.
 
     With S = E‖X‖² for a unit X of s samples, σ² = s (S − ‖∇U‖²), and a batch of b samples has
     B² = σ²/b + ‖∇U‖². Both are linear in S and ‖∇U‖², which are estimated without bias: S by a
     mean, ‖∇U‖² by a U-statistic, whose first-order term is twice the mean of ⟨X, ∇U⟩.
     """
-    mean = GradientMean.of(sampling.kernel, units)
     squares = units.squares(sampling.kernel)
     weighted = units.ratios * squares
     moment = float(weighted.mean())

@@ -51,18 +51,18 @@ def quantile(level: float) -> float:
     return float(stats.t.ppf(level, GROUPS - 1))
 
 
-def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:
-    """Return how many standard errors below a mean the truth may be, by Hall's transformation.
+def margin(skewness: Floats | float, count: int, z: float) -> Floats:
+    """Return how many standard errors below a mean the truth may be; z is the normal answer.
 
-    For an upper bound take −hall_margin(skewness, count, −z). With T the t-statistic and
-    a = skewness/√count, the polynomial T + aT²/3 + a²T³/27 + a/6 is nearly normal; this is its
-    inverse at z.
+    With T the t-statistic and a = skewness/√count, the polynomial T + aT²/3 + a²T³/27 + a/6 is
+    nearly normal (Hall's transformation): its inverse at z. Never less than z: a skewness seen
+    in a sample widens a bound, but does not narrow it. Above a mean, the skewness changes sign.
     """
     a = np.asarray(skewness, dtype=np.float64) / np.sqrt(count)
     # As a → 0 the inverse tends to z.
     safe = np.where(np.abs(a) < 1e-6, 1.0, a)
     inverse = 3.0 / safe * (np.cbrt(1.0 + safe * (z - safe / 6.0)) - 1.0)
-    return np.asarray(np.where(np.abs(a) < 1e-6, z, inverse))
+    return np.asarray(np.where(np.abs(a) < 1e-6, z, np.maximum(inverse, z)))
 
 
 def skewness_of(values: Floats) -> float:
@@ -76,8 +76,8 @@ def mean_bounds(values: Floats, z: float) -> tuple[float, float]:
     """Return lower and upper bounds for a mean, each at the level of the quantile z."""
     n, skewness = len(values), skewness_of(values)
     error = float(values.std(ddof=1)) / np.sqrt(n)
-    low = values.mean() - error * float(hall_margin(skewness, n, z))
-    high = values.mean() - error * float(hall_margin(skewness, n, -z))
+    low = values.mean() - error * float(margin(skewness, n, z))
+    high = values.mean() + error * float(margin(-skewness, n, z))
     return float(low), float(high)
 
 
@@ -243,9 +243,9 @@ class GradientMean:
         skewness = np.divide(third, second**1.5, out=np.zeros_like(third), where=second > 0.0)
         # Rounding near second = 0 must not make a skewness that no sample can have.
         skewness = np.clip(skewness, -np.sqrt(n), np.sqrt(n))
-        margin = -hall_margin(skewness, n, -z) * np.sqrt(second / n)
+        errors = margin(-skewness, n, z) * np.sqrt(second / n)
         sines = np.sqrt(np.maximum(1.0 - cosines**2, 0.0))
-        bounds = c * norm + margin + z * radius * sines * np.sqrt(largest / n)
+        bounds = c * norm + errors + z * radius * sines * np.sqrt(largest / n)
         return float(towards.mean() + np.max(bounds))
 
     def lower_bound(self, towards: Floats, radius: float, level: float) -> float:
@@ -265,9 +265,7 @@ class GradientMean:
         error = float(np.var(values, ddof=1)) / n
         if self.square > 0.0:
             error += radius**2 * self._noise_square / (n**2 * self.square)
-        # Never narrower than Student's: the direction was chosen by the same noise.
-        margin = max(float(hall_margin(skewness_of(values), n, z)), z)
-        return float(values.mean() - margin * np.sqrt(error))
+        return float(values.mean() - margin(skewness_of(values), n, z) * np.sqrt(error))
 
 
 def _mean_product_square(gram: Floats) -> float:

@@ -1,0 +1,287 @@
+"""Do the certificates keep their word? Coverage over many trials, where the truth is known.
+
+``python -m benchmarks.certificates [part ...]`` prints a table for each part:
+
+* ``scalar``: σ_U, B_U, μ and the gap on scalar linear-quadratic tasks, against closed forms;
+* ``slope``: L on the same tasks;
+* ``gaussian``: the same numbers for trained policies with a Gaussian kernel in the plane, against
+  the pooled samples of all trials;
+* ``standstill``: how often the stopping rules stop policies whose true gap stays just above α;
+* ``stopping``: whether learners that stopped have truly arrived.
+
+A trial is one call with fresh samples; the shares carry Wilson's 95 % intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+from crosslearning import CrossLearner
+from crosslearning.certificates import estimate_constants
+from crosslearning.certificates.constants import gradient_moments
+from crosslearning.evaluation import share
+from crosslearning.gradients.sampling import draw_plans, run_plans
+from crosslearning.gradients.statistics import GradientMean
+from crosslearning.rkhs import Linear
+from crosslearning.tasks import LinearQuadratic
+from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
+
+VARIANCE, DISCOUNT = 0.1, 0.8
+CENTRE, RADIUS = -0.5, 0.5
+MILD = LinearQuadratic([[0.8]], [[0.5]], [[1.0]], [[0.3]], [-1.0], [1.0])
+#: Starts far out, so that the estimates have very heavy tails.
+HEAVY = LinearQuadratic([[0.9]], [[0.5]], [[2.0]], [[0.3]], [-1.0], [3.0])
+
+
+def _scalar(system: LinearQuadratic) -> ScalarQuadratic:
+    return ScalarQuadratic(system, VARIANCE, DISCOUNT)
+
+
+#: Systems and gains: the gradient is large, moderate, zero, small with heavy tails, and large at
+#: the end of the ball that it points to, where the gap is zero.
+CASES: dict[str, tuple[ScalarQuadratic, float]] = {
+    "large": (_scalar(MILD), 0.0),
+    "moderate": (_scalar(MILD), -0.5),
+    "zero": (_scalar(MILD), _scalar(MILD).best_gain()),
+    "heavy tails": (_scalar(HEAVY), 0.8 * _scalar(HEAVY).best_gain()),
+    "held back": (_scalar(HEAVY), CENTRE - RADIUS),
+}
+
+
+def learner_at(
+    cases: dict[str, tuple[ScalarQuadratic, float]], **settings: object
+) -> CrossLearner:
+    """Return a learner whose policies are M x with the given gains, and g = CENTRE x."""
+    tasks = [case.system.task(name) for name, (case, _) in cases.items()]
+    options = {"discount": DISCOUNT, "action_variance": VARIANCE, "epsilon": RADIUS, **settings}
+    learner = CrossLearner(tasks, kernel=Linear(std=[1.0]), **options)
+    gains = [gain for _, gain in cases.values()] + [CENTRE]
+    extra = learner._core.dictionary.functions - len(gains)
+    weights = np.array(gains + [0.0] * extra)[None, :, None]
+    learner._core.dictionary.extend(np.ones((1, 1)), weights)
+    return learner
+
+
+def true_gap(case: ScalarQuadratic, gain: float, centre: float, radius: float) -> float:
+    """Return the gap of the policy M x in closed form."""
+    gradient = case.gradient(gain)
+    return gradient * (centre - gain) + radius * abs(gradient)
+
+
+Rows = dict[tuple[str, str], list[tuple[float, float, float]]]
+
+
+def moments_and_gap(
+    learner: CrossLearner, samples: int, trials: int, level: float
+) -> Iterator[list[dict[str, tuple[float, float, float]]]]:
+    """Yield for every trial and task the intervals, and unbiased squares for pooling."""
+    sampling, family = learner.sampling, learner.family
+    count, radii, distances = sampling.count(samples), learner.radii(), family.distances()
+    expansion = family.expansion
+    for trial in track(range(trials), "trials"):
+        plans = draw_plans(sampling, count, np.random.default_rng([trial, 7]))
+        result = []
+        for i, own in enumerate(run_plans(sampling, expansion, plans)[0]):
+            mean = GradientMean.of(sampling.kernel, own)
+            deviation, second, norm = gradient_moments(sampling, own, mean, level)
+            U, B, q = own.knots.shape
+            values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
+            towards = own.along(values[:, :, -1] - values[:, :, i])
+            gap = mean.ball_maximum(towards, distances[i], radii[i], level)
+            squares = own.ratios * own.squares(sampling.kernel)
+            pooled = (
+                float(squares.mean()),
+                mean.unbiased_square(own.ratios * squares),
+                float(towards.mean()),
+            )
+            result.append(
+                {
+                    "σ_U": (deviation.value, deviation.low, deviation.high),
+                    "B_U": (second.value, second.low, second.high),
+                    "μ": (norm.value, norm.low, norm.high),
+                    "gap": tuple(gap),
+                    "pooled": pooled,
+                }
+            )
+        yield result
+
+
+def scalar(trials: int, samples: int, level: float, console: Console) -> None:
+    learner = learner_at(CASES)
+    batch = learner.settings.batch_size
+    truth: dict[tuple[str, str], float] = {}
+    for name, (case, gain) in CASES.items():
+        gradient, deviation = case.gradient(gain), case.deviation(gain)
+        truth[name, "σ_U"] = deviation
+        truth[name, "B_U"] = float(np.sqrt(deviation**2 / batch + gradient**2))
+        truth[name, "μ"] = abs(gradient)
+        truth[name, "gap"] = true_gap(case, gain, CENTRE, RADIUS)
+    rows: Rows = defaultdict(list)
+    for result in moments_and_gap(learner, samples, trials, level):
+        for name, own in zip(CASES, result, strict=True):
+            for what in ("σ_U", "B_U", "μ", "gap"):
+                rows[name, what].append(own[what])
+    show(f"scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
+
+
+def slope(trials: int, samples: int, level: float, console: Console) -> None:
+    learner = learner_at(CASES)
+    samples = samples // 4
+    truth = {(name, "L"): abs(case.curvature(gain)) for name, (case, gain) in CASES.items()}
+    rows: Rows = defaultdict(list)
+    for trial in track(range(trials), "trials"):
+        for own in estimate_constants(learner, samples, trial, level):
+            found = own.lipschitz
+            rows[own.task, "L"].append((found.value, found.low, found.high))
+    show(f"slopes of scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
+
+
+def gaussian(trials: int, samples: int, level: float, console: Console) -> None:
+    learner = CrossLearner("linear-quadratic", epsilon=0.3, step_size=0.1, max_knots=50).learn(300)
+    names = [task.name for task in learner.tasks]
+    batch, radii = learner.settings.batch_size, learner.radii()
+    rows: Rows = defaultdict(list)
+    pooled = defaultdict(list)
+    for result in moments_and_gap(learner, samples, trials, level):
+        for name, own in zip(names, result, strict=True):
+            pooled[name].append(own.pop("pooled"))
+            for what, interval in own.items():
+                rows[name, what].append(interval)
+    truth = {}
+    for name, radius in zip(names, radii, strict=True):
+        moment, square, towards = np.mean(pooled[name], axis=0)
+        truth[name, "σ_U"] = float(np.sqrt(moment - square))
+        truth[name, "B_U"] = float(np.sqrt((moment - square) / batch + square))
+        truth[name, "μ"] = float(np.sqrt(square))
+        truth[name, "gap"] = float(towards + radius * np.sqrt(square))
+    title = f"Gaussian kernel, {samples} samples, truth from {trials * samples} samples"
+    show(title, truth, rows, level, console)
+
+
+def standstill(trials: int, samples: int, level: float, console: Console) -> None:
+    """Policies that do not move, with a gap 2 % above α, looked at for 200 iterations."""
+    del samples, level
+    table = Table(title=f"true gap 2 % above α, 200 iterations, 20 checks, {trials} runs")
+    for column in ("case", "rule", "stopped, wrongly", "allowed"):
+        table.add_column(column)
+    for name in ("moderate", "heavy tails"):
+        alpha = true_gap(*CASES[name], CENTRE, RADIUS) / 1.02
+        for rule in ("checked", "batch"):
+            wrong = []
+            for seed in track(range(trials), f"{name}, {rule}"):
+                learner = learner_at(
+                    {name: CASES[name]},
+                    step_rule="constant",
+                    step_size=1e-12,
+                    alpha=alpha,
+                    stopping=rule,
+                    check_every=10,
+                    seed=seed,
+                ).learn(200)
+                wrong.append(learner.iteration < 200)
+            allowed = "5 %" if rule == "checked" else ""
+            table.add_row(name, rule, _share(share(np.array(wrong))), allowed)
+    console.print(table)
+
+
+def stopping(trials: int, samples: int, level: float, console: Console) -> None:
+    """Learners that start at zero and learn until their rule stops them."""
+    del samples, level
+    systems = {"mild": _scalar(MILD), "heavy tails": _scalar(HEAVY)}
+    alpha, limit = 0.02, 1000
+    table = Table(title=f"learning until the gap is at most {alpha}, {trials} runs")
+    for column in ("rule", "runs that stopped", "truly at an α-FOSP", "promised", "iterations"):
+        table.add_column(column)
+    for rule in ("checked", "batch"):
+        stopped, right, iterations = [], [], []
+        for seed in track(range(trials), rule):
+            tasks = [system.system.task(name) for name, system in systems.items()]
+            learner = CrossLearner(
+                tasks,
+                epsilon=0.1,
+                kernel=Linear(std=[1.0]),
+                discount=DISCOUNT,
+                action_variance=VARIANCE,
+                step_size=0.02,
+                step_decay=100.0,
+                alpha=alpha,
+                stopping=rule,
+                check_every=20,
+                seed=seed,
+            ).learn(limit)
+            stopped.append(learner.iteration < limit)
+            if not stopped[-1]:
+                continue
+            gains = learner.family(np.ones(1))[:, 0]
+            pairs = zip(systems.values(), gains[:-1], strict=True)
+            gaps = [true_gap(system, gain, gains[-1], 0.1) for system, gain in pairs]
+            right.append(max(gaps) <= alpha)
+            iterations.append(learner.iteration)
+        table.add_row(
+            rule,
+            _share(share(np.array(stopped))),
+            _share(share(np.array(right))) if right else "",
+            "95 %" if rule == "checked" else "",
+            f"{np.median(iterations):.0f}" if iterations else "",
+        )
+    console.print(table)
+
+
+def _share(rate) -> str:
+    return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
+
+
+def show(title: str, truth: dict, rows: Rows, level: float, console: Console) -> None:
+    """Print how often the intervals held the truth."""
+    table = Table(title=f"{title}; wanted {100 * level:g} %")
+    for column in ("case", "estimate", "truth", "median interval", "trials", "coverage"):
+        table.add_column(column)
+    for (name, what), intervals in rows.items():
+        known, found = truth[name, what], np.array(intervals)
+        # A truth of zero, as computed, and a bound of zero differ by rounding.
+        tolerance = 1e-12 * max(1.0, abs(known))
+        inside = (found[:, 1] <= known + tolerance) & (known <= found[:, 2] + tolerance)
+        low, high = np.median(found[:, 1:], axis=0)
+        table.add_row(
+            name, what, f"{known:.4g}", f"[{low:.4g}, {high:.4g}]", str(len(found)),
+            _share(share(inside)),
+        )  # fmt: skip
+    console.print(table)
+
+
+PARTS: dict[str, Callable[[int, int, float, Console], None]] = {
+    "scalar": scalar,
+    "slope": slope,
+    "gaussian": gaussian,
+    "standstill": standstill,
+    "stopping": stopping,
+}
+
+
+def main() -> None:
+    """Measure the parts that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"which (default: all): {list(PARTS)}")
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--samples", type=int, default=4000)
+    parser.add_argument("--confidence", type=float, default=0.95)
+    arguments = parser.parse_args()
+    console = Console(width=None if Console().is_terminal else 140)
+    for part in arguments.parts or PARTS:
+        if part not in PARTS:
+            parser.error(f"no such part {part!r}; known: {', '.join(PARTS)}")
+        with threadpool_limits(1, user_api="blas"):
+            PARTS[part](arguments.trials, arguments.samples, arguments.confidence, console)
+
+
+if __name__ == "__main__":
+    main()
