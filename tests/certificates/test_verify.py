@@ -470,7 +470,7 @@ def put_junk(data, value, choose):
 
 
 @given(data=st.data(), junk=JUNK)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_whatever_the_files_hold_there_is_a_verdict(run, data, junk):
     """Junk in the description, the record or the metrics: no error, and the digests notice."""
     path = run.parent / "junk"
