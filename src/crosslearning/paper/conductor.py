@@ -34,32 +34,31 @@ def train_or_resume(path: Path, config: RunConfig) -> bool:
     return train(path, config).finished
 
 
-def run_experiment(experiment: Experiment, workers: int, console: Console) -> bool:
-    """Train and measure every policy of an experiment.
+def run_experiments(experiments: Sequence[Experiment], workers: int, console: Console) -> bool:
+    """Train and measure every policy of some experiments.
 
     Returns
     -------
     bool
         False if it was interrupted; the same call goes on from there.
     """
-    jobs = list(experiment.jobs())
-    paths = [experiment.folder(seed, policy).path for seed, policy, _ in jobs]
-    total = sum(config.iterations for _, _, config in jobs)
+    jobs = [(experiment, *job) for experiment in experiments for job in experiment.jobs()]
+    # Seed by seed: what is stopped early has some seeds whole.
+    jobs.sort(key=lambda job: job[1])
+    runs = [
+        (experiment.folder(seed, policy).path, config) for experiment, seed, policy, config in jobs
+    ]
     trained = in_processes(
         train_or_resume,
-        [(path, config) for path, (_, _, config) in zip(paths, jobs, strict=True)],
+        runs,
         workers,
         console,
         "learning",
-        total,
-        lambda: sum(_iteration_of(path) for path in paths),
+        sum(config.iterations for _, config in runs),
+        lambda: sum(_iteration_of(path) for path, _ in runs),
     )
     return trained and in_processes(
-        measure,
-        [(experiment, seed, policy) for seed, policy, _ in jobs],
-        workers,
-        console,
-        "measuring",
+        measure, [job[:3] for job in jobs], workers, console, "measuring"
     )
 
 

@@ -15,7 +15,7 @@ from crosslearning.files import write_atomically
 from crosslearning.paper.adapt import measure_adaptation
 from crosslearning.paper.adaptation_claims import adaptation_verdicts
 from crosslearning.paper.claims import Verdict, claims_table, judge_all
-from crosslearning.paper.conductor import in_processes, run_experiment
+from crosslearning.paper.conductor import in_processes, run_experiments
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements
@@ -52,7 +52,7 @@ def reproduce(
         if name not in FIGURES:
             raise unknown_name("figure", name, FIGURES)
     experiment = Experiment(path, seeds, scale)
-    if not run_experiment(experiment, workers, console):
+    if not run_experiments([experiment], workers, console):
         return False
     adapted = in_processes(
         measure_adaptation,
