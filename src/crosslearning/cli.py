@@ -21,8 +21,9 @@ from rich.text import Text
 
 from crosslearning import __version__
 from crosslearning.errors import CrossLearningError, InputError
-from crosslearning.evaluation import Evaluation
+from crosslearning.evaluation import Estimate, Evaluation, evaluate_across
 from crosslearning.evaluation import evaluate as evaluate_policies
+from crosslearning.learner import CrossLearner
 from crosslearning.runs import (
     Outcome,
     RunConfig,
@@ -33,7 +34,7 @@ from crosslearning.runs import (
 )
 from crosslearning.runs import resume as resume_run
 from crosslearning.runs import train as train_run
-from crosslearning.tasks import task_set
+from crosslearning.tasks import Task, task_set
 
 app = typer.Typer(
     name="crosslearning",
@@ -47,6 +48,23 @@ console = Console()
 errors = Console(stderr=True)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Episodes per policy and task. [default: 500, or 5 over many tasks]"),
+]
+StepsOption = Annotated[int, typer.Option(min=1, help="Most steps of an episode.")]
+TasksOption = Annotated[
+    str | None, typer.Option(help="Another task set, such as 'mission' or 'random:200'.")
+]
+TaskOptionsOption = Annotated[
+    str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
+]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the starts.")]
+StochasticOption = Annotated[bool, typer.Option(help="Act with exploration noise.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+#: From so many tasks on, a table shows their mean: the tasks are then the sample.
+MANY_TASKS = 13
 
 
 def main() -> None:
@@ -145,21 +163,24 @@ def resume(
 @app.command()
 def evaluate(
     run: RunArgument,
-    trials: Annotated[int, typer.Option(min=1, help="Episodes per policy and task.")] = 500,
-    steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 50,
-    tasks: Annotated[str | None, typer.Option(help="Another task set to evaluate on.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0,
-    stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    trials: TrialsOption = None,
+    steps: StepsOption = 50,
+    tasks: TasksOption = None,
+    task_options: TaskOptionsOption = None,
+    seed: SeedOption = 0,
+    stochastic: StochasticOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Evaluate the central and the task policies, on the same random starts."""
     learner = RunFolder.open(run).load()
-    chosen = learner.tasks if tasks is None else task_set(tasks)
+    chosen = _other_tasks(learner, tasks, task_options)
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
-    results = evaluate_policies(
+    many = len(chosen) >= MANY_TASKS
+    episodes = trials or (5 if many else 500)
+    results = (evaluate_across if many else evaluate_policies)(
         policies,
         chosen,
-        trials,
+        episodes,
         steps,
         discount=learner.settings.discount,
         seed=seed,
@@ -167,10 +188,76 @@ def evaluate(
         workers=os.cpu_count() or 1,
     )
     if as_json:
-        rows = [asdict(result) for result in results]
-        print(json.dumps(_without_nan(rows), indent=2))
+        _print_json([asdict(result) for result in results])
     else:
-        _show_evaluation(run, trials, results)
+        _show_evaluation(run, episodes, results)
+
+
+@app.command()
+def compare(
+    run: RunArgument,
+    other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
+    policy: Annotated[str, typer.Option(help="Which policy of both: central, or a task's.")] = (
+        "central"
+    ),
+    trials: TrialsOption = None,
+    steps: StepsOption = 50,
+    tasks: TasksOption = None,
+    task_options: TaskOptionsOption = None,
+    seed: SeedOption = 0,
+    stochastic: StochasticOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two runs' policies on the same starts: differences with their intervals."""
+    from crosslearning.comparison import compare as compare_policies
+    from crosslearning.comparison import compare_across
+
+    learners = [RunFolder.open(folder).load() for folder in (run, other)]
+    first, second = (
+        learner.central if policy == "central" else learner.policy(policy) for learner in learners
+    )
+    chosen = _other_tasks(learners[0], tasks, task_options)
+    many = len(chosen) >= MANY_TASKS
+    episodes = trials or (5 if many else 500)
+    options: dict[str, Any] = {
+        "discount": learners[0].settings.discount,
+        "seed": seed,
+        "deterministic": not stochastic,
+        "workers": os.cpu_count() or 1,
+    }
+    results = (
+        [compare_across(first, second, chosen, episodes, steps, **options)]
+        if many
+        else compare_policies(first, second, chosen, episodes, steps, **options)
+    )
+    if as_json:
+        _print_json([{**asdict(result), "verdict": result.verdict} for result in results])
+        return
+    title = f"{run} minus {other}, {policy} policies: {episodes} episodes a task, 95 % intervals"
+    table = Table(title=escape(title), caption="The verdict is on the first, by its return.")
+    for heading in ("task", "discounted return", *results[0].rates, "verdict"):
+        table.add_column(heading, overflow="fold")
+    for result in results:
+        cells = (result.task, str(result.discounted_return), *map(_percent, result.rates.values()))
+        table.add_row(*(escape(cell) for cell in cells), result.verdict)
+    console.print(table)
+
+
+def _other_tasks(learner: CrossLearner, name: str | None, options: str | None) -> tuple[Task, ...]:
+    """Return the tasks that flags ask for; by default those that were learned."""
+    if name is None and options is not None:
+        raise InputError("--task-options needs --tasks: they are the options of another task set")
+    if name is None:
+        return learner.tasks
+    return task_set(name, **(_read_flag("task_options", options) if options else {}))
+
+
+def _percent(share: Estimate) -> str:
+    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
+
+
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    print(json.dumps(_without_nan(rows), indent=2))
 
 
 def _show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
@@ -178,10 +265,7 @@ def _show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
     for heading in ("task", "policy", "discounted return", *results[0].rates):
         table.add_column(heading, overflow="fold")
     for result in results:
-        shares = (
-            f"{100 * s.value:.1f} % [{100 * s.low:.1f}, {100 * s.high:.1f}]"
-            for s in result.rates.values()
-        )
+        shares = map(_percent, result.rates.values())
         cells = (result.task, result.policy, str(result.discounted_return), *shares)
         table.add_row(*(escape(cell) for cell in cells))
     console.print(table)
