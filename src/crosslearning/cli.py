@@ -23,6 +23,7 @@ from crosslearning import __version__
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.evaluation import Evaluation
 from crosslearning.evaluation import evaluate as evaluate_policies
+from crosslearning.files import write_atomically
 from crosslearning.runs import (
     Outcome,
     RunConfig,
@@ -47,6 +48,9 @@ console = Console()
 errors = Console(stderr=True)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="TOML file with fields; flags win over it.")
+]
 
 
 def main() -> None:
@@ -88,17 +92,33 @@ def _field_option(name: str, annotation: Any, default: str, help_text: str) -> i
     )
 
 
-def _with_config_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add a flag for every configuration field to a command that takes ``**fields``."""
-    own = [
-        p
-        for p in inspect.signature(command, eval_str=True).parameters.values()
-        if p.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
-    extra = [_field_option(n, types[n], default, text) for n, _, default, text in describe_fields()]
-    command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
-    return command
+def _with_config_options(
+    *without: str,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a flag for every configuration field but some to a command that takes ``**fields``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            p
+            for p in inspect.signature(command, eval_str=True).parameters.values()
+            if p.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
+        extra = [
+            _field_option(name, types[name], default, text)
+            for name, _, default, text in describe_fields()
+            if name not in without
+        ]
+        command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def _read_fields(config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a file and of the flags, which win."""
+    values = read_config(config) if config is not None else {}
+    return values | {name: _read_flag(name, v) for name, v in flags.items() if v is not None}
 
 
 def _read_flag(name: str, value: Any) -> Any:
@@ -115,18 +135,15 @@ def _read_flag(name: str, value: Any) -> Any:
 
 
 @app.command()
-@_with_config_options
+@_with_config_options()
 def train(
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run; must not hold one yet.")],
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with fields; flags win over it.")
-    ] = None,
+    config: ConfigOption = None,
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    values = read_config(config) if config is not None else {}
-    values |= {name: _read_flag(name, v) for name, v in fields.items() if v is not None}
+    values = _read_fields(config, fields)
     checked = make_config(values, source=str(config) if config is not None else "the flags")
     _announce_compilation()
     _finish(out, train_run(out, checked, console))
@@ -247,6 +264,89 @@ def reproduce(
     if not finished:
         console.print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130)
+
+
+@app.command()
+@_with_config_options("epsilon", "seed", "workers")
+def sweep(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for everything; gone on from if begun.")],
+    config: ConfigOption = None,
+    epsilons: Annotated[
+        str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
+    ] = "0,0.5,1,2,4,8",
+    seeds: Annotated[int, typer.Option(min=1, help="Paths, with the seeds 0, 1, ….")] = 5,
+    stage_iterations: Annotated[
+        int | None, typer.Option(min=1, help="Of every later stage; default: half the first's.")
+    ] = None,
+    held_out: Annotated[
+        str | None,
+        typer.Option(help="A task set, or maps:50; default: maps:50 for paper, else none."),
+    ] = None,
+    trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
+    steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 50,
+    cold: Annotated[bool, typer.Option(help="Start every stage from zero instead.")] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")] = None,
+    **fields: Any,
+) -> None:
+    """Learn a path of radii ε, measure what each gives, and recommend one."""
+    from crosslearning.sweep import SweepRequest, run_sweep
+    from crosslearning.sweep.request import DEFAULT_HELD_OUT, OWN_FIELDS, read_epsilons
+
+    values = _read_fields(config, fields)
+    for name in OWN_FIELDS:
+        if name in values:
+            raise InputError(f"{config}: a sweep sets {name} itself; leave it out")
+    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    request = SweepRequest(
+        checked,
+        read_epsilons(epsilons),
+        stage_iterations or max(1, checked.iterations // 2),
+        held_out or DEFAULT_HELD_OUT.get(checked.tasks),
+        trials,
+        steps,
+        cold,
+    )
+    _announce_compilation()
+    result = run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console)
+    if result is None:
+        console.print("Interrupted. The same command goes on from here.")
+        raise typer.Exit(130)
+    console.print((out / "sweep.md").read_text(), highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Figure: {out / 'sweep.png'}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def relate(
+    run: RunArgument,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show which tasks of a run pull against the consensus, as a table and a map."""
+    from crosslearning.certificates.relatedness import relatedness
+    from crosslearning.report.relatedness_figure import relatedness_figure
+    from crosslearning.report.style import save_figure
+
+    folder = RunFolder.open(run)
+    found = relatedness(folder)
+    text = json.dumps(found.to_dict(), indent=2)
+    write_atomically(folder.path / "relatedness.json", text.encode())
+    written = save_figure(relatedness_figure(found), folder.figures / "relatedness")
+    if as_json:
+        print(text)
+        return
+    table = Table(title=escape(f"{run}: which tasks pull against the consensus"))
+    for heading in ("rank", "task", "score", "chance", "distance", "agreement", "share of pull"):
+        table.add_column(heading)
+    for task in found.ranked:
+        pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
+        chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
+        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
+        table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
+    console.print(table)
+    for task in found.ranked:
+        console.print(f"  {task.sentence}", highlight=False, markup=False, soft_wrap=True)
+    for path in (folder.path / "relatedness.json", *written):
+        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

@@ -349,7 +349,7 @@ def _cosines(gram: Floats) -> Floats:
     norms = np.sqrt(np.maximum(np.diag(gram), 0.0))
     product = np.outer(norms, norms)
     cosines = np.divide(gram, product, out=np.zeros_like(gram), where=product > 0.0)
-    return np.clip(cosines, -1.0, 1.0)
+    return np.asarray(np.clip(cosines, -1.0, 1.0))
 
 
 def _agreements(gram: Floats) -> Floats:
@@ -371,9 +371,10 @@ def _sentence(name: str, score: float, chance: float, share: float | None) -> st
         return f"{name} stands apart: the others agree exactly and it does not{pull}."
     apart = f"{score:.1f} times as far from the others as one of their kind would be"
     if chance <= LEVEL:
-        return f"{name} stands apart: {apart} (chance {chance:.1g}){pull}."
-    verdict = "is like the others" if score <= 1.0 else "is not told apart from the others"
-    return f"{name} {verdict}: {apart} (chance {chance:.2f}){pull}."
+        # The Gaussian model behind it is not to be trusted far out in its tail.
+        small = "below 0.001" if chance < 1e-3 else f"{chance:.2g}"
+        return f"{name} stands apart: {apart} (chance {small}){pull}."
+    return f"{name} does not stand apart: {apart} (chance {chance:.2f}){pull}."
 
 
 def _finite_or_none(value: Any) -> Any:

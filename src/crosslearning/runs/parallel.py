@@ -63,9 +63,12 @@ def in_processes(
                     raise KeyboardInterrupt
                 counted = len(futures) - len(pending)
                 progress.update(bar, completed=completed() if completed else counted)
-        except KeyboardInterrupt:
+        except BaseException as problem:
+            # After a failure too: what has not begun would only delay the message.
             for future in futures:
                 future.cancel()
+            if not isinstance(problem, KeyboardInterrupt):
+                raise
             return False
         progress.update(bar, completed=total or len(calls))
     return True
