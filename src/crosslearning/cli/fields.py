@@ -5,13 +5,18 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 import typer
 
 from crosslearning.errors import InputError
-from crosslearning.runs import RunConfig, describe_fields
+from crosslearning.runs import RunConfig, describe_fields, read_config
+
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="TOML file with fields; flags win over it.")
+]
 
 
 def _field_option(name: str, annotation: Any, default: str, help_text: str) -> inspect.Parameter:
@@ -29,17 +34,33 @@ def _field_option(name: str, annotation: Any, default: str, help_text: str) -> i
     )
 
 
-def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add a flag for every configuration field to a command that takes ``**fields``."""
-    own = [
-        p
-        for p in inspect.signature(command, eval_str=True).parameters.values()
-        if p.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
-    extra = [_field_option(n, types[n], default, text) for n, _, default, text in describe_fields()]
-    command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
-    return command
+def with_config_options(
+    *without: str,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a flag for every configuration field but some to a command that takes ``**fields``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            p
+            for p in inspect.signature(command, eval_str=True).parameters.values()
+            if p.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
+        extra = [
+            _field_option(name, types[name], default, text)
+            for name, _, default, text in describe_fields()
+            if name not in without
+        ]
+        command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def read_fields(config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a file and of the flags, which win."""
+    values = read_config(config) if config is not None else {}
+    return values | {name: read_flag(name, v) for name, v in flags.items() if v is not None}
 
 
 def read_flag(name: str, value: Any) -> Any:

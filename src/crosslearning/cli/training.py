@@ -11,11 +11,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
-from crosslearning.cli.fields import read_flag, with_config_options
+from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
 from crosslearning.cli.output import show_evaluation
 from crosslearning.errors import InputError
 from crosslearning.evaluation import evaluate as evaluate_policies
-from crosslearning.runs import Outcome, RunConfig, RunFolder, make_config, read_config
+from crosslearning.runs import Outcome, RunConfig, RunFolder, make_config
 from crosslearning.runs import resume as resume_run
 from crosslearning.runs import train as train_run
 
@@ -47,18 +47,15 @@ def quickstart(
 
 
 @app.command()
-@with_config_options
+@with_config_options()
 def train(
     *,
     out: Annotated[Path, typer.Option(help="Folder of the run; must not hold one yet.")],
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with fields; flags win over it.")
-    ] = None,
+    config: ConfigOption = None,
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    values = read_config(config) if config is not None else {}
-    values |= {name: read_flag(name, v) for name, v in fields.items() if v is not None}
+    values = read_fields(config, fields)
     checked = make_config(values, source=str(config) if config is not None else "the flags")
     announce_compilation()
     _finish(out, train_run(out, checked, console))

@@ -1,0 +1,1 @@
+"""Certificates: what can be said in numbers about a trained family."""
