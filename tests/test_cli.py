@@ -114,3 +114,43 @@ def test_errors_are_one_clear_line(arguments, message, monkeypatch, capsys, tmp_
     assert message in output.err
     assert "Traceback" not in output.err
     assert not (tmp_path / "x").exists()
+
+
+def test_evaluate_over_many_maps_makes_the_maps_the_sample(run):
+    arguments = ["evaluate", str(run), "--tasks", "random:14", "--steps", "10", "--json"]
+    result = runner.invoke(cli.app, [*arguments, "--task-options", '{"seed": 3}'])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.output)
+    assert [row["policy"] for row in rows] == ["central", "r=0.5", "r=1", "r=2"]
+    assert {(row["task"], row["trials"]) for row in rows} == {("14 tasks", 70)}
+    other = json.loads(runner.invoke(cli.app, arguments).output)
+    assert other != rows  # the seed of the maps matters
+
+
+def test_compare_two_runs(run, tmp_path):
+    other = tmp_path / "other"
+    made = runner.invoke(cli.app, ["train", "--out", str(other), *SMALL, "--seed", "5"])
+    assert made.exit_code == 0, made.output
+    arguments = ["compare", str(run), str(other), "--trials", "15", "--steps", "12", "--json"]
+    forth = json.loads(runner.invoke(cli.app, arguments).output)
+    arguments[1:3] = [str(other), str(run)]
+    back = json.loads(runner.invoke(cli.app, arguments).output)
+    assert [row["task"] for row in forth] == ["r=0.5", "r=1", "r=2"]
+    for one, two in zip(forth, back, strict=True):
+        assert one["discounted_return"]["value"] == pytest.approx(
+            -two["discounted_return"]["value"]
+        )
+        assert one["verdict"] in ("better", "worse", "undecided")
+    shown = runner.invoke(cli.app, ["compare", str(run), str(other), "--trials", "15"])
+    assert shown.exit_code == 0
+    assert "verdict" in shown.output
+    assert sum(shown.output.count(word) for word in ("better", "worse", "undecided")) == 3
+    unknown = runner.invoke(cli.app, ["compare", str(run), str(other), "--policy", "r=3"])
+    assert unknown.exit_code == 1
+    assert "no such task" in str(unknown.exception)
+
+
+def test_options_of_no_task_set_are_refused(run):
+    result = runner.invoke(cli.app, ["evaluate", str(run), "--task-options", '{"seed": 3}'])
+    assert result.exit_code == 1
+    assert "--task-options needs --tasks" in str(result.exception)

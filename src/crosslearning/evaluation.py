@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
 
-_CONFIDENCE_Z = 1.959963984540054  # two-sided 95 %
+CONFIDENCE_Z = 1.959963984540054  # two-sided 95 %
 _RESAMPLES = 2000
 
 
@@ -135,35 +136,117 @@ def evaluate(
     return results
 
 
+def evaluate_across(
+    policies: Sequence[Policy],
+    tasks: Sequence[Task],
+    trials: int = 5,
+    steps: int = 50,
+    discount: float = 0.9,
+    seed: int = 0,
+    deterministic: bool = True,
+    workers: int = 1,
+) -> list[Evaluation]:
+    """Evaluate every policy on many tasks, such as random maps, as one number with an interval.
+
+    The tasks are the sample: an interval says how much other tasks of the same kind may
+    differ, so many tasks with a few episodes each tell more than few with many.
+
+    Returns
+    -------
+    list of Evaluation
+        One for each policy; ``trials`` counts all episodes.
+    """
+    results = []
+    for policy in policies:
+        rows = []
+        for task in tasks:
+            episodes = run_episodes(policy, task, trials, steps, seed, deterministic, workers)
+            rows.append(columns_of(task, episodes, discount))
+        columns = means_by_task(rows)
+        name = f"{len(tasks)} tasks"
+        results.append(_evaluation(policy.name, name, len(tasks) * trials, steps, columns, seed))
+    return results
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What was measured, one number an episode (or a task): NaN where it is not known.
+
+    Attributes
+    ----------
+    returns, costs : array, shape (n,)
+    shares : mapping of str to array of shape (n,)
+        Truth values, or shares of episodes.
+    others : mapping of str to array of shape (n,)
+        Other outcomes, such as ``path_length``.
+    """
+
+    returns: Floats
+    costs: Floats
+    shares: Mapping[str, NDArray[Any]]
+    others: Mapping[str, Floats]
+
+
+def columns_of(task: Task, episodes: Episodes, discount: float) -> Columns:
+    """Return the numbers of finished episodes, episode by episode."""
+    shares: dict[str, NDArray[Any]] = {}
+    others: dict[str, Floats] = {}
+    if task.outcomes is not None and episodes.states is not None:
+        final = np.ascontiguousarray(episodes.states[:, -1])
+        for name, values in task.outcomes(final).items():
+            if values.ndim == 1 and values.dtype == np.bool_:
+                shares[name] = values
+            elif values.ndim == 1:
+                known = np.asarray(values, dtype=np.float64)
+                others[name] = np.where(np.isfinite(known), known, np.nan)
+    returns = episodes.rewards @ discount ** np.arange(episodes.rewards.shape[1])
+    return Columns(returns, -episodes.rewards.mean(axis=1), shares, others)
+
+
+def means_by_task(rows: Sequence[Columns]) -> Columns:
+    """Return the means of each task's episodes, one number a task."""
+
+    def mean(values: NDArray[Any]) -> float:
+        known = values[np.isfinite(values)]
+        return float(np.mean(known)) if len(known) else math.nan
+
+    def gather(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Floats]:
+        names = [name for name in tables[0] if all(name in table for table in tables)]
+        return {name: np.array([mean(table[name]) for table in tables]) for name in names}
+
+    return Columns(
+        np.array([mean(row.returns) for row in rows]),
+        np.array([mean(row.costs) for row in rows]),
+        gather([row.shares for row in rows]),
+        gather([row.others for row in rows]),
+    )
+
+
 def summarise(
     policy: str, task: Task, episodes: Episodes, discount: float, seed: int = 0
 ) -> Evaluation:
     """Return the numbers of finished episodes; ``seed`` is the bootstrap's."""
     trials, steps = episodes.rewards.shape
+    columns = columns_of(task, episodes, discount)
+    return _evaluation(policy, task.name, trials, steps, columns, seed)
+
+
+def _evaluation(
+    policy: str, task: str, trials: int, steps: int, columns: Columns, seed: int
+) -> Evaluation:
     generator = np.random.default_rng(seed)
-    returns = episodes.rewards @ discount ** np.arange(steps)
-    costs = -episodes.rewards.mean(axis=1)
-    rates: dict[str, Estimate] = {}
-    means: dict[str, Estimate] = {}
-    if task.outcomes is not None and episodes.states is not None:
-        final = np.ascontiguousarray(episodes.states[:, -1])
-        for name, values in task.outcomes(final).items():
-            if values.ndim != 1:
-                continue
-            if values.dtype == np.bool_:
-                rates[name] = share(values)
-            else:
-                known = np.asarray(values, dtype=np.float64)
-                means[name] = bootstrap_mean(known[np.isfinite(known)], generator)
     return Evaluation(
         policy=policy,
-        task=task.name,
+        task=task,
         trials=trials,
         steps=steps,
-        discounted_return=bootstrap_mean(returns, generator),
-        mean_cost=bootstrap_mean(costs, generator),
-        rates=rates,
-        means=means,
+        rates={
+            name: share(values) if values.dtype == np.bool_ else share_over(values, generator)
+            for name, values in columns.shares.items()
+        },
+        means={name: bootstrap_mean(values, generator) for name, values in columns.others.items()},
+        discounted_return=bootstrap_mean(columns.returns, generator),
+        mean_cost=bootstrap_mean(columns.costs, generator),
     )
 
 
@@ -171,7 +254,7 @@ def share(successes: NDArray[np.bool_]) -> Estimate:
     """Return a share with Wilson's interval, which is right near 0 and 1 too."""
     n = len(successes)
     rate = float(np.mean(successes))
-    z = _CONFIDENCE_Z
+    z = CONFIDENCE_Z
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     # At the ends the interval begins at the rate itself, which rounding would miss.
@@ -180,10 +263,22 @@ def share(successes: NDArray[np.bool_]) -> Estimate:
     return Estimate(rate, low, high)
 
 
+def share_over(shares: Floats, generator: np.random.Generator) -> Estimate:
+    """Return the mean of the tasks' shares with an interval over tasks."""
+    if np.all(shares == shares[0]) and shares[0] in (0.0, 1.0):
+        # Resampling equal numbers would claim certainty.
+        return share(shares == 1.0)
+    return bootstrap_mean(shares, generator)
+
+
 def bootstrap_mean(values: Floats, generator: np.random.Generator) -> Estimate:
-    """Return a mean with its percentile bootstrap interval; NaN if there are no values."""
-    if len(values) == 0:
+    """Return the mean of the known values with its percentile bootstrap interval.
+
+    NaN stands for unknown and is left out; without any value everything is NaN.
+    """
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
         return Estimate(math.nan, math.nan, math.nan)
-    draws = generator.integers(len(values), size=(_RESAMPLES, len(values)))
-    low, high = np.quantile(values[draws].mean(axis=1), [0.025, 0.975])
-    return Estimate(float(np.mean(values)), float(low), float(high))
+    draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
+    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
+    return Estimate(float(np.mean(known)), float(low), float(high))

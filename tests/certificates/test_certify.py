@@ -20,9 +20,10 @@ from crosslearning.errors import InputError
 from crosslearning.evaluation import Estimate
 from crosslearning.files import write_atomically
 from crosslearning.report.certificate_figure import certificate_figure
-from crosslearning.runs import RunFolder
+from crosslearning.runs import RunFolder, make_config, train
 from crosslearning.runs.record import make_record
 from tests.certificates.examples import (
+    FIELDS,
     copy_of,
     edit_model,
     edit_text,
@@ -221,6 +222,27 @@ def test_a_replay_says_so_if_versions_differ(tmp_path, run):
     certificate = certify(path, samples=200, replay=True)
     found = {check.name: check.found for check in certificate.checks}
     assert "these may round otherwise" in found["replay: model.safetensors"]
+
+
+@pytest.mark.parametrize("every", [25, 100])
+def test_a_run_that_did_not_start_from_zero_is_replayed_from_its_oldest_checkpoint(
+    tmp_path, run, every
+):
+    start = RunFolder.open(run).load().family
+    path = tmp_path / "run"
+    config = make_config({**FIELDS, "checkpoint_every": every, "epsilon": 2.0})
+    assert train(path, config, start=start).finished
+    certificate = certify(path, samples=100, replay=True)
+    assert certificate.passed
+    found = {check.name: check.found for check in certificate.checks}
+    # Two checkpoints are kept: 25 and 50, or the start itself.
+    expected = "7 lines the same, from iteration 25 on" if every == 25 else "12 lines the same"
+    assert found["replay: metrics.jsonl"] == expected
+    (path / "checkpoints" / f"iteration-000000{25 if every == 25 else 0:02d}.safetensors").unlink()
+    if every == 100:
+        lacking = certify(path, samples=100, replay=True)
+        assert statuses(lacking)["replay"] == "not possible"
+        assert "replay: model.safetensors" not in statuses(lacking)
 
 
 def test_an_unfinished_run_is_certified_at_its_checkpoint(tmp_path, run):

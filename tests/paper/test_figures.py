@@ -50,7 +50,8 @@ def measurements(seed: int, policy: str, offset: float = 0.0) -> dict[str, Any]:
 
     def curve() -> dict[str, list[float]]:
         costs = offset + generator.uniform(10.0, 200.0, len(ITERATIONS))
-        return {"iteration": ITERATIONS, "cost": costs.tolist()}
+        spread = generator.uniform(20.0, 40.0, len(ITERATIONS))
+        return {"iteration": ITERATIONS, "cost": costs.tolist(), "deviation": spread.tolist()}
 
     arrived, crashed = generator.uniform(0.3, 0.7), generator.uniform(0.0, 0.3)
     result: dict[str, Any] = {
@@ -155,16 +156,18 @@ def test_cost_panels_draw_means_over_seeds_in_the_policies_colours() -> None:
     assert legend_labels(figure) == [LABELS[policy] for policy in POLICIES]
 
 
-def test_the_band_is_the_deviation_of_the_cross_learned_policy_alone() -> None:
+def test_the_bands_are_deviations_of_the_cross_learned_policy_alone() -> None:
     results = synthetic()
     axes = curves.cost_by_task_figure(results).axes[1]
-    (band,) = axes.collections
-    costs = np.array([results[s][CROSS]["curves"]["radii"]["r=1"]["cost"] for s in results])
-    edges = band.get_paths()[0].vertices
-    for x, mean, spread in zip(ITERATIONS, costs.mean(0), costs.std(0, ddof=1), strict=True):
-        heights = edges[edges[:, 0] == x, 1]
-        assert heights.min() == pytest.approx(mean - spread)
-        assert heights.max() == pytest.approx(mean + spread)
+    drawn = [results[s][CROSS]["curves"]["radii"]["r=1"] for s in results]
+    costs = np.array([curve["cost"] for curve in drawn])
+    over_starts = np.sqrt(np.mean([np.square(curve["deviation"]) for curve in drawn], axis=0))
+    for band, spreads in zip(axes.collections, (over_starts, costs.std(0, ddof=1)), strict=True):
+        edges = band.get_paths()[0].vertices
+        for x, mean, spread in zip(ITERATIONS, costs.mean(0), spreads, strict=True):
+            heights = edges[edges[:, 0] == x, 1]
+            assert heights.min() == pytest.approx(mean - spread)
+            assert heights.max() == pytest.approx(mean + spread)
 
 
 def test_the_average_figure_averages_over_radii_and_seeds() -> None:

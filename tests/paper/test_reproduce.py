@@ -11,11 +11,19 @@ from crosslearning.errors import InputError
 from crosslearning.paper import conductor
 from crosslearning.paper.adapt import STARTS
 from crosslearning.paper.claims import all_claims
-from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII, Experiment, Scale
+from crosslearning.paper.experiment import (
+    AVERAGE,
+    CROSS,
+    DEFAULT_READING,
+    POLICIES,
+    RADII,
+    Experiment,
+    Scale,
+)
 from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements, measure
 from crosslearning.paper.reproduce import reproduce
-from crosslearning.paper.scenes import outcome, scenes
+from crosslearning.paper.scenes import outcome, play, scenes
 from crosslearning.rkhs import Family
 from crosslearning.runs import RunFolder, train
 
@@ -56,13 +64,16 @@ def test_every_policy_was_learned_as_asked(done):
 def test_measurements_are_those_of_the_snapshots(done):
     experiment = Experiment(done, 2, SCALE)
     stored = measure(experiment, 1, CROSS)
-    places = scenes({}, SCALE.maps)
+    places = scenes(DEFAULT_READING, SCALE.maps)
     task = places["radii"][2]
     again = outcome(experiment.function(1, CROSS), task, SCALE.trials)
     assert stored["final"]["radii"]["r=2"]["cost"] == again.cost
-    first = outcome(experiment.function(1, CROSS, 20), task, SCALE.trials // 5)
+    first = outcome(experiment.function(1, CROSS, 20), task, SCALE.trials)
     assert stored["curves"]["radii"]["r=2"]["cost"][0] == first.cost
     assert stored["curves"]["radii"]["r=2"]["iteration"] == [20.0, 40.0]
+    played = play(experiment.function(1, CROSS, 20), task, SCALE.trials)
+    costs = [sum(-r * 0.9**t for t, r in enumerate(rewards)) for rewards in played.rewards]
+    assert stored["curves"]["radii"]["r=2"]["deviation"][0] == pytest.approx(np.std(costs))
     assert set(stored["training"]["distance"]) == set(RADII)
     assert max(map(max, stored["training"]["distance"].values())) <= 3.0 * (1 + 1e-9)
 

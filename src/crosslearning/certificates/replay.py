@@ -19,7 +19,7 @@ from rich.progress import (
 
 from crosslearning.certificates.checks import Check, Checks
 from crosslearning.learner import CrossLearner, IterationReport
-from crosslearning.runs import RunFolder
+from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import Averages
 
 
@@ -47,26 +47,23 @@ def replay_run(
     folder = RunFolder.open(run)
     config = folder.config()
     finished = source == folder.model
-    learner = CrossLearner(
-        config.tasks,
-        workers=config.workers,
-        task_options=config.task_options,
-        **config.learner_settings(),
-    )
-    saved = {
-        iteration: path
-        for iteration, path in folder.checkpoints()
-        if path != source and iteration <= config.iterations
-    }
-    if not finished:
-        saved = {k: path for k, path in saved.items() if k <= _iteration_of(source)}
+    checks = Checks()
+    learner = _beginning(folder, config)
+    if learner is None:
+        checks.impossible(
+            "replay",
+            "the run did not start from zero, and no checkpoint of it is left to begin with",
+            "train it again from where it started",
+        )
+        return checks.made
+    first = learner.iteration
     target = config.iterations if finished else _iteration_of(source)
-    logged = {line["iteration"]: line for line in lines}
+    saved = {k: p for k, p in folder.checkpoints() if p != source and first < k <= target}
+    logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
-    checks = Checks()
     with tempfile.TemporaryDirectory() as place, _progress(console) as progress:
-        bar = progress.add_task("replaying", total=target, rate="")
+        bar = progress.add_task("replaying", total=target, completed=first, rate="")
         again = Path(place) / "again.safetensors"
 
         def after(report: IterationReport) -> None:
@@ -84,7 +81,7 @@ def replay_run(
                 progress.update(bar, completed=report.iteration, rate=rate)
 
         try:
-            learner.learn(target, callback=after)
+            learner.learn(target - first, callback=after)
         finally:
             learner.close()
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
@@ -94,10 +91,28 @@ def replay_run(
         not different and not unmade,
         f"other numbers at iteration {min(different + unmade)}, {len(different + unmade)} lines"
         if different or unmade
-        else f"{sum(k <= learner.iteration for k in logged)} lines the same",
+        else f"{sum(k <= learner.iteration for k in logged)} lines the same"
+        + (f", from iteration {first} on" if first else ""),
         "every line as the replay gives it",
     )
     return checks.made
+
+
+def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
+    """Return the learner as the run began it.
+
+    A run that did not start from zero keeps its start as a checkpoint, until later ones take its
+    place: then the oldest that is left is the beginning.
+    """
+    if not folder.has_start:
+        return CrossLearner(
+            config.tasks,
+            workers=config.workers,
+            task_options=config.task_options,
+            **config.learner_settings(),
+        )
+    kept = folder.checkpoints()
+    return CrossLearner.load(kept[0][1], workers=config.workers) if kept else None
 
 
 def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:

@@ -101,7 +101,8 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
         content = check_file(checks, source, source.name)
         if content is not None:
             model = check_model(checks, content, source.name, formula)
-    lines = read_metrics(checks, folder / "metrics.jsonl")
+    started = model is None or model.iteration > 0
+    lines = read_metrics(checks, folder / "metrics.jsonl") if started else []
     if model is not None:
         with checks.guarding("config.toml", "the fields of a run"):
             check_config(checks, model, config, finished)

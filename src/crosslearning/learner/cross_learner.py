@@ -53,8 +53,9 @@ class CrossLearner:
     task_options : mapping, optional
         Options of the named task set, such as ``{"crash": "terminate"}``.
     start : Family, optional
-        One function from which all policies start; by default they start from zero. Its
-        kernel is the learner's.
+        Where the policies start; by default from zero. Either one function, from which all
+        start, or a family of N + 1, h_1 … h_N and g, no farther apart than ``epsilon`` allows.
+        Its kernel is the learner's.
     **settings
         Everything else: see :class:`crosslearning.learner.LearnerSettings`.
 
@@ -86,7 +87,7 @@ class CrossLearner:
         if described is not None:
             kernel = kernel_from_dict(described)
         if start is not None:
-            kernel = _kernel_of_start(start, kernel, self.tasks[0].action_space.shape[0])
+            kernel = _kernel_of_start(start, kernel, self.tasks, self.settings)
         if kernel is None:
             kernel = default_kernel(self.tasks)
         if not isinstance(kernel, Kernel):
@@ -105,7 +106,7 @@ class CrossLearner:
         executor = executor_for(self.tasks, self._noise_std, workers)
         self._core = Core(self.tasks, kernel, self.settings, executor)
         if start is not None and len(start.knots):
-            # Every policy begins as the same function; directions of momentum stay zero.
+            # One function is given to all; directions of momentum stay zero.
             weights = np.zeros((len(start.knots), self._core.dictionary.functions, p))
             weights[:, : len(self.tasks) + 1] = start.weights
             self._core.dictionary.extend(start.knots, weights)
@@ -365,15 +366,30 @@ def settings_from_plain(data: dict[str, Any]) -> LearnerSettings:
     return make_settings({k: float(v) if v in ("inf", "-inf") else v for k, v in data.items()})
 
 
-def _kernel_of_start(start: Family, kernel: object, outputs: int) -> Kernel:
-    """Return the kernel of the function to start from, checked to fit the learner."""
-    if start.functions != 1 or start.outputs != outputs:
+def _kernel_of_start(
+    start: Family, kernel: object, tasks: Sequence[Task], settings: LearnerSettings
+) -> Kernel:
+    """Return the kernel of the functions to start from, checked to fit the learner."""
+    outputs = tasks[0].action_space.shape[0]
+    if start.functions not in (1, len(tasks) + 1) or start.outputs != outputs:
         raise InputError(
-            f"start must be one function to R^{outputs}, got {start.functions} functions to "
-            f"R^{start.outputs}; take one with Family.select"
+            f"start must be one function to R^{outputs}, or {len(tasks) + 1} of them: the policies "
+            f"and the central one; got {start.functions} functions to R^{start.outputs}. Take "
+            "some with Family.select"
         )
     if kernel is not None and kernel != start.kernel:
         raise InputError("start has a kernel of its own; leave kernel out, or pass the same one")
+    if start.functions > 1 and len(start.knots):
+        distances = start.distances()
+        relaxed = settings.projection == "relaxed"
+        farthest = float(np.sqrt(np.mean(distances**2)) if relaxed else np.max(distances))
+        # Distances are known to rounding, relative to the functions themselves.
+        if farthest > settings.epsilon + 1e-9 * (1.0 + float(np.max(start.norms()))):
+            raise InputError(
+                f"the policies of start are {farthest:.6g} from its centre, but epsilon is "
+                f"{settings.epsilon:g}; start from a family that was learned with an epsilon no "
+                "larger than this one, or project it first (crosslearning.rkhs.project)"
+            )
     return start.kernel
 
 

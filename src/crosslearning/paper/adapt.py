@@ -10,7 +10,7 @@ from crosslearning.files import write_atomically
 from crosslearning.paper.experiment import AVERAGE, CROSS, RADII, Experiment
 from crosslearning.paper.scenes import EVALUATION_SEED
 from crosslearning.rkhs import Family
-from crosslearning.tasks import Task, random_maps, task_set
+from crosslearning.tasks import Task, random_maps
 
 #: Learning on the new task: a step about as long as training's last ones.
 STEP_SIZE = 0.3
@@ -27,7 +27,7 @@ def targets(experiment: Experiment) -> dict[str, dict[str, Task]]:
     options = experiment.reading.task_options
     held_out = random_maps(EVALUATION_SEED, min(MAPS, experiment.scale.maps), **options)
     return {
-        "trained": {task.name: task for task in task_set("paper", **options)},
+        "trained": {task.name: task for task in experiment.reading.training_tasks()},
         "unseen": {name: navigation.task(name) for name, navigation in held_out.items()},
     }
 

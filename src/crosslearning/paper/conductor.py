@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 from crosslearning.paper.experiment import Experiment
 from crosslearning.paper.measure import measure
 from crosslearning.runs import RunConfig, RunFolder, resume, train
-
-#: Seconds between two looks at the running processes.
-_LOOK = 0.5
+from crosslearning.runs.parallel import in_processes, iteration_of
 
 
 def train_or_resume(path: Path, config: RunConfig) -> bool:
@@ -34,103 +20,29 @@ def train_or_resume(path: Path, config: RunConfig) -> bool:
     return train(path, config).finished
 
 
-def run_experiment(experiment: Experiment, workers: int, console: Console) -> bool:
-    """Train and measure every policy of an experiment.
+def run_experiments(experiments: Sequence[Experiment], workers: int, console: Console) -> bool:
+    """Train and measure every policy of some experiments.
 
     Returns
     -------
     bool
         False if it was interrupted; the same call goes on from there.
     """
-    jobs = list(experiment.jobs())
-    paths = [experiment.folder(seed, policy).path for seed, policy, _ in jobs]
-    total = sum(config.iterations for _, _, config in jobs)
+    jobs = [(experiment, *job) for experiment in experiments for job in experiment.jobs()]
+    # Seed by seed: what is stopped early has some seeds whole.
+    jobs.sort(key=lambda job: job[1])
+    runs = [
+        (experiment.folder(seed, policy).path, config) for experiment, seed, policy, config in jobs
+    ]
     trained = in_processes(
         train_or_resume,
-        [(path, config) for path, (_, _, config) in zip(paths, jobs, strict=True)],
+        runs,
         workers,
         console,
         "learning",
-        total,
-        lambda: sum(_iteration_of(path) for path in paths),
+        sum(config.iterations for _, config in runs),
+        lambda: sum(iteration_of(path) for path, _ in runs),
     )
     return trained and in_processes(
-        measure,
-        [(experiment, seed, policy) for seed, policy, _ in jobs],
-        workers,
-        console,
-        "measuring",
-    )
-
-
-def in_processes(
-    function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
-    workers: int,
-    console: Console,
-    label: str,
-    total: float | None = None,
-    completed: Callable[[], float] | None = None,
-) -> bool:
-    """Call a function for each tuple of arguments, several at a time; False if interrupted.
-
-    Parameters
-    ----------
-    function : callable
-        At module level; returning False means that it was interrupted.
-    calls : sequence of tuples
-        Arguments of each call.
-    workers : int
-        Processes.
-    console : Console
-    label : str
-        What the progress bar says.
-    total, completed : optional
-        The bar's length and how far it is; by default calls are counted.
-    """
-    # Fresh processes: a fork of a process with threads may stop for ever.
-    context = multiprocessing.get_context("spawn")
-    with _bar(console) as progress, ProcessPoolExecutor(workers, mp_context=context) as pool:
-        bar = progress.add_task(label, total=total or len(calls))
-        futures: list[Future[Any]] = [pool.submit(function, *call) for call in calls]
-        try:
-            pending = set(futures)
-            while pending:
-                done, pending = wait(pending, timeout=_LOOK)
-                if any(future.result() is False for future in done):
-                    raise KeyboardInterrupt
-                counted = len(futures) - len(pending)
-                progress.update(bar, completed=completed() if completed else counted)
-        except KeyboardInterrupt:
-            for future in futures:
-                future.cancel()
-            return False
-        progress.update(bar, completed=total or len(calls))
-    return True
-
-
-def _iteration_of(path: Path) -> int:
-    """Return how far a run is, from the end of its metrics."""
-    folder = RunFolder(path)
-    if folder.model.exists():
-        return int(folder.config().iterations)
-    try:
-        with folder.metrics.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - 4096))
-            lines = stream.read().split(b"\n")
-        return int(json.loads(lines[-2])["iteration"])
-    except (OSError, ValueError, IndexError, KeyError):
-        return 0
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal or console.quiet,
+        measure, [job[:3] for job in jobs], workers, console, "measuring"
     )

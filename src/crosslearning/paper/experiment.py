@@ -14,6 +14,7 @@ from typing import Any
 
 from crosslearning.rkhs import Family
 from crosslearning.runs import RunConfig, RunFolder, make_config
+from crosslearning.tasks import Task, task_set
 
 #: The paper's tasks: circles at (7, 2), (2, 2) and (7, 7) with these radii.
 RADII = ("r=0.5", "r=1", "r=2")
@@ -41,13 +42,20 @@ class Reading:
     settings : mapping
         Fields of the configuration that differ from the default reading's.
     task_options : mapping
-        Options of the tasks that differ.
+        Options of all tasks that differ, in training and in evaluation.
+    training_options : mapping
+        Options that differ in the training tasks alone.
     """
 
     name: str
     says: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     task_options: Mapping[str, Any] = field(default_factory=dict)
+    training_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def training_tasks(self) -> tuple[Task, ...]:
+        """Return the three tasks that policies are trained on."""
+        return task_set("paper", **self.task_options, **self.training_options)
 
 
 DEFAULT_READING = Reading("default", "The reading of the errata page.")
@@ -93,7 +101,7 @@ def experiment_configs(
         "snapshot_every": max(1, scale.iterations // scale.snapshots),
         "checkpoint_every": max(1, scale.iterations // 10),
         "log_every": max(1, scale.iterations // 500),
-        "task_options": dict(reading.task_options),
+        "task_options": {**reading.task_options, **reading.training_options},
         **reading.settings,
     }
     configs = {

@@ -72,14 +72,14 @@ FIGURES: dict[str, tuple[Draw, str]] = {
     "cost-by-task": (
         lambda _, results: cost_by_task_figure(results),
         "Cost −U against the training iteration for an obstacle at (2, 2) of three radii: means "
-        "over seeds and random starts; the band is the standard deviation of the cross-learned "
-        "policy over seeds.",
+        "over seeds and random starts; the bands are the standard deviation of the cross-learned "
+        "policy over starts, wide, and over seeds, narrow.",
     ),
     "cost-average": (
         lambda _, results: cost_average_figure(results),
         "The cost averaged over the three radii against the training iteration: means over seeds "
-        "and random starts; the band is the standard deviation of the cross-learned policy over "
-        "seeds.",
+        "and random starts; the bands are the standard deviation of the cross-learned policy over "
+        "starts, wide, and over seeds, narrow.",
     ),
     "mission": (
         lambda experiment, _: mission_figure(experiment),

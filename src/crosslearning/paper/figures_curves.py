@@ -1,10 +1,12 @@
 """Figures of numbers: costs and constraints over training, and rates on held-out maps.
 
-Bands and intervals are over seeds: what a band says is how much another seed may differ.
+Bands and intervals are over seeds: what a band says is how much another seed may differ. Only
+the wide bands of the costs are, as in the paper, over the random starts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -41,16 +43,15 @@ _MAPS = ("final", "maps", "maps")
 def cost_by_task_figure(results: Results) -> Figure:
     """Draw the cost −U against the iteration, one panel for each radius.
 
-    Lines are means over seeds; the band is the standard deviation of the cross-learned policy
-    over seeds.
+    Lines are means over seeds and starts; the bands are standard deviations of the
+    cross-learned policy: the wide one over starts, the narrow one over seeds.
     """
     with figure_style():
         figure = Figure(figsize=(WIDE, 2.75), layout="constrained")
         panels = figure.subplots(1, len(RADII), sharey=True)
         for axes, radius in zip(panels, RADII, strict=True):
             for policy in POLICIES:
-                costs = over_seeds(results, policy, "curves", "radii", radius, "cost")
-                _draw_costs(axes, _iterations(results, policy), costs, policy)
+                _draw_costs(axes, results, policy, [radius])
             axes.set_title(f"obstacle of radius {radius.removeprefix('r=')}")
         _finish_costs(list(panels))
         panels[0].set_ylabel("cost")
@@ -64,9 +65,7 @@ def cost_average_figure(results: Results) -> Figure:
         figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
         axes = figure.subplots()
         for policy in POLICIES:
-            costs = [over_seeds(results, policy, "curves", "radii", r, "cost") for r in RADII]
-            mean = np.asarray(np.mean(costs, axis=0))
-            _draw_costs(axes, _iterations(results, policy), mean, policy)
+            _draw_costs(axes, results, policy, RADII)
         _finish_costs([axes])
         axes.set_ylabel("cost, mean of the three radii")
         layout: dict[str, Any] = {
@@ -79,18 +78,23 @@ def cost_average_figure(results: Results) -> Figure:
     return figure
 
 
-def _iterations(results: Results, policy: str) -> Floats:
-    iterations = over_seeds(results, policy, "curves", "radii", RADII[0], "iteration")
-    return np.asarray(iterations[0])
+def _curve(results: Results, policy: str, radius: str, key: str) -> Floats:
+    return over_seeds(results, policy, "curves", "radii", radius, key)
 
 
-def _draw_costs(axes: Axes, iterations: Floats, costs: Floats, policy: str) -> None:
+def _draw_costs(axes: Axes, results: Results, policy: str, radii: Sequence[str]) -> None:
+    """Draw one policy's cost, averaged over some radii, with its bands."""
+    iterations = _curve(results, policy, radii[0], "iteration")[0]
+    costs = np.mean([_curve(results, policy, r, "cost") for r in radii], axis=0)
     mean = costs.mean(axis=0)
     if policy == CROSS:
-        spread = deviation(costs)
-        axes.fill_between(
-            iterations, mean - spread, mean + spread, color=POLICY_COLOURS[policy], **_BAND
-        )
+        spreads = [_curve(results, policy, r, "deviation") for r in radii]
+        over_starts = np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))
+        for spread, shade in ((over_starts, 0.5), (deviation(costs), 1.0)):
+            style = {**_BAND, "alpha": shade * _BAND["alpha"]}
+            axes.fill_between(
+                iterations, mean - spread, mean + spread, color=POLICY_COLOURS[policy], **style
+            )
     axes.plot(iterations, mean, **line_style(policy), label=LABELS[policy])
 
 

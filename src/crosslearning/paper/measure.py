@@ -13,9 +13,12 @@ from crosslearning.paper.experiment import CROSS, POLICIES, Experiment
 from crosslearning.paper.scenes import outcome, scenes
 from crosslearning.tasks import Task
 
-#: Scenes that a curve over training is drawn for.
-CURVE_SCENES = ("radii", "training")
-#: Fixed starts differ only in their heading, so fewer episodes of them tell as much.
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 2
+#: The scene whose cost is drawn over training.
+CURVES = "radii"
+#: Scenes with starts all over the area; where only the heading differs, fewer tell as much.
+MANY_STARTS = ("radii", "training")
 FEW = 100
 
 
@@ -26,10 +29,11 @@ def measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
     -------
     dict
         ``final[scene][task]`` with the fields of :class:`Outcome`; ``curves[scene][task]``
-        with ``iteration`` and ``cost``; for random maps the mean over maps under ``maps``.
+        with ``iteration``, ``cost`` and its ``deviation`` over starts; for random maps the mean
+        over maps under ``maps``.
     """
     path = experiment.folder(seed, policy).path / "measurements.json"
-    asked = {**asdict(experiment.scale), "reading": experiment.reading.name}
+    asked = {**asdict(experiment.scale), "reading": experiment.reading.name, "version": VERSION}
     if path.exists():
         stored: dict[str, Any] = json.loads(path.read_text())
         if stored.get("asked") == asked:
@@ -41,11 +45,11 @@ def measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
 
 def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
     scale = experiment.scale
-    places = scenes(experiment.reading.task_options, scale.maps)
+    places = scenes(experiment.reading, scale.maps)
     function = experiment.function(seed, policy)
 
     def trials(scene: str) -> int:
-        return scale.trials if scene in CURVE_SCENES else min(FEW, scale.trials)
+        return scale.trials if scene in MANY_STARTS else min(FEW, scale.trials)
 
     final: dict[str, dict[str, Any]] = {}
     for scene, tasks in places.items():
@@ -56,8 +60,7 @@ def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
         else:
             final[scene] = {t.name: asdict(outcome(function, t, trials(scene))) for t in tasks}
     curves = {
-        scene: {task.name: _curve(experiment, seed, policy, task) for task in places[scene]}
-        for scene in CURVE_SCENES
+        CURVES: {task.name: _curve(experiment, seed, policy, task) for task in places[CURVES]}
     }
     result: dict[str, Any] = {"final": final, "curves": curves}
     if policy == CROSS:
@@ -67,9 +70,13 @@ def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
 
 def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[str, list[float]]:
     iterations = experiment.iterations(seed, policy)
-    trials = max(1, experiment.scale.trials // 5)
-    costs = [outcome(experiment.function(seed, policy, k), task, trials).cost for k in iterations]
-    return {"iteration": [float(k) for k in iterations], "cost": costs}
+    trials = experiment.scale.trials
+    points = [outcome(experiment.function(seed, policy, k), task, trials) for k in iterations]
+    return {
+        "iteration": [float(k) for k in iterations],
+        "cost": [point.cost for point in points],
+        "deviation": [point.deviation for point in points],
+    }
 
 
 def _training(experiment: Experiment, seed: int) -> dict[str, Any]:

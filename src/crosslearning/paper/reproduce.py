@@ -15,11 +15,12 @@ from crosslearning.files import write_atomically
 from crosslearning.paper.adapt import measure_adaptation
 from crosslearning.paper.adaptation_claims import adaptation_verdicts
 from crosslearning.paper.claims import Verdict, claims_table, judge_all
-from crosslearning.paper.conductor import in_processes, run_experiment
+from crosslearning.paper.conductor import run_experiments
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements
 from crosslearning.report.style import save_figure
+from crosslearning.runs.parallel import in_processes
 
 #: The full size, the paper's, and one that takes about two minutes.
 FULL, QUICK = Scale(), Scale(iterations=2000, snapshots=10, trials=100, maps=30)
@@ -52,7 +53,7 @@ def reproduce(
         if name not in FIGURES:
             raise unknown_name("figure", name, FIGURES)
     experiment = Experiment(path, seeds, scale)
-    if not run_experiment(experiment, workers, console):
+    if not run_experiments([experiment], workers, console):
         return False
     adapted = in_processes(
         measure_adaptation,

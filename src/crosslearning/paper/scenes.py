@@ -5,15 +5,14 @@ Everything is read from snapshots, so it can be computed again, and for any poli
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation import run_episodes
 from crosslearning.learner import Policy
+from crosslearning.paper.experiment import Reading
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import Episodes
 from crosslearning.tasks import Task, random_maps, task_set
@@ -30,7 +29,7 @@ DEFAULT_STEPS = 50
 EVALUATION_SEED = 20_000
 
 
-def scenes(options: Mapping[str, Any], maps: int) -> dict[str, tuple[Task, ...]]:
+def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
     """Return the scenes of the numerical section by name.
 
     ``radii`` are circles at (2, 2) of the three radii (the cost figures); ``training`` the
@@ -38,10 +37,11 @@ def scenes(options: Mapping[str, Any], maps: int) -> dict[str, tuple[Task, ...]]
     fixed start with any heading; ``mission`` the map with several obstacles and three goals;
     ``maps`` random maps that no policy was trained on.
     """
+    options = reading.task_options
     held_out = random_maps(EVALUATION_SEED, maps, **options)
     return {
         "radii": task_set("paper-radii", **options),
-        "training": task_set("paper", **options),
+        "training": reading.training_tasks(),
         "circle": task_set("paper-circle", **options),
         "ellipse": task_set("paper-ellipse", **options),
         "mission": task_set("mission", **options),
@@ -51,9 +51,10 @@ def scenes(options: Mapping[str, Any], maps: int) -> dict[str, tuple[Task, ...]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a policy did in a scene's task, as means over its episodes."""
+    """What a policy did in a scene's task: means over its episodes, and the costs' deviation."""
 
     cost: float
+    deviation: float
     crashed: float
     arrived: float
     time: float
@@ -71,8 +72,10 @@ class Outcome:
         outcomes = task.outcomes(np.ascontiguousarray(episodes.states[:, -1]))
         steps = episodes.rewards.shape[1]
         time = np.where(outcomes["arrived"], outcomes["arrival_time"], steps)
+        costs = -episodes.rewards @ DISCOUNT ** np.arange(steps)
         return cls(
-            cost=float(-np.mean(episodes.rewards @ DISCOUNT ** np.arange(steps))),
+            cost=float(np.mean(costs)),
+            deviation=float(np.std(costs)),
             crashed=float(np.mean(outcomes["crashed"])),
             arrived=float(np.mean(outcomes["arrived"])),
             time=float(np.mean(time)),

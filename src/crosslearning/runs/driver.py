@@ -20,7 +20,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from crosslearning.errors import FileFormatError
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog
@@ -44,10 +46,27 @@ class Outcome:
     reason: str
 
 
-def train(path: str | Path, config: RunConfig, console: Console | None = None) -> Outcome:
-    """Start a run in a new folder and take it to its end."""
-    learner = _new_learner(config)
-    folder = RunFolder.create(path, config)
+def train(
+    path: str | Path,
+    config: RunConfig,
+    console: Console | None = None,
+    start: Family | None = None,
+) -> Outcome:
+    """Start a run in a new folder and take it to its end.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder, which must not hold a run yet.
+    config : RunConfig
+    console : Console, optional
+        Shows progress.
+    start : Family, optional
+        Where the policies start, as for :class:`CrossLearner`. It is kept as the checkpoint of
+        iteration 0, so that the run can be resumed from its files alone.
+    """
+    learner = _new_learner(config, start=start)
+    folder = RunFolder.create(path, config, None if start is None else learner)
     return _drive(folder, config, learner, console or Console(quiet=True))
 
 
@@ -59,15 +78,24 @@ def resume(path: str | Path, workers: int | None = None, console: Console | None
     if folder.model.exists():
         learner = CrossLearner.load(folder.model, workers=workers)
         return Outcome(learner, True, f"The run had finished at iteration {learner.iteration}.")
-    learner = folder.load_newest(workers) or _new_learner(config, workers)
+    saved = folder.load_newest(workers)
+    if saved is None and folder.has_start:
+        raise FileFormatError(
+            f"{path} did not start from zero, and the checkpoint of its start is gone; delete "
+            "the folder and start the run again"
+        )
+    learner = saved or _new_learner(config, workers)
     return _drive(folder, config, learner, console or Console(quiet=True))
 
 
-def _new_learner(config: RunConfig, workers: int | None = None) -> CrossLearner:
+def _new_learner(
+    config: RunConfig, workers: int | None = None, start: Family | None = None
+) -> CrossLearner:
     return CrossLearner(
         config.tasks,
         workers=workers or config.workers,
         task_options=config.task_options,
+        start=start,
         **config.learner_settings(),
     )
 

@@ -32,8 +32,14 @@ class RunFolder:
         self.path = Path(path)
 
     @classmethod
-    def create(cls, path: str | Path, config: RunConfig) -> RunFolder:
-        """Return a new run folder with its configuration, or refuse one that is in use."""
+    def create(
+        cls, path: str | Path, config: RunConfig, start: CrossLearner | None = None
+    ) -> RunFolder:
+        """Return a new run folder with its configuration, or refuse one that is in use.
+
+        A learner that does not start from zero is passed as ``start``, and kept as the
+        checkpoint of its iteration.
+        """
         folder = cls(path)
         if folder.exists():
             raise InputError(
@@ -42,7 +48,11 @@ class RunFolder:
             )
         if folder.path.exists() and not folder.path.is_dir():
             raise InputError(f"{path} is a file; choose a folder")
-        write_atomically(folder._version, f"{json.dumps({'version': FOLDER_VERSION})}\n".encode())
+        about = {"version": FOLDER_VERSION, **({} if start is None else {"has_start": True})}
+        write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
+        if start is not None:
+            folder.save_checkpoint(start)
+        # Last: a folder with a configuration is a run, and can be resumed.
         write_config(folder._config, config)
         return folder
 
@@ -66,6 +76,11 @@ class RunFolder:
     def exists(self) -> bool:
         """Tell whether the folder holds a run."""
         return self._config.exists()
+
+    @property
+    def has_start(self) -> bool:
+        """Whether the run started from given policies, so that a checkpoint is needed to resume."""
+        return bool(json.loads(self._version.read_text()).get("has_start", False))
 
     @property
     def _version(self) -> Path:

@@ -55,7 +55,8 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     Parameters
     ----------
     name : str
-        One of :func:`task_set_names`; ``"paper:r=1"`` takes one task out of a set.
+        One of :func:`task_set_names`; ``"paper:r=1"`` takes one task out of a set, and
+        ``"random:200"`` is a set of 200 random maps.
     **options
         Parameters of :class:`Navigation` to change in every task, such as
         ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`; for
@@ -73,6 +74,8 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     name, colon, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
+    if name == "random" and only.isdigit():
+        colon, options = "", {"count": int(only), **options}
     described = _SETS[name](**options)
     if colon and only not in described:
         raise unknown_name(f"task of the set {name!r}", only, described)

@@ -1,0 +1,60 @@
+"""What all commands share: the application, its consoles, and how errors are shown."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from crosslearning import __version__
+from crosslearning.errors import CrossLearningError
+
+app = typer.Typer(
+    name="crosslearning",
+    help="Multi-task reinforcement learning with kernel policies.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+console = Console()
+errors = Console(stderr=True)
+
+RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+
+
+def main() -> None:
+    """Run the command line; errors of the library become one clear line and exit code 1."""
+    try:
+        app()
+    except CrossLearningError as problem:
+        errors.print(Text.assemble(("error: ", "bold red"), str(problem)), soft_wrap=True)
+        sys.exit(1)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        console.print(f"crosslearning {__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def announce_compilation() -> None:
+    """Say on first use that compiling takes a while."""
+    package = Path(__file__).parent.parent
+    places = [package, Path(os.environ.get("NUMBA_CACHE_DIR", package))]
+    if not any(place.is_dir() and next(place.rglob("*run_samples*.nbi"), None) for place in places):
+        console.print("First use: compiling for about 20 seconds; later runs start at once.")

@@ -1,0 +1,76 @@
+"""A flag for every field of the configuration, so that files and flags never differ."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+import typer
+
+from crosslearning.errors import InputError
+from crosslearning.runs import RunConfig, describe_fields, read_config
+
+ConfigOption = Annotated[
+    Path | None, typer.Option(help="TOML file with fields; flags win over it.")
+]
+
+
+def _field_option(name: str, annotation: Any, default: str, help_text: str) -> inspect.Parameter:
+    """Return the command-line parameter of one configuration field."""
+    inner = get_args(annotation)[0]
+    # What the command line cannot hold as it is comes as text; see read_flag.
+    as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
+    kind: Any = str if as_text else inner
+    option = typer.Option(help=f"{help_text} [default: {default}]", show_default=False)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind | None, option],
+    )
+
+
+def with_config_options(
+    *without: str,
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a flag for every configuration field but some to a command that takes ``**fields``."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            p
+            for p in inspect.signature(command, eval_str=True).parameters.values()
+            if p.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
+        extra = [
+            _field_option(name, types[name], default, text)
+            for name, _, default, text in describe_fields()
+            if name not in without
+        ]
+        command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def read_fields(config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a file and of the flags, which win."""
+    values = read_config(config) if config is not None else {}
+    return values | {name: read_flag(name, v) for name, v in flags.items() if v is not None}
+
+
+def read_flag(name: str, value: Any) -> Any:
+    """Return a flag's value as the configuration holds it."""
+    try:
+        if name == "action_variance":
+            return [float(part) for part in str(value).split(",")]
+        if name in ("kernel", "task_options"):
+            return json.loads(value)
+    except ValueError as problem:
+        form = "numbers with commas" if name == "action_variance" else "a JSON object"
+        raise InputError(f"--{name.replace('_', '-')} must be {form}, got {value!r}") from problem
+    return value

@@ -1,0 +1,135 @@
+"""Commands that make runs, and those that show how they go."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from crosslearning.cli.application import RunArgument, announce_compilation, app, console
+from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
+from crosslearning.cli.output import show_evaluation
+from crosslearning.errors import InputError
+from crosslearning.evaluation import evaluate as evaluate_policies
+from crosslearning.runs import Outcome, RunConfig, RunFolder, make_config
+from crosslearning.runs import resume as resume_run
+from crosslearning.runs import train as train_run
+
+
+@app.command()
+def quickstart(
+    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/quickstart"),
+    iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
+) -> None:
+    """Learn the paper's three navigation tasks, evaluate the result and draw it."""
+    console.print("Three robots learn to drive around three obstacles, and share what they learn.")
+    announce_compilation()
+    config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+    if RunFolder(out).exists():
+        if RunFolder.open(out).config() != config:
+            raise InputError(f"{out} holds another run; choose another folder with --out")
+        outcome = resume_run(out, console=console)
+    else:
+        outcome = train_run(out, config, console)
+    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
+    if not outcome.finished:
+        raise typer.Exit(130)
+    learner = outcome.learner
+    discount = learner.settings.discount
+    results = evaluate_policies([learner.central], learner.tasks, 500, discount=discount)
+    show_evaluation(out, 500, results)
+    console.print("Pictures of the run:")
+    _draw(out)
+
+
+@app.command()
+@with_config_options()
+def train(
+    *,
+    out: Annotated[Path, typer.Option(help="Folder of the run; must not hold one yet.")],
+    config: ConfigOption = None,
+    **fields: Any,
+) -> None:
+    """Learn a task set, in a new run folder."""
+    values = read_fields(config, fields)
+    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    announce_compilation()
+    _finish(out, train_run(out, checked, console))
+
+
+@app.command()
+def resume(
+    run: RunArgument,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads; default: as begun.")] = None,
+) -> None:
+    """Go on with a run that was interrupted, bit for bit as if it had not been."""
+    announce_compilation()
+    _finish(run, resume_run(run, workers, console))
+
+
+@app.command()
+def info(run: RunArgument) -> None:
+    """Show what a run was asked for and how far it is."""
+    folder = RunFolder.open(run)
+    config = folder.config()
+    table = Table(title=escape(str(run)), show_header=False)
+    for name in RunConfig.__struct_fields__:
+        value = getattr(config, name)
+        table.add_row(name, "none" if value is None else escape(str(value)))
+    console.print(table)
+    metrics = folder.read_metrics()
+    saved = [str(iteration) for iteration, _ in folder.checkpoints()]
+    state = "finished" if folder.model.exists() else "not finished"
+    console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
+    if metrics:
+        last = metrics[-1]
+        recent = metrics[-25:]
+        returns = ", ".join(
+            f"{name} {sum(line['return'][name] for line in recent) / len(recent):.1f}"
+            for name in last["return"]
+        )
+        console.print(
+            f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
+            f"steps, {last['knots']} knots; recent returns while exploring: {returns}",
+            markup=False,
+            highlight=False,
+        )
+
+
+@app.command()
+def plot(
+    run: RunArgument,
+    trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25,
+) -> None:
+    """Draw a run's learning curve and, for navigation tasks, the central policy's paths."""
+    _draw(run, trials)
+
+
+def _draw(run: Path, trials: int = 25) -> None:
+    from crosslearning.report.figures import learning_figure, trajectory_figure
+    from crosslearning.report.style import save_figure
+
+    folder = RunFolder.open(run)
+    curves = learning_figure(folder.read_metrics(), folder.config().epsilon)
+    written = save_figure(curves, folder.figures / "learning")
+    learner = folder.load()
+    try:
+        figure = trajectory_figure(learner.central, learner.tasks, trials)
+    except InputError as reason:
+        console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
+    else:
+        written += save_figure(figure, folder.figures / "trajectories")
+    for path in written:
+        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _finish(run: Path, outcome: Outcome) -> None:
+    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
+    if not outcome.finished:
+        raise typer.Exit(130)
+    command = f"crosslearning evaluate {shlex.quote(str(run))}"
+    console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)

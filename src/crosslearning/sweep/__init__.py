@@ -1,0 +1,19 @@
+"""The ε-path: one family after another, from consensus to every task alone."""
+
+from crosslearning.sweep.folders import SweepFolder, run_sweep
+from crosslearning.sweep.path import epsilon_path
+from crosslearning.sweep.request import SweepRequest, held_out_tasks, read_epsilons
+from crosslearning.sweep.summary import Interval, Recommendation, Sweep, student_interval
+
+__all__ = [
+    "Interval",
+    "Recommendation",
+    "Sweep",
+    "SweepFolder",
+    "SweepRequest",
+    "epsilon_path",
+    "held_out_tasks",
+    "read_epsilons",
+    "run_sweep",
+    "student_interval",
+]

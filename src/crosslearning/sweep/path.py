@@ -1,0 +1,122 @@
+"""The ε-path in one process, for tasks of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.certificates.relatedness import LAST_PART
+from crosslearning.errors import InputError
+from crosslearning.learner import CrossLearner, IterationReport, make_settings
+from crosslearning.rkhs import Family, Kernel
+from crosslearning.sweep.measure import measure_family
+from crosslearning.sweep.request import check_held_out, read_epsilons, stage_settings
+from crosslearning.sweep.summary import Sweep, summarise
+from crosslearning.tasks import Task, task_set
+
+#: ``progress(seed, epsilon)`` is called before every stage.
+Progress = Callable[[int, float], None]
+
+
+def epsilon_path(
+    tasks: str | Sequence[Task],
+    epsilons: str | Iterable[float],
+    iterations: int,
+    *,
+    held_out: Sequence[Task] = (),
+    stage_iterations: int | None = None,
+    seeds: int | Sequence[int] = 3,
+    cold: bool = False,
+    trials: int = 200,
+    steps: int = 50,
+    progress: Progress | None = None,
+    kernel: Kernel | Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> Sweep:
+    """Learn families along a path of radii, each starting from the one before.
+
+    Nothing is written; for named task sets, many processes and files to go on from there is
+    :func:`crosslearning.sweep.run_sweep`, which gives the same numbers.
+
+    Parameters
+    ----------
+    tasks : str or sequence of Task
+        As for :class:`crosslearning.CrossLearner`.
+    epsilons : str or iterable of float
+        In ascending order, such as ``[0, 0.5, 1]`` or ``"0,0.5,1,inf"``.
+    iterations : int
+        Of the first stage.
+    held_out : sequence of Task
+        Tasks on which the central policy is measured, and by which a radius is recommended.
+    stage_iterations : int, optional
+        Of every later stage; by default half of ``iterations``.
+    seeds : int or sequence of int
+        How many paths, or their seeds.
+    cold : bool
+        Whether every stage starts from zero, with the iterations of the first.
+    trials, steps : int
+        Episodes on each training task in a measurement, and their length.
+    progress : callable, optional
+        ``progress(seed, epsilon)`` is called before every stage.
+    kernel, **settings
+        Of the learner.
+
+    Returns
+    -------
+    Sweep
+    """
+    radii = read_epsilons(epsilons)
+    for name in ("epsilon", "seed", "start"):
+        if name in settings:
+            raise InputError(f"a path sets {name} itself; leave it out")
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    later = max(1, iterations // 2) if stage_iterations is None else stage_iterations
+    if not numbers or min(iterations, later, trials, steps) < 1:
+        raise InputError("seeds, iterations, stage_iterations, trials, steps: at least 1 each")
+    training = task_set(tasks) if isinstance(tasks, str) else tuple(tasks)
+    checked = make_settings(dict(settings))
+    records: dict[tuple[int, float], dict[str, Any]] = {}
+    families: dict[tuple[int, float], Family] = {}
+    for seed in numbers:
+        start: Family | None = None
+        for stage, epsilon in enumerate(radii):
+            if progress is not None:
+                progress(seed, epsilon)
+            changes = stage_settings(checked, iterations, seed, stage, cold)
+            learner = CrossLearner(
+                training,
+                epsilon,
+                kernel=kernel,
+                start=None if cold else start,
+                **{**settings, **changes},
+            )
+            check_held_out(learner.tasks, held_out)
+            length = iterations if stage == 0 or cold else later
+            multipliers = _Multipliers()
+            learner.learn(length, multipliers)
+            learner.close()
+            records[seed, epsilon] = measure_family(
+                learner, multipliers.mean(), held_out, trials, steps
+            )
+            families[seed, epsilon] = start = learner.family
+    return summarise(radii, numbers, records, families)
+
+
+class _Multipliers:
+    """Gathers the multipliers of the last part of learning; a learner's callback."""
+
+    def __init__(self) -> None:
+        self._rows: list[NDArray[np.float64]] = []
+
+    def __call__(self, report: IterationReport) -> None:
+        self._rows.append(report.projection.multipliers)
+
+    def mean(self) -> NDArray[np.float64] | None:
+        """Return their mean, shape (N,), or None if they have no bound."""
+        last = self._rows[int((1.0 - LAST_PART) * len(self._rows)) :]
+        if not np.all(np.isfinite(last)):
+            return None
+        return np.asarray(np.mean(last, axis=0))

@@ -1,0 +1,127 @@
+"""The readings: each differs in one point, and the tables say what the measurements say."""
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from crosslearning.paper.claims import Verdict, all_claims
+from crosslearning.paper.experiment import (
+    CROSS,
+    DEFAULT_READING,
+    POLICIES,
+    Experiment,
+    Scale,
+    experiment_configs,
+)
+from crosslearning.paper.figures_readings import VERDICTS, readings_figure
+from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.readings import (
+    READINGS,
+    changed,
+    compare_readings,
+    readings_table,
+    worst_arrival,
+)
+from crosslearning.paper.scenes import scenes
+
+TINY = Scale(iterations=8, max_knots=20, snapshots=1, trials=4, maps=1)
+OTHERS = READINGS[1:]
+
+
+@pytest.mark.parametrize("reading", OTHERS, ids=lambda r: r.name)
+def test_a_reading_changes_one_point_of_the_training(reading):
+    before = experiment_configs(0, TINY)[CROSS]
+    after = experiment_configs(0, TINY, reading)[CROSS]
+    differing = {
+        name for name in before.__struct_fields__ if getattr(before, name) != getattr(after, name)
+    }
+    expected = set(reading.settings) | (
+        {"task_options"} if reading.task_options or reading.training_options else set()
+    )
+    assert differing == expected
+    assert len(differing - {"step_size"}) == 1
+    # And the tasks can be made.
+    assert len(reading.training_tasks()) == 3
+    assert all(scenes(reading, 1).values())
+
+
+def test_the_goal_of_training_does_not_move_the_goal_of_the_evaluation():
+    (reading,) = [r for r in READINGS if r.name == "goal-corner"]
+    default, other = scenes(DEFAULT_READING, 1), scenes(reading, 1)
+    for name in default:
+        same = all(
+            np.array_equal(a.dynamics.parameters, b.dynamics.parameters)
+            for a, b in zip(default[name], other[name], strict=True)
+        )
+        assert same == (name != "training")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    path = tmp_path_factory.mktemp("readings")
+    chosen = (DEFAULT_READING, next(r for r in READINGS if r.name == "crash-terminate"))
+    console = Console(file=io.StringIO(), force_terminal=False)
+    assert compare_readings(path, 2, TINY, 2, console, chosen)
+    return path, chosen
+
+
+def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
+    path, chosen = done
+    content = json.loads((path / "readings.json").read_text())
+    assert [row["name"] for row in content["readings"]] == [r.name for r in chosen]
+    for row, reading in zip(content["readings"], chosen, strict=True):
+        assert [claim["key"] for claim in row["claims"]] == [c.key for c in all_claims()]
+        experiment = Experiment(path / reading.name, 2, TINY, reading)
+        for policy in POLICIES:
+            options = experiment.folder(1, policy).config().task_options
+            assert options == dict(reading.task_options)
+        results = load_measurements(experiment)
+        assert row["worst_arrival"] == worst_arrival(results)
+        by_hand = np.mean([m[CROSS]["final"]["circle"]["circle"]["cost"] for m in results.values()])
+        assert np.isfinite(by_hand)
+    text = (path / "readings.md").read_text()
+    assert text.startswith("2 seeds, 8 iterations")
+    assert text.count("\n| `") == 2
+    assert (path / "figures" / "readings.png").stat().st_size > 5_000
+
+
+def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):
+    path, chosen = done
+    claims = json.loads((path / "readings.json").read_text())["readings"][0]["claims"]
+    first = [Verdict(**claim) for claim in claims]
+    words = ["holds", "does not hold", "undecided"]
+    before = [replace(v, verdict=words[i % 3]) for i, v in enumerate(first)]
+    after = [replace(v, verdict=words[(i // 3) % 3]) for i, v in enumerate(first)]
+    expected = [
+        a.key
+        for a, b in zip(before, after, strict=True)
+        if (a.verdict, b.verdict) in {("holds", "does not hold"), ("does not hold", "holds")}
+    ]
+    assert changed(before, after) == expected
+    assert len(expected) > 3
+    table = readings_table(
+        chosen, {chosen[0].name: before, chosen[1].name: after}, {r.name: 0.5 for r in chosen}
+    )
+    rows = table.splitlines()[2:]
+    assert "| – |" in rows[0]
+    assert all(f"`{key}`" in rows[1] for key in expected)
+    counts = [int(cell) for cell in rows[1].split("|")[4:7]]
+    assert sum(counts) == len(first)
+
+
+def test_the_figure_shows_every_verdict(done):
+    path, _ = done
+    rows = json.loads((path / "readings.json").read_text())["readings"]
+    verdicts = {row["name"]: [Verdict(**claim) for claim in row["claims"]] for row in rows}
+    (axes,) = readings_figure(verdicts).axes
+    shown = axes.get_images()[0].get_array()
+    words = list(VERDICTS)
+    for column, name in enumerate(verdicts):
+        assert [words[int(shown[i, column])] for i in range(len(shown))] == [
+            verdict.verdict for verdict in verdicts[name]
+        ]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [c.key for c in all_claims()]
