@@ -362,8 +362,11 @@ def test_the_verdicts_follow_the_intervals(certificate):
 
 
 def test_the_runs_alpha_is_the_default(tmp_path):
-    path = small_run(tmp_path / "run", alpha=1e6)
-    assert certify(path, samples=100).alpha == 1e6
+    path = small_run(tmp_path / "run", alpha=1e6, check_every=20, check_batch=100)
+    certificate = certify(path, samples=100, replay=True)
+    assert certificate.passed
+    assert certificate.iteration == 20  # the rule stopped it, and stops the replay
+    assert certificate.alpha == 1e6
     assert certify(path, samples=100, alpha=3.0).alpha == 3.0
 
 
