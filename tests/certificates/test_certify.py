@@ -22,7 +22,7 @@ from crosslearning.files import write_atomically
 from crosslearning.report.certificate_figure import certificate_figure
 from crosslearning.runs import RunFolder, make_config, train
 from crosslearning.runs.record import make_record
-from tests.certificates.examples import (
+from tests.certificates.tampering import (
     FIELDS,
     copy_of,
     edit_model,

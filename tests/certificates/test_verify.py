@@ -25,7 +25,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.report.certificate_figure import certificate_figure
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
-from tests.certificates.examples import (
+from tests.certificates.tampering import (
     KERNELS,
     copy_of,
     edit_model,
