@@ -99,7 +99,7 @@ READINGS = (
 )
 
 #: The size of a reading's runs: the paper's but for the iterations, and one for a first look.
-FULL = Scale(iterations=10_000, snapshots=1, trials=200, maps=100)
+FULL = Scale(iterations=6_000, snapshots=1, trials=200, maps=100)
 QUICK = Scale(iterations=1000, snapshots=1, trials=50, maps=10)
 
 
