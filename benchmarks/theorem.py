@@ -1,6 +1,6 @@
 """The theorem's statements by simulation, on tasks whose true gradients are known.
 
-``python -m benchmarks.theorem``: three tables, some ten minutes. The tasks are those of
+``python -m benchmarks.theorem``: three tables, about seven minutes on an idle core. The tasks are those of
 ``benchmarks.scalar_tasks``; every share has Wilson's 95 % interval.
 
 1. The gain of an iteration: measured, the corrected bound, the printed γ_F.
