@@ -143,11 +143,7 @@ def _gain(constants: Constants, alpha: float, rise: float | None) -> list[str]:
     printed = printed_gain(constants, alpha)
     said.append(
         f"The printed γ_F is {printed:.4g}. It is "
-        + (
-            "not positive, hence vacuous."
-            if printed <= 0.0
-            else "no valid bound: see the docs."
-        )
+        + ("not positive, hence vacuous." if printed <= 0.0 else "no valid bound: see the docs.")
     )
     return said
 
