@@ -1,7 +1,7 @@
 """The theorem's statements by simulation, on tasks whose true gradients are known.
 
-``python -m benchmarks.theorem``: three tables, some ten minutes. The tasks are those of
-``benchmarks.scalar_tasks``; every share has Wilson's 95 % interval.
+``python -m benchmarks.theorem``: three tables, about seven minutes on an idle core. The tasks are
+those of ``benchmarks.scalar_tasks``; every share has Wilson's 95 % interval.
 
 1. The gain of an iteration: measured, the corrected bound, the printed γ_F.
 2. One look: how often a rule stops at a point that is worse than α', and how often an error

@@ -94,6 +94,26 @@ def test_without_noise_the_gain_is_attained(x):
     assert problem.expected_rise() == pytest.approx(gain(problem.constants(), 0.2), rel=1e-12)
 
 
+def test_a_gap_of_zero_is_not_the_end_while_all_can_shift():
+    # One task at the edge of its ball, still pulled outwards.
+    problem = Problem(
+        iterate=np.array([[1.0], [0.0]]),
+        gradients=np.array([[0.5]]),
+        bends=np.array([-1.0]),
+        errors=np.zeros((1, 1, 1)),
+        shares=np.ones(1),
+        lipschitz=1.0,
+        epsilon=1.0,
+        step=0.2,
+    )
+    assert problem.gaps()[0] == 0.0
+    # The projection shares the step of 0.1 with the centre.
+    assert problem.steps()[0][:, 0] == pytest.approx([1.05, 0.05])
+    rise = 0.5 * 0.05 - 0.5 * 0.05**2
+    assert problem.expected_rise() == pytest.approx(rise)
+    assert 0.0 < shift_gain(problem.constants(), 0.5) <= rise
+
+
 def test_a_steeper_bound_would_be_false():
     # The property tests can fail: half as much noise, or twice the ascent, is refuted by them.
     broken = 0
