@@ -138,15 +138,17 @@ def test_a_sweep_is_plain_data_and_a_table(sweep):
 
 def test_the_figure_has_a_place_for_every_radius(sweep, tmp_path):
     figure = sweep_figure(sweep.to_dict())
-    returns = figure.axes[0]
+    returns, held_out, ratios, _ = figure.axes
     places = returns.get_xticks()
     assert [label.get_text() for label in returns.get_xticklabels()] == ["0", "0.5", "2", "∞"]
     assert places[2] - places[1] == pytest.approx(2.0)  # two doublings
     assert np.all(np.diff(places) > 0.9)
     markers = [line for line in returns.lines if line.get_linestyle() == "None"]
-    assert len(markers) == 3
+    assert len(markers) == 2
+    assert [label.get_text() for label in held_out.get_xticklabels()] == ["0", "0.5", "2", "∞"]
+    assert "recommended" in [text.get_text() for text in held_out.texts]
     np.testing.assert_allclose(markers[0].get_ydata(), [0.5, 1.0, 2.5, 3.5])
-    shares = next(line for line in figure.axes[1].lines if line.get_linestyle() == "None")
+    shares = next(line for line in ratios.lines if line.get_linestyle() == "None")
     np.testing.assert_allclose(shares.get_ydata(), [math.nan, 1.0, 0.75, math.nan])
     (path,) = save_figure(figure, tmp_path / "sweep", ("png",))
     assert path.stat().st_size > 10_000

@@ -181,13 +181,18 @@ def _write(folder: SweepFolder, sweep: Sweep) -> None:
     content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
     write_atomically(folder.path / "sweep.json", json.dumps(content, indent=1).encode())
     kind = "each from zero" if request.cold else "each stage from the one before"
-    counts = f"{request.config.iterations} iterations"
-    if not request.cold:
-        counts += f", then {request.stage_iterations} a stage"
+    counts, warning = f"{request.config.iterations} iterations", ""
+    if not request.cold and len(request.epsilons) > 1:
+        total = sum(request.iterations(stage) for stage in range(len(request.epsilons)))
+        counts += f", then {request.stage_iterations} a stage, {total} in all at the last"
+        warning = (
+            " A larger radius has also learned longer: where returns still rise with learning, "
+            "compare with a sweep from zero (cold)."
+        )
     text = (
         f"Tasks {request.config.tasks}, {len(sweep.seeds)} seeds, {kind}; {counts}. Held out: "
         f"{request.held_out or 'none'}. Discounted returns, means over seeds with 95 % Student "
-        f"intervals.\n\n{sweep.table()}\nRecommended: {sweep.recommendation.sentence}\n"
+        f"intervals.\n\n{sweep.table()}\nRecommended: {sweep.recommendation.sentence}{warning}\n"
     )
     if sweep.rates_table():
         text += f"\nShares of episodes, means over seeds.\n\n{sweep.rates_table()}"
