@@ -45,10 +45,11 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     with figure_style():
         figure = Figure(figsize=(8.4, 5.2), layout="constrained")
         with_held_out = "held_out" in rows[0]
-        layout = [["training", "held-out" if with_held_out else "training"]]
-        panels = figure.subplot_mosaic(
-            [*layout, ["ratios", "multipliers"]], height_ratios=[1.6, 1.0]
-        )
+        layout: list[Any] = [
+            ["training", "held-out" if with_held_out else "training"],
+            ["ratios", "multipliers"],
+        ]
+        panels = figure.subplot_mosaic(layout, height_ratios=[1.6, 1.0])
         curves = {"training": _TRAINING} | ({"held-out": _HELD_OUT} if with_held_out else {})
         for panel, drawn in curves.items():
             axes = panels[panel]
