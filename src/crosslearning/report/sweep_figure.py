@@ -57,7 +57,7 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
                 _curve(axes, places, epsilons, rows, name, colour, marker, label)
             _mark(axes, places, epsilons, chosen, chosen["by"] in drawn)
             axes.set_title(f"Discounted return on {panel} tasks")
-            axes.legend(loc="best", fontsize=8)
+            axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
         ratios, multipliers = panels["ratios"], panels["multipliers"]
         scales = [1.0 / e if 0.0 < e < math.inf else math.nan for e in epsilons]
         _curve(ratios, places, epsilons, rows, "distance", CENTRAL, "o", "", scales)
