@@ -50,7 +50,7 @@ def test_the_area_is_the_mean_along_the_curve():
 
 def test_a_start_that_does_not_fit_is_named(learner):
     with pytest.raises(InputError, match="one function"):
-        CrossLearner(learner.tasks, start=learner.family)
+        CrossLearner(learner.tasks, start=learner.family.select(0, 1))
     other = CrossLearner("paper").kernel
     with pytest.raises(InputError, match="kernel of its own"):
         CrossLearner(learner.tasks, start=learner.central.function, kernel=other)

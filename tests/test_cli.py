@@ -90,6 +90,41 @@ def test_quickstart_learns_evaluates_and_draws(tmp_path):
         assert "central" in result.output
 
 
+def test_relate_ranks_tasks_and_draws_them(run):
+    result = runner.invoke(cli.app, ["relate", str(run)])
+    assert result.exit_code == 0, result.output
+    assert "share of pull" in result.output.replace("\n", " ")
+    assert "does not stand apart" in result.output
+    content = json.loads((run / "relatedness.json").read_text())
+    assert {task["task"] for task in content["tasks"]} == {"r=0.5", "r=1", "r=2"}
+    assert (run / "figures" / "relatedness.png").read_bytes().startswith(b"\x89PNG")
+    printed = runner.invoke(cli.app, ["relate", str(run), "--json"])
+    assert json.loads(printed.output) == content
+
+
+def test_sweep_learns_measures_and_recommends(tmp_path):
+    # In processes of its own, as a user runs it.
+    out = tmp_path / "s"
+    arguments = ["sweep", "--out", str(out), "--tasks", "linear-quadratic", "--workers", "1"]
+    arguments += ["--epsilons", "0,0.3", "--seeds", "1", "--iterations", "6", "--trials", "3"]
+    result = runner.invoke(cli.app, arguments)
+    assert result.exit_code == 0, result.output
+    assert "Recommended: ε = " in result.output
+    assert "from one seed" in result.output
+    content = json.loads((out / "sweep.json").read_text())
+    assert content["config"]["iterations"] == 6
+    assert content["stage_iterations"] == 3
+    assert content["held_out"] is None
+
+
+def test_sweep_sets_epsilon_itself(tmp_path):
+    (tmp_path / "c.toml").write_text("epsilon = 1.0\n")
+    arguments = ["sweep", "--out", str(tmp_path / "s"), "--config", str(tmp_path / "c.toml")]
+    result = runner.invoke(cli.app, arguments)
+    assert "a sweep sets epsilon itself" in str(result.exception)
+    assert not (tmp_path / "s").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -102,6 +137,11 @@ def test_quickstart_learns_evaluates_and_draws(tmp_path):
         (["evaluate", "nowhere"], "holds no run"),
         (["info", "nowhere"], "holds no run"),
         (["plot", "nowhere"], "holds no run"),
+        (["relate", "nowhere"], "holds no run"),
+        (["sweep", "--out", "x", "--epsilons", "1,0"], "must ascend"),
+        (["sweep", "--out", "x", "--held-out", "maps:none"], "such as maps:50"),
+        (["sweep", "--out", "x", "--tasks", "papr"], "did you mean 'paper'"),
+        (["sweep", "--out", "x", "--config", "missing.toml"], "cannot read missing.toml"),
     ],
 )
 def test_errors_are_one_clear_line(arguments, message, monkeypatch, capsys, tmp_path):

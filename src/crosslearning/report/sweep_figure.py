@@ -18,11 +18,11 @@ Floats = NDArray[np.float64]
 
 _GREY, _PALE = "#667085", "#D0D5DD"
 #: What is drawn of the returns: label, colour, marker.
-_CURVES = {
-    "own": ("task policies on their own tasks", TASKS[0], "o"),
-    "central": ("central policy on the training tasks", CENTRAL, "s"),
-    "held_out": ("central policy on held-out tasks", TASKS[1], "D"),
+_TRAINING = {
+    "own": ("task policies, each on its own", TASKS[0], "o"),
+    "central": ("central policy on all", CENTRAL, "s"),
 }
+_HELD_OUT = {"held_out": ("central policy", TASKS[1], "D")}
 
 
 def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
@@ -43,16 +43,22 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     places = _places(epsilons)
     chosen = sweep["recommendation"]
     with figure_style():
-        figure = Figure(figsize=(7.4, 5.6), layout="constrained")
-        returns, ratios, multipliers = figure.subplot_mosaic(
-            [["returns", "returns"], ["ratios", "multipliers"]], height_ratios=[1.75, 1.0]
-        ).values()
-        for name, (label, colour, marker) in _CURVES.items():
-            if name in rows[0]:
-                _curve(returns, places, epsilons, rows, name, colour, marker, label)
-        returns.set_title("Discounted return, mean over seeds")
-        _mark(returns, places, epsilons, chosen)
-        returns.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2, fontsize=8)
+        figure = Figure(figsize=(8.4, 5.2), layout="constrained")
+        with_held_out = "held_out" in rows[0]
+        layout: list[Any] = [
+            ["training", "held-out" if with_held_out else "training"],
+            ["ratios", "multipliers"],
+        ]
+        panels = figure.subplot_mosaic(layout, height_ratios=[1.6, 1.0])
+        curves = {"training": _TRAINING} | ({"held-out": _HELD_OUT} if with_held_out else {})
+        for panel, drawn in curves.items():
+            axes = panels[panel]
+            for name, (label, colour, marker) in drawn.items():
+                _curve(axes, places, epsilons, rows, name, colour, marker, label)
+            _mark(axes, places, epsilons, chosen, chosen["by"] in drawn)
+            axes.set_title(f"Discounted return on {panel} tasks")
+            axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
+        ratios, multipliers = panels["ratios"], panels["multipliers"]
         scales = [1.0 / e if 0.0 < e < math.inf else math.nan for e in epsilons]
         _curve(ratios, places, epsilons, rows, "distance", CENTRAL, "o", "", scales)
         ratios.axhline(1.0, color=_PALE, linestyle="--", linewidth=1.0, zorder=0)
@@ -61,11 +67,10 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
         _curve(multipliers, places, epsilons, rows, "multiplier", CENTRAL, "o", "")
         multipliers.set_ylim(bottom=0.0)
         multipliers.set_title("Mean multiplier")
-        for axes in (returns, ratios, multipliers):
+        for axes in panels.values():
             axes.set_xticks(places, [_text(epsilon) for epsilon in epsilons])
             axes.set_xlim(places[0] - 0.5, places[-1] + 0.5)
             axes.set_xlabel("centrality radius ε")
-        returns.set_xlabel("")
     return figure
 
 
@@ -106,28 +111,34 @@ def _curve(
 
 
 def _mark(
-    axes: Axes, places: Sequence[float], epsilons: Sequence[float], chosen: Mapping[str, Any]
+    axes: Axes,
+    places: Sequence[float],
+    epsilons: Sequence[float],
+    chosen: Mapping[str, Any],
+    named: bool,
 ) -> None:
     """Mark the recommended radius, and those that are not told apart from it."""
     best = float(chosen["epsilon"])
-    together = {float(epsilon) for epsilon in chosen["not_told_apart"]}
-    labelled = False
+    together = [float(epsilon) for epsilon in chosen["not_told_apart"]]
+    middle = 0.5 * (places[0] + places[-1])
+    label = "not told apart from it" if named else ""
     for place, epsilon in zip(places, epsilons, strict=True):
         if epsilon == best:
             axes.axvline(place, color=_GREY, linewidth=1.0, linestyle="--", zorder=0)
+            right = place <= middle
             axes.annotate(
-                "recommended",
+                "recommended" if named else "",
                 (place, 0.02),
                 xycoords=("data", "axes fraction"),
-                xytext=(4, 0),
+                xytext=(4 if right else -4, 0),
                 textcoords="offset points",
+                ha="left" if right else "right",
                 color=_GREY,
                 fontsize=8,
             )
         elif epsilon in together:
-            label = "" if labelled else "not told apart from the recommended"
             axes.axvline(place, color=_PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
-            labelled = True
+            label = ""
 
 
 def _text(epsilon: float) -> str:

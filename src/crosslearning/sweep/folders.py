@@ -107,7 +107,7 @@ def run_sweep(
     folder.claim()
     stages = range(len(request.epsilons))
     runs = [folder.run(seed, stage).path for seed in range(seeds) for stage in stages]
-    learned = in_processes(
+    finished = in_processes(
         learn_path,
         [(folder, seed) for seed in range(seeds)],
         workers,
@@ -116,8 +116,7 @@ def run_sweep(
         float(seeds * sum(request.iterations(stage) for stage in stages)),
         lambda: float(sum(iteration_of(run) for run in runs)),
     )
-    calls = [(folder, seed, stage) for seed in range(seeds) for stage in stages]
-    if not learned or not in_processes(measure_stage, calls, workers, console, "measuring"):
+    if not finished:
         return None
     records = {
         (seed, request.epsilons[stage]): measure_stage(folder, seed, stage)
@@ -142,7 +141,7 @@ def _check(request: SweepRequest) -> None:
 
 
 def learn_path(folder: SweepFolder, seed: int) -> bool:
-    """Take all stages of one seed to their ends; return False if interrupted."""
+    """Learn and measure all stages of one seed; return False if interrupted."""
     start: Family | None = None
     for stage in range(len(folder.request.epsilons)):
         run = folder.run(seed, stage)
@@ -152,6 +151,7 @@ def learn_path(folder: SweepFolder, seed: int) -> bool:
             outcome = train(run.path, folder.request.stage_config(seed, stage), start=start)
         if not outcome.finished:
             return False
+        measure_stage(folder, seed, stage)
         if not folder.request.cold:
             start = outcome.learner.family
     return True
@@ -181,13 +181,18 @@ def _write(folder: SweepFolder, sweep: Sweep) -> None:
     content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
     write_atomically(folder.path / "sweep.json", json.dumps(content, indent=1).encode())
     kind = "each from zero" if request.cold else "each stage from the one before"
-    counts = f"{request.config.iterations} iterations"
-    if not request.cold:
-        counts += f", then {request.stage_iterations} a stage"
+    counts, warning = f"{request.config.iterations} iterations", ""
+    if not request.cold and len(request.epsilons) > 1:
+        total = sum(request.iterations(stage) for stage in range(len(request.epsilons)))
+        counts += f", then {request.stage_iterations} a stage, {total} in all at the last"
+        warning = (
+            " A larger radius has also learned longer: where returns still rise with learning, "
+            "compare with a sweep from zero (cold)."
+        )
     text = (
         f"Tasks {request.config.tasks}, {len(sweep.seeds)} seeds, {kind}; {counts}. Held out: "
         f"{request.held_out or 'none'}. Discounted returns, means over seeds with 95 % Student "
-        f"intervals.\n\n{sweep.table()}\nRecommended: {sweep.recommendation.sentence}\n"
+        f"intervals.\n\n{sweep.table()}\nRecommended: {sweep.recommendation.sentence}{warning}\n"
     )
     if sweep.rates_table():
         text += f"\nShares of episodes, means over seeds.\n\n{sweep.rates_table()}"

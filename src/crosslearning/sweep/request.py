@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -84,12 +85,15 @@ class SweepRequest:
         """Return as plain data what decides the runs; it may not change within a folder."""
         values = msgspec.to_builtins(self.config)
         kept = {name: value for name, value in values.items() if name not in OWN_FIELDS}
-        return {
+        asked = {
             "epsilons": [plain_epsilon(epsilon) for epsilon in self.epsilons],
             "stage_iterations": self.stage_iterations,
             "cold": self.cold,
             "config": {name: plain_epsilon(value) for name, value in kept.items()},
         }
+        # As a file gives it back, lists in the place of tuples.
+        plain: dict[str, Any] = json.loads(json.dumps(asked))
+        return plain
 
     def measuring(self) -> dict[str, Any]:
         """Return as plain data what decides the measurements."""
