@@ -87,7 +87,7 @@ PLANTS = {
     "unlike-carts": Plant("6 carts, masses 0.5 to 2", 6, unlike_carts, 400, _CART_SETTINGS),
     "few-carts": Plant("3 carts, masses 0.8 to 1.25", 3, few_carts, 400, _CART_SETTINGS),
     "maps": Plant("6 random maps, wide kernels", 6, maps, 600, _MAP_SETTINGS),
-    # Where the last steps are as long as ε, the noise of learning hides the tasks.
+    # Where the steps are not small against ε, the noise of learning hides the tasks.
     "narrow-maps": Plant("6 random maps, all defaults", 6, maps, 600, {"epsilon": 3.0}),
 }
 
