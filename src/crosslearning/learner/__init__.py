@@ -5,4 +5,11 @@ from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import GapCheck, IterationReport
 from crosslearning.learner.settings import LearnerSettings
 
-__all__ = ["CrossLearner", "GapCheck", "IterationReport", "LearnerSettings", "Policy", "make_settings"]
+__all__ = [
+    "CrossLearner",
+    "GapCheck",
+    "IterationReport",
+    "LearnerSettings",
+    "Policy",
+    "make_settings",
+]
