@@ -21,7 +21,7 @@ from crosslearning.gradients.statistics import (
 )
 from crosslearning.rkhs import Linear
 
-TRIALS, COUNT = 300, 200
+TRIALS, COUNT = 120, 200
 
 
 def mean_of(vectors):
@@ -52,14 +52,14 @@ def trials_of(dimension, length, skewed):
     return truth, means
 
 
-every_dimension = pytest.mark.parametrize("dimension", [1, 4, 40])
-every_length = pytest.mark.parametrize("length", [0.0, 1.5, 5.0, 30.0])
-every_shape = pytest.mark.parametrize("skewed", [False, True], ids=["normal", "skewed"])
+every_example = pytest.mark.parametrize(
+    ("dimension", "skewed"), [(1, False), (4, True), (40, False)], ids=["1", "4 skewed", "40"]
+)
+every_length = pytest.mark.parametrize("length", [0.0, 2.0, 30.0])
 
 
-@every_shape
 @every_length
-@every_dimension
+@every_example
 def test_norms_are_covered(dimension, length, skewed):
     truth, means = trials_of(dimension, length, skewed)
     norm = np.linalg.norm(truth)
@@ -72,15 +72,14 @@ def test_norms_are_covered(dimension, length, skewed):
     if length == 30.0:
         # Far from zero the interval is as short as a scalar's, and the bias is gone.
         width = np.median(intervals[:, 2] - intervals[:, 1]) * np.sqrt(COUNT)
-        assert width < 1.25 * 2 * quantile(0.95)
+        assert width < 1.3 * 2 * quantile(0.95)
         error = intervals[:, 0] - norm
         assert abs(error.mean()) < 4.0 * error.std() / np.sqrt(TRIALS)
 
 
-@every_shape
 @pytest.mark.parametrize("place", ["inside", "ahead", "behind", "aside"])
 @every_length
-@every_dimension
+@every_example
 def test_maxima_over_a_ball_are_covered(dimension, length, place, skewed):
     truth, means = trials_of(dimension, length, skewed)
     radius = 0.7

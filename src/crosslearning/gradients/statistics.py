@@ -172,7 +172,7 @@ class GradientMean:
 
     @cached_property
     def _noise_across(self) -> tuple[float, float, float]:
-        """The traces of C and C² and the largest eigenvalue of C, for the components across m̂ alone."""
+        """The traces of C and C² and the largest eigenvalue of C, across m̂ alone."""
         K, size = GROUPS, self.count // GROUPS
         along = self._unit.reshape(K, size).mean(axis=1)
         along = along - along.mean()
