@@ -57,9 +57,7 @@ CASES: dict[str, tuple[ScalarQuadratic, float]] = {
 }
 
 
-def learner_at(
-    cases: dict[str, tuple[ScalarQuadratic, float]], **settings: object
-) -> CrossLearner:
+def learner_at(cases: dict[str, tuple[ScalarQuadratic, float]], **settings: object) -> CrossLearner:
     """Return a learner whose policies are M x with the given gains, and g = CENTRE x."""
     tasks = [case.system.task(name) for name, (case, _) in cases.items()]
     options = {"discount": DISCOUNT, "action_variance": VARIANCE, "epsilon": RADIUS, **settings}
@@ -215,7 +213,7 @@ def stopping(trials: int, samples: int, level: float, console: Console) -> None:
                 step_decay=100.0,
                 alpha=alpha,
                 stopping=rule,
-                check_every=20,
+                check_every=5,
                 seed=seed,
             ).learn(limit)
             stopped.append(learner.iteration < limit)

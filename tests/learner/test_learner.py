@@ -325,8 +325,8 @@ def test_the_gap_is_the_largest_gain_in_the_ball(projection):
     assert report.gap == np.max(report.gaps)
 
 
-def test_alpha_stops_at_the_first_small_gap():
-    settings = {"epsilon": 0.3, "step_size": 0.1, "max_knots": 25, "seed": 5}
+def test_the_printed_rule_stops_at_the_first_small_gap():
+    settings = {"epsilon": 0.3, "step_size": 0.1, "max_knots": 25, "seed": 5, "stopping": "batch"}
     gaps = [r.gap for r in recorded_reports(CrossLearner("linear-quadratic", **settings), 40)]
     assert min(gaps) > 0.0
     # The smallest so far, well before the last: a gap of alpha itself is small enough.

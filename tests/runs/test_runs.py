@@ -145,13 +145,22 @@ def test_tensorboard_events(tmp_path):
     )
 
 
-def test_the_stopping_rule_ends_a_run(tmp_path):
-    # A gap bound that the first iterations' noise satisfies sooner or later.
-    config = make_config({**FIELDS, "alpha": 1e6})
-    outcome = train(tmp_path / "run", config)
+@pytest.mark.parametrize(
+    ("stopping", "words"), [("checked", "check 1 bounds every gap"), ("batch", "the batch's gap")]
+)
+def test_the_stopping_rule_ends_a_run(tmp_path, stopping, words):
+    # An alpha so large that the first look is enough.
+    fields = {"alpha": 1e6, "stopping": stopping, "check_every": 15, "check_batch": 100}
+    outcome = train(tmp_path / "run", make_config({**FIELDS, **fields}))
     assert outcome.finished
-    assert outcome.learner.iteration < 120
-    assert "alpha" in outcome.reason
+    assert outcome.learner.iteration == (15 if stopping == "checked" else 1)
+    assert words in outcome.reason
+    assert "alpha = 1e+06" in outcome.reason
+    last = RunFolder(tmp_path / "run").read_metrics()[-1]
+    assert last["iteration"] == outcome.learner.iteration
+    assert ("gap_bound" in last) == (stopping == "checked")
+    if stopping == "checked":
+        assert all(0.0 < bound <= 1e6 for bound in last["gap_bound"].values())
     assert resume(tmp_path / "run").finished
 
 

@@ -153,7 +153,7 @@ def draw_plans(
         if not sampling.estimator.coupled:
             outputs = plan.noise.shape[3]
             scale = noise_scale(outputs)
-            rows = np.ix_(*map(np.arange, plan.before.shape)) + (plan.before,)
+            rows = (*np.ix_(*map(np.arange, plan.before.shape)), plan.before)
             drawn = plan.noise[rows]
             # φ(n)/q(n) for n = scale · drawn, with q the wider density.
             ratios = scale**outputs * np.exp(-0.5 * (scale**2 - 1.0) * np.sum(drawn**2, axis=2))
@@ -178,8 +178,8 @@ def run_plans(
     N, n = ratios.shape
     size = sampling.unit_size
     # Every unit is handed to the estimator as a batch of its own.
-    shaped = (array.reshape(N * n // size, size, *array.shape[2:]) for array in samples)
-    estimates = sampling.estimator.estimate(Samples(*shaped), sampling.variance, sampling.discount)
+    batches = Samples._make(array.reshape(-1, size, *array.shape[2:]) for array in samples)
+    estimates = sampling.estimator.estimate(batches, sampling.variance, sampling.discount)
     units = []
     for i in range(N):
         own = slice(i * n // size, (i + 1) * n // size)

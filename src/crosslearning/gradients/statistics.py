@@ -91,11 +91,11 @@ def root_interval(value: float, influence: Floats, confidence: float) -> Interva
         What each sample adds to n times the estimate, up to a constant.
     confidence : float
     """
-    if value <= 0.0:
-        return Interval(0.0, 0.0, float(np.sqrt(max(mean_bounds(influence, 3.0)[1], 0.0))))
     z = quantile(0.5 + 0.5 * confidence)
     # Centred at the estimate, whose own value may hold a correction of order 1/n.
     _, high = mean_bounds(influence - influence.mean() + value, z)
+    if value <= 0.0:
+        return Interval(0.0, 0.0, float(np.sqrt(max(high, 0.0))))
     ratio = float(influence.std(ddof=1)) / np.sqrt(len(influence)) / value
     low = value * np.exp(-z * ratio)
     high = max(high, value * np.exp(z * ratio))
@@ -129,7 +129,7 @@ class GradientMean:
         """⟨mean of group k, mean of group l⟩, shape (K, K)."""
         K = self.products.shape[1]
         gram = self.products.reshape(K, -1, K).mean(axis=1)
-        return 0.5 * (gram + gram.T)
+        return np.asarray(0.5 * (gram + gram.T))
 
     @cached_property
     def with_mean(self) -> Floats:
@@ -167,12 +167,12 @@ class GradientMean:
 
     @cached_property
     def _noise_square(self) -> float:
-        """tr C², from products of different groups, with C the covariance of a unit."""
+        """The trace of C², from products of different groups, with C the covariance of a unit."""
         return _mean_product_square(self._centred) * (self.count // GROUPS) ** 2
 
     @cached_property
     def _noise_across(self) -> tuple[float, float, float]:
-        """tr C, tr C² and the largest eigenvalue of C, for the components across m̂ alone."""
+        """The traces of C and C² and the largest eigenvalue of C, across m̂ alone."""
         K, size = GROUPS, self.count // GROUPS
         along = self._unit.reshape(K, size).mean(axis=1)
         along = along - along.mean()

@@ -1,4 +1,4 @@
-"""The stopping rule: when is a run at a near-stationary point, and how sure is that?
+"""The stopping rule: when a run is at a near-stationary point, and how sure that is.
 
 The paper stops when the estimated gap of an iteration is at most α. The estimate comes from a few
 samples, and a run looks at thousands of them, so that sooner or later noise alone stops it. Here

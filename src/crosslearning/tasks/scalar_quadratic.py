@@ -127,8 +127,9 @@ class ScalarQuadratic:
 
     def _times(self) -> tuple[NDArray[np.int64], Floats]:
         """Return the times 0, 1, … and their shares (1−γ)γᵗ, up to a negligible rest."""
-        times = np.arange(1 + math.ceil(math.log(_TAIL) / math.log(self.discount)))
-        return times, (1.0 - self.discount) * self.discount**times
+        count = 1 + math.ceil(math.log(_TAIL) / math.log(self.discount))
+        times = np.arange(count, dtype=np.int64)
+        return times, np.asarray((1.0 - self.discount) * self.discount**times)
 
     def _state_moments(self, gain: float) -> tuple[Floats, Floats]:
         """Return the shares (1−γ)γᵗ times E[x_t²] and E[x_t⁴], for every t."""
