@@ -139,7 +139,7 @@ def test_sweep_sets_epsilon_itself(tmp_path):
         (["plot", "nowhere"], "holds no run"),
         (["relate", "nowhere"], "holds no run"),
         (["sweep", "--out", "x", "--epsilons", "1,0"], "must ascend"),
-        (["sweep", "--out", "x", "--held-out", "maps:none"], "such as maps:50"),
+        (["sweep", "--out", "x", "--held-out", "random:none"], "such as random:50"),
         (["sweep", "--out", "x", "--tasks", "papr"], "did you mean 'paper'"),
         (["sweep", "--out", "x", "--config", "missing.toml"], "cannot read missing.toml"),
     ],

@@ -98,15 +98,15 @@ def test_a_request_without_meaning_is_refused(changes, message):
 
 def test_held_out_tasks():
     config = make_config({"task_options": {"crash": "terminate", "count": 4}})
-    maps = held_out_tasks("maps:3", config)
+    maps = held_out_tasks("random:3", config)
     assert len(maps) == 3
     assert {task.make().navigation.crash for task in maps} == {"terminate"}
-    again = held_out_tasks("maps:2", config)
+    again = held_out_tasks("random:2", config)
     assert [task.name for task in again] == [task.name for task in maps[:2]]
     assert held_out_tasks(None, config) == ()
     assert len(held_out_tasks("paper-radii", config)) == 3
-    for wrong in ("maps", "maps:", "maps:x", "maps:0", "maps:-2"):
-        with pytest.raises(InputError, match="such as maps:50"):
+    for wrong in ("random", "random:", "random:x", "random:0", "random:-2"):
+        with pytest.raises(InputError, match="such as random:50"):
             held_out_tasks(wrong, config)
     with pytest.raises(InputError, match="did you mean 'mission'"):
         held_out_tasks("misson", config)

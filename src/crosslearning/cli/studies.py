@@ -64,7 +64,7 @@ def sweep(
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="A task set, or maps:50; default: maps:50 for paper, else none."),
+        typer.Option(help="A task set, or random:50; default: random:50 for paper, else none."),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 50,

@@ -19,11 +19,11 @@ from crosslearning.tasks import Task, random_maps, task_set
 
 #: The radii of a sweep that names none; 3 is the paper's.
 DEFAULT_EPSILONS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-#: ``maps:50`` are the first 50 random maps of this seed.
-MAPS = "maps"
+#: ``random:50`` are the first 50 random maps of this seed.
+MAPS = "random"
 MAPS_SEED = 30_000
 #: Held out where nothing else is named.
-DEFAULT_HELD_OUT = {"paper": "maps:50"}
+DEFAULT_HELD_OUT = {"paper": "random:50"}
 #: Fields of a configuration that a sweep sets itself.
 OWN_FIELDS = ("epsilon", "seed", "workers")
 
@@ -41,7 +41,7 @@ class SweepRequest:
     stage_iterations : int
         Iterations of every stage after the first.
     held_out : str, optional
-        The name of a task set, or ``maps:n`` for n random maps.
+        The name of a task set, or ``random:n`` for n random maps.
     trials, steps : int
         Episodes on each training task in a measurement, and their length.
     cold : bool
@@ -172,7 +172,7 @@ def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
     Parameters
     ----------
     name : str, optional
-        The name of a task set, or ``maps:n``; None holds nothing out.
+        The name of a task set, or ``random:n``; None holds nothing out.
     config : RunConfig
     """
     if name is None:
@@ -183,7 +183,7 @@ def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
     if kind != MAPS:
         return task_set(name, **options)
     if not count.isascii() or not count.isdigit() or int(count) < 1:
-        raise InputError(f"held-out maps are {name!r}; give how many, such as maps:50")
+        raise InputError(f"held-out maps are {name!r}; give how many, such as random:50")
     maps = random_maps(MAPS_SEED, int(count), **options)
     return tuple(navigation.task(label) for label, navigation in maps.items())
 
