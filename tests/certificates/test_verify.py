@@ -14,12 +14,16 @@ from hypothesis import strategies as st
 
 import crosslearning
 from crosslearning.certificates.certificate import certify
-from crosslearning.certificates.checks import Checks
 from crosslearning.certificates.page import certificate_page
-from crosslearning.certificates.plain_files import read_plain_file
-from crosslearning.certificates.plain_kernels import kernel_features, kernel_matrix, same_kernel
-from crosslearning.certificates.verify import verify_run
-from crosslearning.certificates.verify_model import check_model
+from crosslearning.certificates.verification.checks import Checks
+from crosslearning.certificates.verification.model import check_model
+from crosslearning.certificates.verification.plain_files import read_plain_file
+from crosslearning.certificates.verification.plain_kernels import (
+    kernel_features,
+    kernel_matrix,
+    same_kernel,
+)
+from crosslearning.certificates.verification.verify import verify_run
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
 from crosslearning.learner import CrossLearner
 from crosslearning.report.certificate_figure import certificate_figure
@@ -511,7 +515,7 @@ def test_whatever_the_files_hold_there_is_a_verdict(run, data, junk):
 
 
 def test_the_checks_use_nothing_of_the_library():
-    seen, waiting = set(), ["crosslearning.certificates.verify"]
+    seen, waiting = set(), ["crosslearning.certificates.verification.verify"]
     while waiting:
         name = waiting.pop()
         seen.add(name)
@@ -527,10 +531,10 @@ def test_the_checks_use_nothing_of_the_library():
                 assert imported.split(".")[0] not in ("safetensors", "msgspec", "numba", "scipy")
                 if imported.split(".")[0] == "crosslearning" and imported not in seen:
                     waiting.append(imported)
-    allowed = ("checks", "plain_files", "plain_kernels", "verify", "verify_history", "verify_model")
+    allowed = ("checks", "plain_files", "plain_kernels", "verify", "records", "model")
     assert seen == {
         "crosslearning.errors",
-        *(f"crosslearning.certificates.{name}" for name in allowed),
+        *(f"crosslearning.certificates.verification.{name}" for name in allowed),
     }
     assert Path(crosslearning.__file__).parent.name == "crosslearning"
 

@@ -4,7 +4,7 @@ from crosslearning.certificates.certificate import Certificate, certify
 from crosslearning.certificates.constants import KINDS, TaskConstants, estimate_constants
 from crosslearning.certificates.page import certificate_page, save_certificate
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
-from crosslearning.certificates.verify import Check, Verification, verify_run
+from crosslearning.certificates.verification import Check, Verification, verify_run
 
 __all__ = [
     "KINDS",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crosslearning.certificates.verify_model import PlainModel
+from crosslearning.certificates.verification.model import PlainModel
 
 #: A distance within this share of ε counts as at the bound.
 _AT_BOUND = 1e-3

@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crosslearning.certificates.checks import Check, Checks
+from crosslearning.certificates.verification.checks import Check, Checks
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import Averages

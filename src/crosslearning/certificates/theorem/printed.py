@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from crosslearning.certificates.theorem_checks import check_alpha, check_delta, check_rise
-from crosslearning.certificates.theorem_constants import Constants
+from crosslearning.certificates.theorem.checks import check_alpha, check_delta, check_rise
+from crosslearning.certificates.theorem.constants import Constants
 
 
 def printed_gain(constants: Constants, alpha: float) -> float:

@@ -15,15 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.certificates.checks import Check, Checks, Status
-from crosslearning.certificates.plain_files import read_plain_json
-from crosslearning.certificates.verify_history import (
+from crosslearning.certificates.verification.checks import Check, Checks, Status
+from crosslearning.certificates.verification.model import (
+    Formula,
+    PlainModel,
+    check_file,
+    check_model,
+)
+from crosslearning.certificates.verification.plain_files import read_plain_json
+from crosslearning.certificates.verification.records import (
     check_config,
     check_metrics,
     check_record,
     read_metrics,
 )
-from crosslearning.certificates.verify_model import Formula, PlainModel, check_file, check_model
 from crosslearning.errors import InputError
 
 __all__ = ["Check", "Status", "Verification", "verify_run"]

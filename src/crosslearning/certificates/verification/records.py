@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.certificates.checks import Checks
-from crosslearning.certificates.plain_files import read_plain_json
-from crosslearning.certificates.plain_kernels import same_kernel
-from crosslearning.certificates.verify_model import DISTANCE_TOLERANCE, PlainModel
+from crosslearning.certificates.verification.checks import Checks
+from crosslearning.certificates.verification.model import DISTANCE_TOLERANCE, PlainModel
+from crosslearning.certificates.verification.plain_files import read_plain_json
+from crosslearning.certificates.verification.plain_kernels import same_kernel
 
 _PER_TASK = ("distance", "multiplier", "gap", "return", "gradient_norm")
 _PLAIN = ("steps", "knots", "pruning_error", "removed", "forced_by_cap", "forced_by_conditioning")

@@ -3,7 +3,7 @@
 One place to import from; ``docs/theory.md`` has the derivations.
 """
 
-from crosslearning.certificates.theorem_bounds import (
+from crosslearning.certificates.theorem.bounds import (
     accuracy,
     batch_for,
     batch_for_gain,
@@ -19,14 +19,14 @@ from crosslearning.certificates.theorem_bounds import (
     simultaneous_error,
     step_range,
 )
-from crosslearning.certificates.theorem_constants import Constants, effective_step
-from crosslearning.certificates.theorem_printed import (
+from crosslearning.certificates.theorem.constants import Constants, effective_step
+from crosslearning.certificates.theorem.printed import (
     printed_accuracy,
     printed_gain,
     printed_iteration_bound,
     printed_largest_step,
 )
-from crosslearning.certificates.theorem_words import sentences
+from crosslearning.certificates.theorem.words import sentences
 
 __all__ = [
     "Constants",

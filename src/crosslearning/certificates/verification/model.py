@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.certificates.checks import Checks
-from crosslearning.certificates.plain_files import PlainFile, read_plain_file
-from crosslearning.certificates.plain_kernels import kernel_features, kernel_matrix
+from crosslearning.certificates.verification.checks import Checks
+from crosslearning.certificates.verification.plain_files import PlainFile, read_plain_file
+from crosslearning.certificates.verification.plain_kernels import kernel_features, kernel_matrix
 from crosslearning.errors import MissingFormulaError
 
 Floats = NDArray[np.float64]

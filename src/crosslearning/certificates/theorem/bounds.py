@@ -13,14 +13,14 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from crosslearning.certificates.theorem_checks import (
+from crosslearning.certificates.theorem.checks import (
     check_alpha,
     check_alpha_prime,
     check_delta,
     check_looks,
     check_rise,
 )
-from crosslearning.certificates.theorem_constants import Constants
+from crosslearning.certificates.theorem.constants import Constants
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _DECADES = 18.0  # how far below 2/L a step is looked for

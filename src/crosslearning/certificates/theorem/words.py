@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from crosslearning.certificates.theorem_bounds import (
+from crosslearning.certificates.theorem.bounds import (
     accuracy,
     batch_for_gain,
     best_step,
@@ -14,9 +14,9 @@ from crosslearning.certificates.theorem_bounds import (
     noise_floor,
     step_range,
 )
-from crosslearning.certificates.theorem_checks import check_alpha, check_delta, check_looks
-from crosslearning.certificates.theorem_constants import Constants
-from crosslearning.certificates.theorem_printed import printed_gain
+from crosslearning.certificates.theorem.checks import check_alpha, check_delta, check_looks
+from crosslearning.certificates.theorem.constants import Constants
+from crosslearning.certificates.theorem.printed import printed_gain
 
 NORMALISED = ("normalised", "decaying", "adam")
 
