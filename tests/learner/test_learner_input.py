@@ -171,3 +171,13 @@ def test_numbers_that_are_not_finite_change_nothing(fault, rule):
     np.testing.assert_array_equal(learner._core.rule.mean_square, squares[-1])
     assert np.all(np.isfinite(learner.family.weights))
     learner.close()
+
+
+def test_numbers_of_numpy_are_numbers():
+    learner = CrossLearner("paper", epsilon=np.linspace(0.0, 2.0, 3)[1], max_knots=np.int64(20))
+    assert (learner.settings.epsilon, learner.settings.max_knots) == (1.0, 20)
+
+
+def test_a_kernel_table_that_makes_no_kernel_is_the_users_to_mend():
+    with pytest.raises(InputError, match=r"kernel is .*gaussian.*"):
+        CrossLearner("paper", kernel={"kernel": "gaussian", "std": "wide"})

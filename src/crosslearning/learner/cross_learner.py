@@ -85,7 +85,10 @@ class CrossLearner:
         described = kernel if isinstance(kernel, Mapping) else None
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
         if described is not None:
-            kernel = kernel_from_dict(described)
+            try:
+                kernel = kernel_from_dict(described)
+            except FileFormatError as problem:
+                raise InputError(f"kernel is {dict(described)}: {problem}") from problem
         if start is not None:
             kernel = _kernel_of_start(start, kernel, self.tasks, self.settings)
         if kernel is None:
@@ -348,9 +351,11 @@ def make_settings(values: dict[str, Any]) -> LearnerSettings:
     for name in values:
         if name not in names:
             raise unknown_name("setting", name, names)
-    if isinstance(values.get("action_variance"), int | float):
-        values = {**values, "action_variance": (values["action_variance"],)}
-    return convert_fields(values, LearnerSettings)
+    # Numbers of NumPy's, such as those of a linspace, are numbers too.
+    plain = {k: v.item() if isinstance(v, np.generic) else v for k, v in values.items()}
+    if isinstance(plain.get("action_variance"), int | float):
+        plain["action_variance"] = (plain["action_variance"],)
+    return convert_fields(plain, LearnerSettings)
 
 
 def _jsonable(settings: LearnerSettings) -> dict[str, Any]:
