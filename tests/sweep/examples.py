@@ -14,7 +14,7 @@ def small_request(**changes):
     run |= SETTINGS
     own = {"epsilons": EPSILONS, "stage_iterations": 12, "trials": 8, "steps": 10}
     for name, value in changes.items():
-        (own if name in (*own, "held_out", "cold") else run)[name] = value
+        (own if name in (*own, "held_out", "origin") else run)[name] = value
     return SweepRequest(make_config(run), **own)
 
 

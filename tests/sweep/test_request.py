@@ -56,10 +56,10 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
         np.testing.assert_allclose(stage, whole, rtol=1e-12)
 
 
-def test_other_step_rules_are_left_alone_and_cold_stages_too():
+def test_other_step_rules_are_left_alone_and_stages_from_zero_too():
     adam = LearnerSettings(step_rule="adam")
     assert set(stage_settings(adam, 100, 0, 1)) == {"seed"}
-    assert stage_settings(LearnerSettings(), 100, 7, 3, cold=True) == {"seed": 7}
+    assert stage_settings(LearnerSettings(), 100, 7, 3, "zero") == {"seed": 7}
 
 
 def test_every_stage_draws_numbers_of_its_own():
@@ -78,8 +78,19 @@ def test_stages_of_a_request():
     assert [config.epsilon for config in configs] == [0.0, 0.2, 0.5]
     assert [config.iterations for config in configs] == [24, 12, 12]
     assert configs[1].step_size == configs[2].step_size < configs[0].step_size
-    cold = small_request(cold=True)
+    assert [request.learned(stage) for stage in range(3)] == [24, 36, 48]
+    cold = small_request(origin="zero")
     assert [cold.stage_config(1, stage).iterations for stage in range(3)] == [24, 24, 24]
+    assert [cold.learned(stage) for stage in range(3)] == [24, 24, 24]
+    fan = small_request(origin="common")
+    branches = [fan.stage_config(1, stage) for stage in range(3)]
+    assert [config.iterations for config in branches] == [12, 12, 12]
+    assert [fan.learned(stage) for stage in range(3)] == [36, 36, 36]
+    # They differ in their radius alone, random numbers included.
+    assert len({(config.seed, config.step_size) for config in branches}) == 1
+    assert (fan.start_config(1).iterations, fan.start_config(1).seed) == (24, 1)
+    with pytest.raises(InputError, match="did you mean 'common'"):
+        small_request(origin="comon")
 
 
 @pytest.mark.parametrize(

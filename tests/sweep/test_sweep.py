@@ -196,7 +196,7 @@ def test_another_request_is_refused_in_the_same_folder(whole):
     before = (out / "sweep.json").read_bytes()
     for changes, named in (
         ({"epsilons": (0.0, 0.2)}, "epsilons"),
-        ({"cold": True}, "cold"),
+        ({"origin": "zero"}, "origin"),
         ({"max_knots": 16}, "max_knots"),
     ):
         with pytest.raises(InputError, match=f"another choice of {named}"):
@@ -219,9 +219,35 @@ def test_a_wrong_option_is_told_before_anything_is_written(changes, message, tmp
     assert not (tmp_path / "s").exists()
 
 
-def test_cold_stages_do_not_know_one_another(tmp_path):
-    request = small_request(cold=True, epsilons=(0.1, 0.4), iterations=6)
+def test_stages_from_zero_do_not_know_one_another(tmp_path):
+    request = small_request(origin="zero", epsilons=(0.1, 0.4), iterations=6)
     run_sweep(tmp_path / "s", request, seeds=1, workers=1)
     learner = CrossLearner("linear-quadratic", 0.4, seed=0, **SETTINGS).learn(6)
     found = folders.SweepFolder(tmp_path / "s", request).run(0, 1).load().family
     np.testing.assert_array_equal(found.weights, learner.family.weights)
+
+
+def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
+    request = small_request(origin="common", epsilons=(0.1, 0.4), iterations=8, stage_iterations=5)
+    swept = run_sweep(tmp_path / "s", request, seeds=1, workers=1)
+    start = CrossLearner("linear-quadratic", 0.1, seed=0, **SETTINGS).learn(8).family
+    changes = stage_settings(LearnerSettings(**SETTINGS), 8, 0, 1, "common")
+    in_memory = epsilon_path(
+        "linear-quadratic",
+        (0.1, 0.4),
+        8,
+        stage_iterations=5,
+        origin="common",
+        seeds=1,
+        trials=8,
+        steps=10,
+        **SETTINGS,
+    )
+    for stage, epsilon in enumerate((0.1, 0.4)):
+        learner = CrossLearner(
+            "linear-quadratic", epsilon, start=start, **(SETTINGS | changes)
+        ).learn(5)
+        found = folders.SweepFolder(tmp_path / "s", request).run(0, stage).load().family
+        np.testing.assert_array_equal(found.weights, learner.family.weights)
+        np.testing.assert_array_equal(in_memory.families[0, epsilon].weights, found.weights)
+    np.testing.assert_array_equal(swept.values["own"], in_memory.values["own"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -12,6 +12,9 @@ from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
 from crosslearning.errors import InputError
 from crosslearning.runs import make_config
+
+if TYPE_CHECKING:
+    from crosslearning.sweep.request import Origin
 
 
 @app.command()
@@ -68,7 +71,9 @@ def sweep(
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
     steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 50,
-    cold: Annotated[bool, typer.Option(help="Start every stage from zero instead.")] = False,
+    origin: Annotated[
+        str, typer.Option(help="Where a stage starts: previous, common or zero.")
+    ] = "previous",
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")] = None,
     **fields: Any,
 ) -> None:
@@ -88,7 +93,7 @@ def sweep(
         held_out or DEFAULT_HELD_OUT.get(checked.tasks),
         trials,
         steps,
-        cold,
+        cast("Origin", origin),
     )
     announce_compilation()
     result = run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console)

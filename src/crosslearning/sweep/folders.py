@@ -19,7 +19,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.report.style import save_figure
 from crosslearning.report.sweep_figure import sweep_figure
 from crosslearning.rkhs import Family
-from crosslearning.runs import RunFolder, resume, train
+from crosslearning.runs import Outcome, RunConfig, RunFolder, resume, train
 from crosslearning.runs.parallel import in_processes, iteration_of
 from crosslearning.sweep.measure import measure_family
 from crosslearning.sweep.request import (
@@ -48,6 +48,10 @@ class SweepFolder:
         """Return the run folder of a stage."""
         name = f"epsilon-{epsilon_name(self.request.epsilons[stage])}"
         return RunFolder(self.path / f"seed-{seed}" / name)
+
+    def common(self, seed: int) -> RunFolder:
+        """Return the run folder that stages of a common origin start from."""
+        return RunFolder(self.path / f"seed-{seed}" / "start")
 
     def claim(self) -> None:
         """Write down what is asked, or refuse a folder in which something else was."""
@@ -107,13 +111,17 @@ def run_sweep(
     folder.claim()
     stages = range(len(request.epsilons))
     runs = [folder.run(seed, stage).path for seed in range(seeds) for stage in stages]
+    total = sum(request.iterations(stage) for stage in stages)
+    if request.origin == "common":
+        runs += [folder.common(seed).path for seed in range(seeds)]
+        total += request.config.iterations
     finished = in_processes(
         learn_path,
         [(folder, seed) for seed in range(seeds)],
         workers,
         console,
         "learning",
-        float(seeds * sum(request.iterations(stage) for stage in stages)),
+        float(seeds * total),
         lambda: float(sum(iteration_of(run) for run in runs)),
     )
     if not finished:
@@ -142,19 +150,28 @@ def _check(request: SweepRequest) -> None:
 
 def learn_path(folder: SweepFolder, seed: int) -> bool:
     """Learn and measure all stages of one seed; return False if interrupted."""
+    request = folder.request
     start: Family | None = None
-    for stage in range(len(folder.request.epsilons)):
-        run = folder.run(seed, stage)
-        if run.exists():
-            outcome = resume(run.path)
-        else:
-            outcome = train(run.path, folder.request.stage_config(seed, stage), start=start)
+    if request.origin == "common":
+        outcome = _train_or_resume(folder.common(seed), request.start_config(seed), None)
+        if not outcome.finished:
+            return False
+        start = outcome.learner.family
+    for stage in range(len(request.epsilons)):
+        config = request.stage_config(seed, stage)
+        outcome = _train_or_resume(folder.run(seed, stage), config, start)
         if not outcome.finished:
             return False
         measure_stage(folder, seed, stage)
-        if not folder.request.cold:
+        if request.origin == "previous":
             start = outcome.learner.family
     return True
+
+
+def _train_or_resume(run: RunFolder, config: RunConfig, start: Family | None) -> Outcome:
+    if run.exists():
+        return resume(run.path)
+    return train(run.path, config, start=start)
 
 
 def measure_stage(folder: SweepFolder, seed: int, stage: int) -> dict[str, Any]:
@@ -180,14 +197,20 @@ def _write(folder: SweepFolder, sweep: Sweep) -> None:
     request = folder.request
     content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
     write_atomically(folder.path / "sweep.json", json.dumps(content, indent=1).encode())
-    kind = "each from zero" if request.cold else "each stage from the one before"
+    kind = {
+        "previous": "each stage from the one before",
+        "common": "each stage from one start",
+        "zero": "each from zero",
+    }[request.origin]
     counts, warning = f"{request.config.iterations} iterations", ""
-    if not request.cold and len(request.epsilons) > 1:
-        total = sum(request.iterations(stage) for stage in range(len(request.epsilons)))
+    last = len(request.epsilons) - 1
+    if request.origin != "zero":
+        total = request.learned(last)
         counts += f", then {request.stage_iterations} a stage, {total} in all at the last"
+    if request.origin == "previous" and last > 0:
         warning = (
             " A larger radius has also learned longer: where returns still rise with learning, "
-            "compare with a sweep from zero (cold)."
+            "compare with a sweep whose radii have all learned equally long (origin common)."
         )
     text = (
         f"Tasks {request.config.tasks}, {len(sweep.seeds)} seeds, {kind}; {counts}. Held out: "

@@ -9,11 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.certificates.relatedness import LAST_PART
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import CrossLearner, IterationReport, make_settings
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.sweep.measure import measure_family
-from crosslearning.sweep.request import check_held_out, read_epsilons, stage_settings
+from crosslearning.sweep.request import (
+    ORIGINS,
+    Origin,
+    check_held_out,
+    read_epsilons,
+    stage_settings,
+)
 from crosslearning.sweep.summary import Sweep, summarise
 from crosslearning.tasks import Task, task_set
 
@@ -29,14 +35,14 @@ def epsilon_path(
     held_out: Sequence[Task] = (),
     stage_iterations: int | None = None,
     seeds: int | Sequence[int] = 3,
-    cold: bool = False,
+    origin: Origin = "previous",
     trials: int = 200,
     steps: int = 50,
     progress: Progress | None = None,
     kernel: Kernel | Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> Sweep:
-    """Learn families along a path of radii, each starting from the one before.
+    """Learn families along a path of radii, by default each from the one before.
 
     Nothing is written; for named task sets, many processes and files to go on from there is
     :func:`crosslearning.sweep.run_sweep`, which gives the same numbers.
@@ -55,8 +61,9 @@ def epsilon_path(
         Of every later stage; by default half of ``iterations``.
     seeds : int or sequence of int
         How many paths, or their seeds.
-    cold : bool
-        Whether every stage starts from zero, with the iterations of the first.
+    origin : {"previous", "common", "zero"}
+        Where a stage starts: from the one before; from one run at the smallest radius that all
+        of them share; or from zero, with the iterations of the first.
     trials, steps : int
         Episodes on each training task in a measurement, and their length.
     progress : callable, optional
@@ -69,6 +76,8 @@ def epsilon_path(
     Sweep
     """
     radii = read_epsilons(epsilons)
+    if origin not in ORIGINS:
+        raise unknown_name("origin", origin, ORIGINS)
     for name in ("epsilon", "seed", "start"):
         if name in settings:
             raise InputError(f"a path sets {name} itself; leave it out")
@@ -82,26 +91,28 @@ def epsilon_path(
     families: dict[tuple[int, float], Family] = {}
     for seed in numbers:
         start: Family | None = None
+        if origin == "common":
+            common = CrossLearner(training, radii[0], kernel=kernel, seed=seed, **settings)
+            start = common.learn(iterations).family
+            common.close()
         for stage, epsilon in enumerate(radii):
             if progress is not None:
                 progress(seed, epsilon)
-            changes = stage_settings(checked, iterations, seed, stage, cold)
+            changes = stage_settings(checked, iterations, seed, stage, origin)
             learner = CrossLearner(
-                training,
-                epsilon,
-                kernel=kernel,
-                start=None if cold else start,
-                **{**settings, **changes},
+                training, epsilon, kernel=kernel, start=start, **{**settings, **changes}
             )
             check_held_out(learner.tasks, held_out)
-            length = iterations if stage == 0 or cold else later
+            short = origin == "common" or (origin == "previous" and stage > 0)
             multipliers = _Multipliers()
-            learner.learn(length, multipliers)
+            learner.learn(later if short else iterations, multipliers)
             learner.close()
             records[seed, epsilon] = measure_family(
                 learner, multipliers.mean(), held_out, trials, steps
             )
-            families[seed, epsilon] = start = learner.family
+            families[seed, epsilon] = learner.family
+            if origin == "previous":
+                start = learner.family
     return summarise(radii, numbers, records, families)
 
 

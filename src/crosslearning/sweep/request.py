@@ -7,12 +7,12 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
 
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import LearnerSettings
 from crosslearning.runs import RunConfig
 from crosslearning.tasks import Task, random_maps, task_set
@@ -24,6 +24,9 @@ MAPS = "random"
 MAPS_SEED = 30_000
 #: Held out where nothing else is named.
 DEFAULT_HELD_OUT = {"paper": "random:50"}
+#: Where a stage starts.
+Origin = Literal["previous", "common", "zero"]
+ORIGINS: tuple[str, ...] = get_args(Origin)
 #: Fields of a configuration that a sweep sets itself.
 OWN_FIELDS = ("epsilon", "seed", "workers")
 
@@ -44,8 +47,9 @@ class SweepRequest:
         The name of a task set, or ``random:n`` for n random maps.
     trials, steps : int
         Episodes on each training task in a measurement, and their length.
-    cold : bool
-        Whether every stage starts from zero, with the iterations of the first.
+    origin : {"previous", "common", "zero"}
+        Where a stage starts: from the stage before; from one run at the smallest radius that all
+        of them share; or from zero, with the iterations of the first stage.
     """
 
     config: RunConfig
@@ -54,13 +58,15 @@ class SweepRequest:
     held_out: str | None = None
     trials: int = 200
     steps: int = 50
-    cold: bool = False
+    origin: Origin = "previous"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilons", read_epsilons(self.epsilons))
         for name in ("stage_iterations", "trials", "steps"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.origin not in ORIGINS:
+            raise unknown_name("origin", self.origin, ORIGINS)
         if self.held_out is not None and self.held_out == self.config.tasks:
             raise InputError(
                 f"the tasks held out are those trained on, {self.held_out!r}; name others"
@@ -68,12 +74,23 @@ class SweepRequest:
 
     def iterations(self, stage: int) -> int:
         """Return the iterations of a stage."""
-        first = stage == 0 or self.cold
-        return self.config.iterations if first else self.stage_iterations
+        short = self.origin == "common" or (self.origin == "previous" and stage > 0)
+        return self.stage_iterations if short else self.config.iterations
+
+    def learned(self, stage: int) -> int:
+        """Return how many iterations lie behind a stage's policies, those before it included."""
+        if self.origin == "zero":
+            return self.config.iterations
+        later = stage if self.origin == "previous" else 1
+        return self.config.iterations + later * self.stage_iterations
+
+    def start_config(self, seed: int) -> RunConfig:
+        """Return the configuration of the run that the stages of a common origin start from."""
+        return msgspec.structs.replace(self.config, epsilon=self.epsilons[0], seed=seed)
 
     def stage_config(self, seed: int, stage: int) -> RunConfig:
         """Return the configuration of the run of one stage."""
-        changes = stage_settings(self.config, self.config.iterations, seed, stage, self.cold)
+        changes = stage_settings(self.config, self.config.iterations, seed, stage, self.origin)
         return msgspec.structs.replace(
             self.config,
             epsilon=self.epsilons[stage],
@@ -88,7 +105,7 @@ class SweepRequest:
         asked = {
             "epsilons": [plain_epsilon(epsilon) for epsilon in self.epsilons],
             "stage_iterations": self.stage_iterations,
-            "cold": self.cold,
+            "origin": self.origin,
             "config": {name: plain_epsilon(value) for name, value in kept.items()},
         }
         # As a file gives it back, lists in the place of tuples.
@@ -133,14 +150,19 @@ def read_epsilons(given: str | Iterable[Any]) -> tuple[float, ...]:
 
 
 def stage_settings(
-    settings: LearnerSettings, first_iterations: int, seed: int, stage: int, cold: bool = False
+    settings: LearnerSettings,
+    first_iterations: int,
+    seed: int,
+    stage: int,
+    origin: Origin = "previous",
 ) -> dict[str, Any]:
     """Return the settings in which a stage differs: its seed and its step size.
 
-    A stage after the first goes on with the decay of the step where the first stage ended: with
-    η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d) of a
-    run that never stopped. Every later stage begins at the same K, so that all of them end with
-    the same step, and with it the same noise in their policies.
+    A stage that does not start from zero goes on with the decay of the step where the first K
+    iterations ended: with η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the
+    η/√(1 + (K + k)/d) of a run that never stopped. All such stages
+    begin at the same K, so that they end with the same step, and with it the same noise in
+    their policies.
 
     Parameters
     ----------
@@ -150,12 +172,14 @@ def stage_settings(
     seed, stage : int
         The seed of the path, and the number of the stage from 0. Every stage draws numbers of
         its own; those of the first are what the seed gives to a run on its own.
-    cold : bool
-        Whether stages start from zero: then all of them are like the first.
+    origin : {"previous", "common", "zero"}
+        From zero all stages are like the first. From a common origin all draw the same numbers,
+        so that they differ in their radius alone.
     """
-    if stage == 0 or cold:
+    if origin == "zero" or (origin == "previous" and stage == 0):
         return {"seed": seed}
-    own = int(np.random.SeedSequence([seed, stage]).generate_state(1)[0])
+    draw = stage if origin == "previous" else 1
+    own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
     if settings.step_rule != "decaying":
         return {"seed": own}
     d, K = settings.step_decay, first_iterations
