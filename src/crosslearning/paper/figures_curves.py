@@ -116,6 +116,13 @@ def _plain(value: float, _: int) -> str:
     return f"{value:g}"
 
 
+def _powers_of_few(value: float, _: int) -> str:
+    """Write 2 and 5 times a power of ten, and leave out the rest."""
+    power = int(np.floor(np.log10(value)))
+    digit = round(value / 10.0**power)
+    return f"${digit} \\times 10^{{{power}}}$" if digit in (2, 5) else ""
+
+
 def _plain_of_few(value: float, _: int) -> str:
     """Write 20 and 50 between 10 and 100, and leave out the rest."""
     return f"{value:g}" if round(value / 10.0 ** np.floor(np.log10(value))) in (2, 5) else ""
@@ -202,7 +209,11 @@ def _positive_log(axes: Axes, *shown: float) -> None:
     positive = [*means[means > 0.0]]
     if positive:
         axes.set_yscale("log")
-        axes.set_ylim(bottom=0.6 * min([*positive, *shown]))
+        low, high = min([*positive, *shown]), max([*positive, *shown])
+        if high < 80.0 * low:
+            # Powers of ten alone would be too few.
+            axes.yaxis.set_minor_formatter(FuncFormatter(_powers_of_few))
+        axes.set_ylim(bottom=0.6 * low)
 
 
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
@@ -229,7 +240,7 @@ def model_order_figure(results: Results, budget: float, max_knots: int) -> Figur
         error.set_title("pruning error of an iteration")
         _draw_training(forced, results, CENTRAL, "forced_by_cap")
         forced.set_ylim(bottom=0)
-        forced.set_title("removals forced by the cap")
+        forced.set_title("removals forced in an iteration")
     return figure
 
 

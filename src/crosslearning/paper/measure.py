@@ -14,7 +14,7 @@ from crosslearning.paper.scenes import outcome, scenes
 from crosslearning.tasks import Task
 
 #: Raised when the same question gets another answer, so that stored answers are made anew.
-VERSION = 2
+VERSION = 3
 #: The scene whose cost is drawn over training.
 CURVES = "radii"
 #: Scenes with starts all over the area; where only the heading differs, fewer tell as much.
@@ -80,8 +80,13 @@ def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[s
 
 
 def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return distances, multipliers, model order and pruning errors over training."""
+    """Return distances, multipliers, model order and pruning over training, an iteration each."""
     lines = experiment.folder(seed, CROSS).read_metrics()
+    before = 0
+    for line in lines:
+        # A line holds the sum since the last one.
+        line["forced_by_cap"] /= line["iteration"] - before
+        before = line["iteration"]
     every = max(1, len(lines) // 300)
     kept = lines[::every]
     names = list(kept[0]["distance"])
