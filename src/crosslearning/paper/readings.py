@@ -37,11 +37,6 @@ READINGS = (
         task_options={"swept": False},
     ),
     Reading(
-        "start-in-obstacle",
-        "A start may lie in the obstacle, and is a crash.",
-        task_options={"start_in_obstacle": "crash"},
-    ),
-    Reading(
         "step-printed",
         "η = 0.1 multiplies the gradient itself, as printed.",
         settings={"step_rule": "constant"},
@@ -70,11 +65,6 @@ READINGS = (
         "distance-centre",
         "d_o is the distance to the obstacle's centre.",
         task_options={"obstacle_distance": "centre"},
-    ),
-    Reading(
-        "goal-centre",
-        "The goal in training is (5, 5).",
-        training_options={"goals": [[5.0, 5.0]]},
     ),
     Reading(
         "goal-corner",
