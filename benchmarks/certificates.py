@@ -3,7 +3,8 @@
 ``python -m benchmarks.certificates [part ...]`` prints a table for each part:
 
 * ``scalar``: σ_U, B_U, μ and the gap on scalar linear-quadratic tasks, against closed forms;
-* ``slope``: L on the same tasks;
+* ``extreme``: the same where the tails are so heavy that the certificate doubts itself;
+* ``slope``: L on the tasks of ``scalar``;
 * ``gaussian``: the same numbers for trained policies with a Gaussian kernel in the plane, against
   the pooled samples of all trials;
 * ``standstill``: how often the stopping rules stop policies whose true gap stays just above α;
@@ -27,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from crosslearning import CrossLearner
 from crosslearning.certificates import estimate_constants
-from crosslearning.certificates.constants import gradient_moments
+from crosslearning.certificates.constants import TAIL_LIMIT, gradient_moments, tail_of
 from crosslearning.evaluation import share
 from crosslearning.gradients.sampling import draw_plans, run_plans
 from crosslearning.gradients.statistics import GradientMean
@@ -55,6 +56,12 @@ CASES: dict[str, tuple[ScalarQuadratic, float]] = {
     "heavy tails": (_scalar(HEAVY), 0.8 * _scalar(HEAVY).best_gain()),
     "held back": (_scalar(HEAVY), CENTRE - RADIUS),
 }
+
+
+#: Longer episodes and more noise: tails so heavy that the certificate calls itself doubtful.
+EXTREME_VARIANCE, EXTREME_DISCOUNT = 0.3, 0.9
+_EXTREME = ScalarQuadratic(HEAVY, EXTREME_VARIANCE, EXTREME_DISCOUNT)
+EXTREME = {"very heavy tails": (_EXTREME, 0.95 * _EXTREME.best_gain())}
 
 
 def learner_at(cases: dict[str, tuple[ScalarQuadratic, float]], **settings: object) -> CrossLearner:
@@ -108,26 +115,46 @@ def moments_and_gap(
                     "μ": (norm.value, norm.low, norm.high),
                     "gap": tuple(gap),
                     "pooled": pooled,
+                    "tail": (tail_of(sampling, own), 0.0, 0.0),
                 }
             )
         yield result
 
 
 def scalar(trials: int, samples: int, level: float, console: Console) -> None:
-    learner = learner_at(CASES)
+    _moments(CASES, learner_at(CASES), trials, samples, level, console)
+
+
+def extreme(trials: int, samples: int, level: float, console: Console) -> None:
+    options = {"discount": EXTREME_DISCOUNT, "action_variance": EXTREME_VARIANCE}
+    _moments(EXTREME, learner_at(EXTREME, **options), trials, samples, level, console)
+
+
+def _moments(
+    cases: dict[str, tuple[ScalarQuadratic, float]],
+    learner: CrossLearner,
+    trials: int,
+    samples: int,
+    level: float,
+    console: Console,
+) -> None:
     batch = learner.settings.batch_size
     truth: dict[tuple[str, str], float] = {}
-    for name, (case, gain) in CASES.items():
+    for name, (case, gain) in cases.items():
         gradient, deviation = case.gradient(gain), case.deviation(gain)
         truth[name, "σ_U"] = deviation
         truth[name, "B_U"] = float(np.sqrt(deviation**2 / batch + gradient**2))
         truth[name, "μ"] = abs(gradient)
         truth[name, "gap"] = true_gap(case, gain, CENTRE, RADIUS)
     rows: Rows = defaultdict(list)
+    tails: dict[str, list[bool]] = defaultdict(list)
     for result in moments_and_gap(learner, samples, trials, level):
-        for name, own in zip(CASES, result, strict=True):
+        for name, own in zip(cases, result, strict=True):
             for what in ("σ_U", "B_U", "μ", "gap"):
                 rows[name, what].append(own[what])
+            tails[name].append(own["tail"][0] > TAIL_LIMIT)
+    for name, doubtful in tails.items():
+        console.print(f"{name}: called doubtful in {share(np.array(doubtful))} of the trials")
     show(f"scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
 
 
@@ -258,6 +285,7 @@ def show(title: str, truth: dict, rows: Rows, level: float, console: Console) ->
 
 PARTS: dict[str, Callable[[int, int, float, Console], None]] = {
     "scalar": scalar,
+    "extreme": extreme,
     "slope": slope,
     "gaussian": gaussian,
     "standstill": standstill,

@@ -361,6 +361,16 @@ def test_the_verdicts_follow_the_intervals(certificate):
     assert [row["verdict"] for row in data["gaps"]] == ["stationary", "not stationary", "undecided"]
 
 
+def test_the_page_doubts_intervals_of_heavy_tails(certificate):
+    calm = [dataclasses.replace(own, tail=0.1) for own in certificate.constants]
+    assert "may be too short" not in " ".join(
+        certificate_page(dataclasses.replace(certificate, constants=tuple(calm))).split()
+    )
+    calm[1] = dataclasses.replace(calm[1], tail=0.5)
+    page = certificate_page(dataclasses.replace(certificate, constants=tuple(calm)))
+    assert "Rare samples decide these numbers for r=1: " in " ".join(page.split())
+
+
 def test_the_runs_alpha_is_the_default(tmp_path):
     path = small_run(tmp_path / "run", alpha=1e6, check_every=20, check_batch=100)
     certificate = certify(path, samples=100, replay=True)

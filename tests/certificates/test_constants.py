@@ -8,7 +8,9 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.certificates import KINDS, TaskConstants, estimate_constants
+from crosslearning.certificates.constants import tail_of
 from crosslearning.errors import InputError
+from crosslearning.gradients.sampling import draw_plans, run_plans
 from crosslearning.rkhs import Linear
 from tests.certificates.examples import GAINS, SCALAR, place, scalar_learner
 from tests.learner.examples import assert_same_bits
@@ -118,7 +120,8 @@ def test_policies_that_have_not_begun():
 
 def test_every_constant_says_what_it_is():
     fields = [field.name for field in dataclasses.fields(TaskConstants)]
-    assert list(KINDS) == fields[2:] == list(FIELDS)
+    assert list(KINDS) == fields[2:-1] == list(FIELDS)
+    assert fields[-1] == "tail"
     assert "lower bound" in KINDS["lipschitz"]
 
 
@@ -134,3 +137,18 @@ def test_every_constant_says_what_it_is():
 def test_wrong_arguments_are_named(arguments, words):
     with pytest.raises(InputError, match=words):
         estimate_constants(scalar_learner(GAINS), **{"samples": 100, **arguments})
+
+
+def test_tails_that_the_intervals_cannot_bear_are_named():
+    for own in repeated()[0]:
+        assert 0.0 < own.tail < 1.0
+        assert own.doubtful == (own.tail > 0.3)
+        assert dataclasses.replace(own, tail=0.31).doubtful
+        assert not dataclasses.replace(own, tail=0.29).doubtful
+    # One of a thousand samples that outweighs all others leaves a mean at its mercy.
+    learner = scalar_learner(GAINS)
+    plans = draw_plans(learner.sampling, 1000, np.random.default_rng(0))
+    (units, *_), _ = run_plans(learner.sampling, learner.family.expansion, plans)
+    weights = units.weights.copy()
+    weights[np.argmax(units.ratios * units.squares(learner.sampling.kernel))] *= 1e4
+    assert tail_of(learner.sampling, dataclasses.replace(units, weights=weights)) > 0.9

@@ -18,10 +18,13 @@ from crosslearning.certificates.curvature import steepest_slopes
 from crosslearning.certificates.levels import checked_confidence, checked_seed
 from crosslearning.evaluation import Estimate
 from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
-from crosslearning.gradients.statistics import GradientMean, root_interval
+from crosslearning.gradients.statistics import GradientMean, root_interval, skewness_of
 from crosslearning.learner import CrossLearner
 
 Floats = NDArray[np.float64]
+
+#: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
+TAIL_LIMIT = 0.3
 
 #: What kind of estimate each constant is.
 KINDS: Mapping[str, str] = MappingProxyType(
@@ -50,6 +53,8 @@ class TaskConstants:
         Gradient samples of each estimate.
     deviation, second_moment, gradient_norm, lipschitz : Estimate
         σ_U of one sample (a batch of b has σ_U/√b), B_U of the run's batch size, μ and L.
+    tail : float
+        Skewness of the samples' squared norms over √samples: how much rare samples decide.
     """
 
     task: str
@@ -58,6 +63,12 @@ class TaskConstants:
     second_moment: Estimate
     gradient_norm: Estimate
     lipschitz: Estimate
+    tail: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the samples have such tails that the intervals may be too short."""
+        return self.tail > TAIL_LIMIT
 
 
 def estimate_constants(
@@ -99,9 +110,19 @@ def estimate_constants(
             sampling, learner.family, units, samples, generator, confidence, distance
         )
     return [
-        TaskConstants(task.name, samples, *own, Estimate(*slope))
-        for task, own, slope in zip(learner.tasks, moments, slopes, strict=True)
+        TaskConstants(task.name, samples, *own, Estimate(*slope), tail_of(sampling, unit))
+        for task, own, slope, unit in zip(learner.tasks, moments, slopes, units, strict=True)
     ]
+
+
+def tail_of(sampling: Sampling, units: Units) -> float:
+    """Return the skewness of the squared norms over the root of their number.
+
+    A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured
+    coverage of the intervals falls below their level.
+    """
+    squares = units.ratios * units.squares(sampling.kernel)
+    return abs(skewness_of(squares)) / float(np.sqrt(len(squares)))
 
 
 def gradient_moments(

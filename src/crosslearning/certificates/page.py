@@ -199,6 +199,12 @@ def _constants(certificate: Certificate) -> str:
     ]
     level = f"{100 * certificate.confidence:g} % interval"
     notes = [KINDS[name] for name in letters]
+    doubtful = [task.task for task in certificate.constants if task.doubtful]
+    if doubtful:
+        notes.append(
+            f"Rare samples decide these numbers for {', '.join(doubtful)}: the intervals here and "
+            "in section 4 may be too short. More --samples help."
+        )
     return "\n".join(
         [_table(("task", "constant", "estimate", level), rows), *(_wrapped(note) for note in notes)]
     )
