@@ -8,6 +8,7 @@ from benchmarks.scalar_tasks import ScalarTasks, gaps, project
 from crosslearning.gradients.estimators import antithetic
 from crosslearning.rollouts import executor_for, plan_samples
 from crosslearning.tasks import LinearQuadratic
+from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
 from tests.certificates.theorem_examples import projected
 from tests.rollouts.examples import linear_family
 
@@ -30,6 +31,10 @@ def test_closed_forms_are_those_of_the_library(i):
         system(i).gradient(gain, variance, discount)[0, 0], rel=1e-12
     )
     assert TASKS.best()[i] == pytest.approx(system(i).best_gain(discount)[0, 0], rel=1e-9)
+    # Two derivations of the noise and of the curvature, each by other sums.
+    scalar = ScalarQuadratic(system(i), variance, discount)
+    assert TASKS.deviations(GAINS)[i] == pytest.approx(scalar.deviation(GAINS[i]), rel=1e-9)
+    assert TASKS.curvatures(GAINS)[i] == pytest.approx(scalar.curvature(GAINS[i]), rel=1e-9)
 
 
 def test_the_curvature_is_the_derivative_of_the_gradient():
