@@ -92,7 +92,7 @@ def estimate_constants(
         Of each interval by itself, not of all together.
     distance : float, optional
         How far from the trained policy, in RKHS norm, the gradient is compared for L; by
-        default so far that actions move by about a tenth of the exploration noise.
+        default so far that actions move by about 3 % of the exploration noise.
     """
     confidence, seed = checked_confidence(confidence), checked_seed(seed)
     sampling = learner.sampling

@@ -30,7 +30,7 @@ _POWER_STEPS = 4
 #: Sampled states of each task that join the dictionary's knots to carry directions.
 _STATES = 100
 #: Of the noise's standard deviation: by how much actions move at the ends of a secant.
-_SHARE = 0.1
+_SHARE = 0.03
 
 
 class Span:
@@ -85,7 +85,7 @@ def steepest_slopes(
     generator : Generator
     confidence : float
     distance : float, optional
-        t; by default so far that actions move by about a tenth of the exploration noise.
+        t; by default so far that actions move by about 3 % of the exploration noise.
     """
     if distance is None:
         distance = _default_distance(sampling, units)
