@@ -130,14 +130,17 @@ def test_sweep_sets_epsilon_itself(tmp_path):
     [
         (["train", "--out", "x", "--tasks", "papr"], "did you mean 'paper'"),
         (["train", "--out", "x", "--epsilon", "-1"], "epsilon"),
-        (["train", "--out", "x", "--kernel", "{"], "JSON object"),
+        (
+            ["train", "--out", "x", "--kernel", "{"],
+            "such as {kernel = 'gaussian', …}",
+        ),
         (["train", "--out", "x", "--action-variance", "a,b"], "numbers with commas"),
         (["train", "--out", "x", "--config", "missing.toml"], "cannot read missing.toml"),
-        (["resume", "nowhere"], "holds no run"),
-        (["evaluate", "nowhere"], "holds no run"),
-        (["info", "nowhere"], "holds no run"),
-        (["plot", "nowhere"], "holds no run"),
-        (["relate", "nowhere"], "holds no run"),
+        (["resume", "nowhere"], "there is no folder"),
+        (["evaluate", "nowhere"], "there is no folder"),
+        (["info", "nowhere"], "there is no folder"),
+        (["plot", "nowhere"], "there is no folder"),
+        (["relate", "nowhere"], "there is no folder"),
         (["sweep", "--out", "x", "--epsilons", "1,0"], "must ascend"),
         (["sweep", "--out", "x", "--held-out", "random:none"], "such as random:50"),
         (["sweep", "--out", "x", "--tasks", "papr"], "did you mean 'paper'"),
@@ -194,3 +197,33 @@ def test_options_of_no_task_set_are_refused(run):
     result = runner.invoke(cli.app, ["evaluate", str(run), "--task-options", '{"seed": 3}'])
     assert result.exit_code == 1
     assert "--task-options needs --tasks" in str(result.exception)
+
+
+def test_tables_are_read_as_in_a_file_and_as_json(tmp_path):
+    for number, text in enumerate(("{crash = 'terminate'}", '{"crash": "terminate"}')):
+        out = tmp_path / str(number)
+        arguments = ["train", "--out", str(out), "--iterations", "2", "--max-knots", "20"]
+        result = runner.invoke(cli.app, [*arguments, "--task-options", text])
+        assert result.exit_code == 0, result.output
+        assert 'crash = "terminate"' in (out / "config.toml").read_text()
+    wrong = runner.invoke(cli.app, ["train", "--out", "x", "--task-options", "terminate"])
+    assert "such as {crash = 'terminate', …}" in str(wrong.exception)
+
+
+def test_maps_are_asked_for_by_their_number(run):
+    for text in ("random:0", "random:-3", "random:many"):
+        result = runner.invoke(cli.app, ["evaluate", str(run), "--tasks", text])
+        assert result.exit_code == 1
+        assert "such as random:50" in str(result.exception)
+
+
+def test_a_sweep_does_not_begin_in_a_run(run):
+    before = sorted(path.name for path in run.iterdir())
+    result = runner.invoke(cli.app, ["sweep", "--out", str(run), "--seeds", "1"])
+    assert "holds a run" in str(result.exception)
+    assert sorted(path.name for path in run.iterdir()) == before
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    result = runner.invoke(cli.app, ["evaluate", str(tmp_path / "nowhere")])
+    assert "there is no folder" in str(result.exception)

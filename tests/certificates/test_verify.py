@@ -112,14 +112,12 @@ def test_an_unfinished_run_is_checked_at_its_newest_checkpoint(tmp_path, run):
     assert [c.name for c in verification.checks if c.status == "not possible"] == ["record.json"]
 
 
-def test_an_old_run_without_a_record_is_not_blamed(tmp_path, run):
+def test_a_finished_run_without_its_record_fails(tmp_path, run):
     path = copy_of(run, tmp_path)
     (path / "record.json").unlink()
-    verification = verify_run(path)
-    assert verification.passed
-    lacking = [check for check in verification.checks if check.status == "not possible"]
-    assert [check.name for check in lacking] == ["record.json"]
-    assert "--replay" in lacking[0].expected
+    (lacking,) = [check for check in verify_run(path).checks if check.status == "fail"]
+    assert lacking.name == "record.json"
+    assert "--replay" in lacking.expected
 
 
 # Runs that somebody touched -------------------------------------------------------------

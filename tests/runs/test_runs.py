@@ -10,7 +10,13 @@ import time
 import numpy as np
 import pytest
 
-from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
+from crosslearning.errors import (
+    CrossLearningError,
+    FileFormatError,
+    InputError,
+    MissingExtraError,
+    StorageError,
+)
 from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Family
 from crosslearning.runs import RunFolder, make_config, resume, train
@@ -292,3 +298,10 @@ def test_one_task_of_a_set_with_options(tmp_path):
     assert RunFolder(tmp_path / "run").config().task_options == {"crash": "terminate"}
     with pytest.raises(InputError, match="did you mean 'r=1'"):
         train(tmp_path / "other", make_config({**FIELDS, "tasks": "paper:r=11"}))
+
+
+def test_a_missing_extra_is_told_before_a_folder_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(MissingExtraError, match="extra 'log'"):
+        train(tmp_path / "run", make_config({"iterations": 2, "tensorboard": True}))
+    assert not (tmp_path / "run").exists()

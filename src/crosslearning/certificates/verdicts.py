@@ -105,7 +105,8 @@ def _stationarity(certificate: Certificate) -> str:
         if word in found.values()
     ]
     hint = " More samples (--samples) may decide." if "undecided" in found.values() else ""
-    return f"Stationarity: NOT CERTIFIED at α = {alpha:g} for all tasks. {'; '.join(groups)}.{hint}"
+    said = "; ".join(groups)
+    return f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {said}.{hint}"
 
 
 def _theorem(certificate: Certificate) -> str:
@@ -120,6 +121,6 @@ def _theorem(certificate: Certificate) -> str:
         )
     return (
         f"Theorem: vacuous at α = {theorem.alpha:.4g}. With the estimated constants it promises no "
-        "gain per iteration; section 6 says what step and batch would be needed. The gaps above "
-        "are measured and do not depend on it."
+        "gain per iteration; section 6 says why, and what would be needed. The gaps above are "
+        "measured and do not depend on it."
     )

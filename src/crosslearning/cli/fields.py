@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -69,8 +70,18 @@ def read_flag(name: str, value: Any) -> Any:
         if name == "action_variance":
             return [float(part) for part in str(value).split(",")]
         if name in ("kernel", "task_options"):
-            return json.loads(value)
+            return _read_table(str(value))
     except ValueError as problem:
-        form = "numbers with commas" if name == "action_variance" else "a JSON object"
+        key, word = ("kernel", "gaussian") if name == "kernel" else ("crash", "terminate")
+        table = f'a table, such as {{{key} = \'{word}\', …}} or JSON: {{"{key}": "{word}", …}}'
+        form = "numbers with commas" if name == "action_variance" else table
         raise InputError(f"--{name.replace('_', '-')} must be {form}, got {value!r}") from problem
     return value
+
+
+def _read_table(text: str) -> Any:
+    """Return a table that is written as in a configuration file, or as JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return tomllib.loads(f"table = {text}")["table"]

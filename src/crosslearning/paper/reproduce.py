@@ -68,6 +68,8 @@ def reproduce(
     adaptation = {seed: measure_adaptation(experiment, seed) for seed in experiment.seeds}
     verdicts = [*judge_all(measurements), *adaptation_verdicts(adaptation)]
     write_claims(experiment, verdicts)
+    if seeds == 1:
+        console.print("One seed says nothing about others: every claim stays undecided.")
     draw(experiment, measurements, only, console)
     console.print(f"Claims: {path / 'claims.md'}", highlight=False)
     return True

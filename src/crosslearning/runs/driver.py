@@ -25,7 +25,7 @@ from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.metrics import Averages, MetricsLog
+from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ def train(
         Where the policies start, as for :class:`CrossLearner`. It is kept as the checkpoint of
         iteration 0, so that the run can be resumed from its files alone.
     """
+    if config.tensorboard:
+        summary_writer()  # what is missing is said before a folder is begun
     learner = _new_learner(config, start=start)
     folder = RunFolder.create(path, config, None if start is None else learner)
     return _drive(folder, config, learner, console or Console(quiet=True))

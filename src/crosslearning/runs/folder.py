@@ -60,6 +60,8 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """Return an existing run folder, or say why it is none."""
         folder = cls(path)
+        if not folder.path.exists():
+            raise InputError(f"there is no folder {path}; give that of a run")
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
         try:

@@ -145,11 +145,17 @@ class MetricsLog:
             self._writer.close()
 
 
-def _writer(folder: Path, iteration: int) -> Any:
+def summary_writer() -> Any:
+    """Return the class that writes TensorBoard events, or say what to install."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError as problem:
         raise MissingExtraError(
-            "TensorBoard events need the extra 'log': pip install 'crosslearning[log]'"
+            "TensorBoard events need the extra 'log': pip install 'crosslearning[log]', or in a "
+            "checkout pip install -e '.[log]'"
         ) from problem
-    return SummaryWriter(str(folder), purge_step=iteration + 1 if iteration else None)
+    return SummaryWriter
+
+
+def _writer(folder: Path, iteration: int) -> Any:
+    return summary_writer()(str(folder), purge_step=iteration + 1 if iteration else None)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +54,11 @@ def in_processes(
     """
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
-    with _bar(console) as progress, ProcessPoolExecutor(workers, mp_context=context) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_ctrl_c_to_parent)
+    with _bar(console) as progress, pool:
         bar = progress.add_task(label, total=total or len(calls))
-        futures: list[Future[Any]] = [pool.submit(function, *call) for call in calls]
+        with _without_ctrl_c():
+            futures: list[Future[Any]] = [pool.submit(function, *call) for call in calls]
         try:
             pending = set(futures)
             while pending:
@@ -72,6 +76,26 @@ def in_processes(
             return False
         progress.update(bar, completed=total or len(calls))
     return True
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Hold Ctrl-C back, so that a process which is started here does not die while it imports."""
+    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover  (Windows)
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _leave_ctrl_c_to_parent() -> None:
+    """Set up a worker: a run that it drives listens to Ctrl-C, anything else goes on to its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def iteration_of(path: Path) -> int:

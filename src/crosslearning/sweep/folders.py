@@ -57,6 +57,8 @@ class SweepFolder:
         """Write down what is asked, or refuse a folder in which something else was."""
         path = self.path / "request.json"
         asked = self.request.learning()
+        if RunFolder(self.path).exists():
+            raise InputError(f"{self.path} holds a run; choose another folder with --out")
         if path.exists():
             try:
                 before = json.loads(path.read_text())

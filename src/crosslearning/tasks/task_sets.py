@@ -74,7 +74,9 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     name, colon, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
-    if name == "random" and only.isdigit():
+    if name == "random" and colon and not only.startswith("random-"):
+        if not only.isascii() or not only.isdigit() or int(only) < 1:
+            raise InputError(f"{name}:{only} names no maps; give how many, such as random:50")
         colon, options = "", {"count": int(only), **options}
     described = _SETS[name](**options)
     if colon and only not in described:
