@@ -2,6 +2,11 @@
 
 import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -152,3 +157,36 @@ def test_an_unknown_figure_is_named_before_anything_runs(tmp_path):
     with pytest.raises(InputError, match="did you mean 'mission'"):
         reproduce(tmp_path / "r", 1, SCALE, 1, quiet(), only=["misson"])
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="Windows has no process groups to signal")
+def test_ctrl_c_stops_the_command_cleanly(tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "crosslearning",
+        "reproduce",
+        "--quick",
+        "--out",
+        str(tmp_path),
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    metrics = tmp_path / "quick" / "seed-0" / "cross" / "metrics.jsonl"
+    until = time.monotonic() + 120.0
+    while not (metrics.exists() and metrics.stat().st_size):
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "Interrupted. The same command goes on from here." in output
+    assert "Traceback" not in output
+    folder = RunFolder(tmp_path / "quick" / "seed-0" / "cross")
+    assert folder.checkpoints() or folder.model.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -93,8 +94,10 @@ def _without_ctrl_c() -> Iterator[None]:
 
 def _leave_ctrl_c_to_parent() -> None:
     """Set up a worker: a run that it drives listens to Ctrl-C, anything else goes on to its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
+        if signal.SIGINT in signal.sigpending():
+            os._exit(130)  # pressed while this process was starting; it has nothing to save
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
