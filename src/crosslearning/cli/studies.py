@@ -22,7 +22,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Default: 10 (3 for readings); quick: 3 (2).")
+        int | None, typer.Option(min=1, help="Default: 10 (5 for readings); quick: 3 (2).")
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
     readings: Annotated[
@@ -41,7 +41,7 @@ def reproduce(
     announce_compilation()
     if readings:
         scale = other_readings.QUICK if quick else other_readings.FULL
-        count = seeds or (2 if quick else 3)
+        count = seeds or (2 if quick else 5)
         finished = other_readings.compare_readings(folder, count, scale, processes, console)
     else:
         scale = numerical_section.QUICK if quick else numerical_section.FULL
