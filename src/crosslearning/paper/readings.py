@@ -16,6 +16,7 @@ from crosslearning.paper.conductor import run_experiments
 from crosslearning.paper.experiment import CROSS, DEFAULT_READING, RADII, Experiment, Reading, Scale
 from crosslearning.paper.figures_readings import readings_figure
 from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.rates import rates_table
 from crosslearning.report.style import save_figure
 
 #: Every reading differs from the default one in a single point.
@@ -121,6 +122,9 @@ def compare_readings(
     measured = {e.reading.name: load_measurements(e) for e in experiments}
     verdicts = {name: judge_all(results) for name, results in measured.items()}
     arrivals = {name: worst_arrival(results) for name, results in measured.items()}
+    for experiment in experiments:
+        text = rates_table(measured[experiment.reading.name])
+        write_atomically(experiment.path / "rates.md", text.encode())
     head = (
         f"{seeds} seeds, {scale.iterations} iterations, {scale.max_knots} knots, "
         f"{scale.trials} evaluation trials.\n\n"

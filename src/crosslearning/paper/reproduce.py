@@ -19,6 +19,7 @@ from crosslearning.paper.conductor import run_experiments
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.rates import rates_table
 from crosslearning.report.style import save_figure
 from crosslearning.runs.parallel import in_processes
 
@@ -68,6 +69,7 @@ def reproduce(
     adaptation = {seed: measure_adaptation(experiment, seed) for seed in experiment.seeds}
     verdicts = [*judge_all(measurements), *adaptation_verdicts(adaptation)]
     write_claims(experiment, verdicts)
+    write_atomically(path / "rates.md", rates_table(measurements).encode())
     if seeds == 1:
         console.print("One seed says nothing about others: every claim stays undecided.")
     draw(experiment, measurements, only, console)

@@ -1,0 +1,50 @@
+"""Arrivals and crashes of every policy in every scene, and what consensus changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from crosslearning.paper.claims import Measurements
+from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+
+#: (what it is called, scene, task): where rates are told.
+PLACES = (
+    *((f"training task {radius}", "training", radius) for radius in RADII),
+    *((f"{scene}, any heading", scene, scene) for scene in ("circle", "ellipse", "mission")),
+    ("random maps", "maps", "maps"),
+)
+
+
+def rates_table(results: Mapping[int, Measurements]) -> str:
+    """Return Markdown: means over seeds of arrivals / crashes, and the crashes of ε = 0 less ε = 3.
+
+    The last column has Student's 95 % interval over seeds, of differences seed by seed.
+    """
+    headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
+    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    for label, scene, task in PLACES:
+        rates = {
+            policy: np.array(
+                [
+                    [m[policy]["final"][scene][task][rate] for rate in ("arrived", "crashed")]
+                    for m in results.values()
+                ]
+            )
+            for policy in POLICIES
+        }
+        cells = [f"{a:.0%} / {c:.0%}" for a, c in (rates[p].mean(axis=0) for p in POLICIES)]
+        change = percent_interval((rates[AVERAGE] - rates[CROSS])[:, 1].tolist())
+        lines.append(f"| {' | '.join([label, *cells, change])} |")
+    return "\n".join(lines) + "\n"
+
+
+def percent_interval(values: Sequence[float]) -> str:
+    """Return a mean in points with Student's 95 % interval; without one for a single value."""
+    mean, n = float(np.mean(values)), len(values)
+    if n == 1:
+        return f"{100 * mean:+.0f}"
+    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return f"{100 * mean:+.0f} [{100 * (mean - half):+.0f}, {100 * (mean + half):+.0f}]"
