@@ -28,13 +28,13 @@ from threadpoolctl import threadpool_limits
 
 from crosslearning import CrossLearner
 from crosslearning.certificates import estimate_constants
-from crosslearning.certificates.constants import TAIL_LIMIT, gradient_moments, tail_of
 from crosslearning.evaluation import share
 from crosslearning.gradients.sampling import draw_plans, run_plans
 from crosslearning.gradients.statistics import GradientMean
 from crosslearning.rkhs import Linear
 from crosslearning.tasks import LinearQuadratic
 from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
+from crosslearning.theory.estimates import TAIL_LIMIT, gradient_moments, tail_of
 
 VARIANCE, DISCOUNT = 0.1, 0.8
 CENTRE, RADIUS = -0.5, 0.5

@@ -20,9 +20,9 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from crosslearning.certificates.relatedness import LAST_PART, Relatedness, relatedness
 from crosslearning.evaluation import share
 from crosslearning.learner import CrossLearner
+from crosslearning.relatedness import LAST_PART, Relatedness, relatedness
 from crosslearning.tasks import Task, random_maps
 from crosslearning.tasks.linear_quadratic import cart
 

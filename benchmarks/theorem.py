@@ -24,7 +24,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.scalar_tasks import ScalarTasks, gaps, project
-from crosslearning.certificates.theorem import (
+from crosslearning.statistics import Interval, wilson
+from crosslearning.theory import (
     Constants,
     accuracy,
     batch_for,
@@ -33,7 +34,6 @@ from crosslearning.certificates.theorem import (
     printed_gain,
     simultaneous_error,
 )
-from crosslearning.evaluation import Estimate, share
 
 Floats = NDArray[np.float64]
 
@@ -96,7 +96,7 @@ class GainRow:
 
     tasks: int
     step: float
-    measured: Estimate
+    measured: Interval
     corrected: float
     printed: float
 
@@ -114,7 +114,7 @@ def gain_row(tasks: ScalarTasks, step: float, batch: int, trials: int, seed: int
     rises = (tasks.returns(after) - tasks.returns(here)).sum(axis=1)
     half = 1.96 * float(rises.std(ddof=1)) / math.sqrt(trials)
     mean = float(rises.mean())
-    measured = Estimate(mean, mean - half, mean + half)
+    measured = Interval(mean, mean - half, mean + half)
     return GainRow(
         len(gains), step, measured, gain(constants, alpha), printed_gain(constants, alpha)
     )
@@ -130,9 +130,9 @@ class LookRow:
     noise: str
     tasks: int
     delta: float
-    false_stop: Estimate
-    error_beyond_printed: Estimate
-    error_beyond_sum: Estimate
+    false_stop: Interval
+    error_beyond_printed: Interval
+    error_beyond_sum: Interval
 
 
 def look_row(tasks: int, delta: float, batch: int, trials: int, seed: int, noise: str) -> LookRow:
@@ -171,7 +171,7 @@ def look_row(tasks: int, delta: float, batch: int, trials: int, seed: int, noise
     allowed = float(sigma.max()) / math.sqrt(delta * batch)
     together = simultaneous_error(constants, delta) / constants.reach
     return LookRow(
-        noise, tasks, delta, share(stops), share(largest > allowed), share(largest > together)
+        noise, tasks, delta, wilson(stops), wilson(largest > allowed), wilson(largest > together)
     )
 
 
@@ -185,8 +185,8 @@ class RunRow:
     rule: str
     tasks: int
     step: float
-    stopped_well: Estimate
-    stopped_badly: Estimate
+    stopped_well: Interval
+    stopped_badly: Interval
     delta: float
     looks: float
 
@@ -241,8 +241,8 @@ def run_row(
         rule.name,
         len(tasks.A),
         step,
-        share(well),
-        share(ended & ~well),
+        wilson(well),
+        wilson(ended & ~well),
         delta,
         float(np.median(looks)),
     )

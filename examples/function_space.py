@@ -5,7 +5,7 @@ Run it from the root of the repository::
     python examples/function_space.py             # PNG and PDF into figures/
     python examples/function_space.py --help
 
-The first two pictures come from :mod:`crosslearning.report.projections`. Their points are
+The first two pictures come from :mod:`crosslearning.figures.projections`. Their points are
 functions too, so that what is drawn is what :func:`crosslearning.rkhs.project` returned.
 """
 
@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from crosslearning.report.projections import exact_projection_figure, relaxed_projection_figure
+from crosslearning.figures.projections import exact_projection_figure, relaxed_projection_figure
 from crosslearning.rkhs import Family, Gaussian, PruningCertificate, prune
 
 Floats = NDArray[np.float64]

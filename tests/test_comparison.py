@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, task_set
-from crosslearning.comparison import compare, compare_across, difference_of_shares
-from crosslearning.evaluation import bootstrap_mean, evaluate, evaluate_across, run_episodes
+from crosslearning.comparison import compare, compare_across
+from crosslearning.evaluation import evaluate, evaluate_across, run_episodes
+from crosslearning.statistics import bootstrap
 from crosslearning.tasks import LinearQuadratic
 
 
@@ -72,21 +73,6 @@ def test_a_better_policy_is_called_better_and_the_other_way_round_worse():
     assert forth.rates == {}
 
 
-@pytest.mark.parametrize(("p", "q"), [(0.02, 0.02), (0.3, 0.1), (0.0, 0.05)])
-def test_the_interval_of_a_difference_of_shares_covers(p, q):
-    generator = np.random.default_rng(7)
-    covered, trials, n = 0, 1000, 60
-    for _ in range(trials):
-        kind = generator.random(n)
-        common = generator.random(n) < 0.5
-        first = (kind < p) | ((kind >= p + q) & common)
-        second = ((kind >= p) & (kind < p + q)) | ((kind >= p + q) & common)
-        estimate = difference_of_shares(first, second)
-        covered += estimate.low <= p - q <= estimate.high
-        assert estimate.value == pytest.approx(first.mean() - second.mean())
-    assert covered / trials >= 0.935
-
-
 def test_across_tasks_the_tasks_are_the_sample(learner):
     maps = task_set("random", seed=5, count=12)
     (pooled,) = evaluate_across([learner.central], maps, trials=4, steps=30)
@@ -95,7 +81,7 @@ def test_across_tasks_the_tasks_are_the_sample(learner):
     assert pooled.task == "12 tasks"
     assert pooled.trials == 48
     assert pooled.discounted_return.value == pytest.approx(returns.mean())
-    spread = bootstrap_mean(returns, np.random.default_rng(1))
+    spread = bootstrap(returns, np.random.default_rng(1))
     width = pooled.discounted_return.high - pooled.discounted_return.low
     assert width == pytest.approx(spread.high - spread.low, rel=0.15)
     assert pooled.rates["crashed"].value == pytest.approx(

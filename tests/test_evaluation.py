@@ -1,41 +1,16 @@
 """Evaluation: intervals that cover, the same starts for all, the same numbers on any thread."""
 
-import math
-
 import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, task_set
 from crosslearning.errors import InputError
-from crosslearning.evaluation import bootstrap_mean, evaluate, run_episodes, share, summarise
+from crosslearning.evaluation import evaluate, run_episodes, summarise
 
 
 @pytest.fixture(scope="module")
 def learner():
     return CrossLearner("paper", max_knots=30, seed=1).learn(40)
-
-
-def test_share_is_wilsons_interval():
-    # Textbook: 8 of 10 gives [0.490, 0.943].
-    estimate = share(np.array([True] * 8 + [False] * 2))
-    assert estimate.value == 0.8
-    assert estimate.low == pytest.approx(0.4901625, abs=1e-6)
-    assert estimate.high == pytest.approx(0.9433178, abs=1e-6)
-    assert share(np.zeros(100, dtype=bool)).low == 0.0
-    assert 0.03 < share(np.zeros(100, dtype=bool)).high < 0.04
-
-
-def test_bootstrap_covers_the_mean():
-    covered = 0
-    for seed in range(200):
-        generator = np.random.default_rng(seed)
-        estimate = bootstrap_mean(generator.exponential(size=80), generator)
-        covered += estimate.low <= 1.0 <= estimate.high
-    assert 0.88 <= covered / 200 <= 0.99
-
-
-def test_bootstrap_of_nothing():
-    assert math.isnan(bootstrap_mean(np.empty(0), np.random.default_rng(0)).value)
 
 
 def test_policies_meet_the_same_starts(learner):

@@ -7,7 +7,6 @@ differences is much narrower than two intervals side by side.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,15 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.evaluation import (
-    CONFIDENCE_Z,
     Columns,
-    Estimate,
-    bootstrap_mean,
     columns_of,
     means_by_task,
     run_episodes,
 )
 from crosslearning.learner import Policy
+from crosslearning.statistics import Interval, bootstrap, difference_of_shares
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -38,10 +35,10 @@ class Comparison:
     first, second, task : str
     trials : int
         Pairs of episodes.
-    discounted_return, mean_cost : Estimate
-    rates : mapping of str to Estimate
+    discounted_return, mean_cost : Interval
+    rates : mapping of str to Interval
         Differences of shares, such as ``arrived``.
-    means : mapping of str to Estimate
+    means : mapping of str to Interval
         Differences of other outcomes, such as ``arrival_time``, over the pairs in which both
         are known.
     """
@@ -50,10 +47,10 @@ class Comparison:
     second: str
     task: str
     trials: int
-    discounted_return: Estimate
-    mean_cost: Estimate
-    rates: Mapping[str, Estimate]
-    means: Mapping[str, Estimate]
+    discounted_return: Interval
+    mean_cost: Interval
+    rates: Mapping[str, Interval]
+    means: Mapping[str, Interval]
 
     @property
     def verdict(self) -> str:
@@ -133,33 +130,15 @@ def _comparison(
     generator = np.random.default_rng(seed)
     rates = {}
     for name, ours in a.shares.items():
-        theirs = b.shares[name]
-        if ours.dtype == np.bool_:
-            rates[name] = difference_of_shares(ours, theirs)
-        else:
-            rates[name] = bootstrap_mean(ours - theirs, generator)
+        rates[name] = difference_of_shares(ours, b.shares[name], generator)
     return Comparison(
         first=first.name,
         second=second.name,
         task=task,
         trials=trials,
-        discounted_return=bootstrap_mean(a.returns - b.returns, generator),
-        mean_cost=bootstrap_mean(a.costs - b.costs, generator),
+        discounted_return=bootstrap(a.returns - b.returns, generator),
+        mean_cost=bootstrap(a.costs - b.costs, generator),
         rates=rates,
         # NaN, where one of the two is unknown, stays NaN and is left out.
-        means={n: bootstrap_mean(a.others[n] - b.others[n], generator) for n in a.others},
+        means={n: bootstrap(a.others[n] - b.others[n], generator) for n in a.others},
     )
-
-
-def difference_of_shares(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> Estimate:
-    """Return the difference of two paired shares with Bonett and Price's interval.
-
-    It is Wald's with one success added to each kind of discordant pair, so that it is right
-    for few of them too: without any it is not the single point 0.
-    """
-    n = len(first)
-    only_first = int(np.count_nonzero(first & ~second))
-    only_second = int(np.count_nonzero(second & ~first))
-    p, q = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
-    half = CONFIDENCE_Z * math.sqrt((p + q - (p - q) ** 2) / (n + 2))
-    return Estimate((only_first - only_second) / n, max(-1.0, p - q - half), min(1.0, p - q + half))

@@ -19,24 +19,10 @@ from crosslearning.rollouts import (
     gymnasium_episodes,
     plan_episodes,
 )
+from crosslearning.statistics import Interval, bootstrap, share
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
-
-CONFIDENCE_Z = 1.959963984540054  # two-sided 95 %
-_RESAMPLES = 2000
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number with an interval: of 95 %, unless whoever made it was asked for another level."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 @dataclass(frozen=True)
@@ -48,13 +34,13 @@ class Evaluation:
     policy, task : str
     trials, steps : int
         Episodes, and the most steps of each.
-    discounted_return : Estimate
+    discounted_return : Interval
         Mean of Σ γ^t r_t.
-    mean_cost : Estimate
+    mean_cost : Interval
         Mean over steps and episodes of −r, the paper's cost.
-    rates : mapping of str to Estimate
+    rates : mapping of str to Interval
         Shares of episodes, such as ``arrived`` and ``crashed``.
-    means : mapping of str to Estimate
+    means : mapping of str to Interval
         Means of the other outcomes, such as ``path_length``; NaN entries are left out.
     """
 
@@ -62,10 +48,10 @@ class Evaluation:
     task: str
     trials: int
     steps: int
-    discounted_return: Estimate
-    mean_cost: Estimate
-    rates: Mapping[str, Estimate]
-    means: Mapping[str, Estimate]
+    discounted_return: Interval
+    mean_cost: Interval
+    rates: Mapping[str, Interval]
+    means: Mapping[str, Interval]
 
 
 def run_episodes(
@@ -240,45 +226,8 @@ def _evaluation(
         task=task,
         trials=trials,
         steps=steps,
-        rates={
-            name: share(values) if values.dtype == np.bool_ else share_over(values, generator)
-            for name, values in columns.shares.items()
-        },
-        means={name: bootstrap_mean(values, generator) for name, values in columns.others.items()},
-        discounted_return=bootstrap_mean(columns.returns, generator),
-        mean_cost=bootstrap_mean(columns.costs, generator),
+        rates={name: share(values, generator) for name, values in columns.shares.items()},
+        means={name: bootstrap(values, generator) for name, values in columns.others.items()},
+        discounted_return=bootstrap(columns.returns, generator),
+        mean_cost=bootstrap(columns.costs, generator),
     )
-
-
-def share(successes: NDArray[np.bool_]) -> Estimate:
-    """Return a share with Wilson's interval, which is right near 0 and 1 too."""
-    n = len(successes)
-    rate = float(np.mean(successes))
-    z = CONFIDENCE_Z
-    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    # At the ends the interval begins at the rate itself, which rounding would miss.
-    low = 0.0 if rate == 0.0 else centre - half
-    high = 1.0 if rate == 1.0 else centre + half
-    return Estimate(rate, low, high)
-
-
-def share_over(shares: Floats, generator: np.random.Generator) -> Estimate:
-    """Return the mean of the tasks' shares with an interval over tasks."""
-    if np.all(shares == shares[0]) and shares[0] in (0.0, 1.0):
-        # Resampling equal numbers would claim certainty.
-        return share(shares == 1.0)
-    return bootstrap_mean(shares, generator)
-
-
-def bootstrap_mean(values: Floats, generator: np.random.Generator) -> Estimate:
-    """Return the mean of the known values with its percentile bootstrap interval.
-
-    NaN stands for unknown and is left out; without any value everything is NaN.
-    """
-    known = values[np.isfinite(values)]
-    if len(known) == 0:
-        return Estimate(math.nan, math.nan, math.nan)
-    draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
-    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
-    return Estimate(float(np.mean(known)), float(low), float(high))

@@ -13,15 +13,15 @@ from crosslearning.certificates.certificate import certify
 from crosslearning.certificates.history import pruning_history
 from crosslearning.certificates.page import certificate_page
 from crosslearning.certificates.stationarity import StationarityGap
-from crosslearning.certificates.theorem import Constants, gain
-from crosslearning.certificates.theorem_section import evaluate_theorem
 from crosslearning.certificates.verdicts import verdicts
 from crosslearning.errors import InputError
-from crosslearning.evaluation import Estimate
+from crosslearning.figures.certificate import certificate_figure
 from crosslearning.files import write_atomically
-from crosslearning.report.certificate_figure import certificate_figure
 from crosslearning.runs import RunFolder, make_config, train
 from crosslearning.runs.record import make_record
+from crosslearning.statistics import Interval
+from crosslearning.theory import Constants, gain
+from crosslearning.theory.section import evaluate_theorem
 from tests.certificates.tampering import (
     FIELDS,
     copy_of,
@@ -342,7 +342,7 @@ def test_every_kind_of_run_gets_its_page(tmp_path, fields, words):
 
 def with_gaps(certificate, alpha, *intervals):
     gaps = tuple(
-        StationarityGap(task, Estimate((low + high) / 2, low, high), samples=9, confidence=0.95)
+        StationarityGap(task, Interval((low + high) / 2, low, high), samples=9, confidence=0.95)
         for task, (low, high) in zip(certificate.tasks, intervals, strict=True)
     )
     return dataclasses.replace(certificate, gaps=gaps, alpha=alpha)

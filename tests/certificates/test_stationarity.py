@@ -8,7 +8,7 @@ import pytest
 from crosslearning import CrossLearner
 from crosslearning.certificates import StationarityGap, stationarity_gaps
 from crosslearning.errors import InputError
-from crosslearning.evaluation import Estimate
+from crosslearning.statistics import Interval
 from tests.certificates.examples import CENTRE, GAINS, RADIUS, scalar_learner, true_gap
 
 #: Also a policy at the end of the ball to which its gradient points: held back, but stationary.
@@ -46,22 +46,22 @@ def test_the_relaxed_radius_is_used():
 
 def test_consensus_has_no_gap():
     gaps = stationarity_gaps(CrossLearner("linear-quadratic", 0.0).learn(3), samples=100)
-    assert [own.gap for own in gaps] == [Estimate(0.0, 0.0, 0.0)] * 3
+    assert [own.gap for own in gaps] == [Interval(0.0, 0.0, 0.0)] * 3
     assert all("nothing about how good" in own.note for own in gaps)
 
 
 def test_without_a_bound_the_gap_is_infinite():
     learner = scalar_learner(GAINS, epsilon=math.inf)
     gaps = {own.task: own for own in stationarity_gaps(learner, samples=1000)}
-    assert gaps["large"].gap == Estimate(math.inf, math.inf, math.inf)
-    assert gaps["zero"].gap == Estimate(math.inf, 0.0, math.inf)
+    assert gaps["large"].gap == Interval(math.inf, math.inf, math.inf)
+    assert gaps["zero"].gap == Interval(math.inf, 0.0, math.inf)
     assert gaps["large"].verdict(10.0) == "not stationary"
     assert gaps["zero"].verdict(10.0) == "undecided"
     assert "unless the gradient is exactly zero" in gaps["zero"].note
 
 
 def test_verdicts():
-    own = StationarityGap("one", Estimate(1.0, 0.5, 2.0), 100, 0.95)
+    own = StationarityGap("one", Interval(1.0, 0.5, 2.0), 100, 0.95)
     assert own.verdict(2.0) == "stationary"
     assert own.verdict(1.5) == "undecided"
     assert own.verdict(0.5) == "undecided"

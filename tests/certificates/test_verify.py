@@ -25,8 +25,8 @@ from crosslearning.certificates.verification.plain_kernels import (
 )
 from crosslearning.certificates.verification.verify import verify_run
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
+from crosslearning.figures.certificate import certificate_figure
 from crosslearning.learner import CrossLearner
-from crosslearning.report.certificate_figure import certificate_figure
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
 from tests.certificates.tampering import (

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 
 from crosslearning.compiled import compiled
 from crosslearning.tasks import task_set, task_set_names
-from crosslearning.tasks.navigation_environment import NavigationEnvironment
+from crosslearning.tasks.navigation.environment import NavigationEnvironment
 
 TASKS = {f"{name}/{t.name}": t for name in task_set_names() for t in task_set(name)}
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())

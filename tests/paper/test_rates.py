@@ -1,10 +1,10 @@
 """The table of rates: means over seeds, and paired differences with Student's interval."""
 
 import numpy as np
-from scipy import stats
 
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES
-from crosslearning.paper.rates import PLACES, percent_interval, rates_table
+from crosslearning.paper.rates import PLACES, rates_table
+from crosslearning.statistics import student
 
 
 def made_up(seeds):
@@ -36,11 +36,4 @@ def test_the_table_holds_the_means_and_the_paired_difference():
             m[AVERAGE]["final"][scene][task]["crashed"] - m[CROSS]["final"][scene][task]["crashed"]
             for m in results.values()
         ]
-        assert cells[-1] == percent_interval(differences)
-
-
-def test_the_interval_is_students():
-    values = [0.1, 0.3, -0.2, 0.25]
-    low, high = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
-    assert percent_interval(values) == f"+11 [{100 * low:+.0f}, {100 * high:+.0f}]"
-    assert percent_interval([-0.04]) == "-4"
+        assert cells[-1] == student(differences).percent("+.0f")

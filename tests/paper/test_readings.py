@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from crosslearning.figures.paper.readings import VERDICTS, readings_figure
 from crosslearning.paper.claims import Verdict, all_claims
 from crosslearning.paper.experiment import (
     CROSS,
@@ -17,7 +18,6 @@ from crosslearning.paper.experiment import (
     Scale,
     experiment_configs,
 )
-from crosslearning.paper.figures_readings import VERDICTS, readings_figure
 from crosslearning.paper.measure import load_measurements
 from crosslearning.paper.rates import rates_table
 from crosslearning.paper.readings import (

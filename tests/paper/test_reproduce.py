@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from crosslearning.errors import InputError
+from crosslearning.figures.paper.catalogue import FIGURES
 from crosslearning.paper import conductor
 from crosslearning.paper.adapt import STARTS
 from crosslearning.paper.claims import all_claims
@@ -25,7 +26,6 @@ from crosslearning.paper.experiment import (
     Experiment,
     Scale,
 )
-from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements, measure
 from crosslearning.paper.reproduce import reproduce
 from crosslearning.paper.scenes import outcome, play, scenes

@@ -7,22 +7,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslearning.errors import InputError
-from crosslearning.report.style import save_figure
-from crosslearning.report.sweep_figure import sweep_figure
-from crosslearning.sweep.summary import not_told_apart, recommend, student_interval, summarise
-
-
-def test_the_interval_is_students():
-    values = np.array([1.0, 2.5, -0.5, 3.0])
-    interval = student_interval(values)
-    low, high = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
-    assert (interval.mean, interval.low, interval.high) == pytest.approx((1.5, low, high))
-    alone = student_interval([2.0])
-    assert (alone.mean, alone.low, alone.high) == (2.0, None, None)
-    assert str(alone) == "2"
-    with pytest.raises(InputError, match="finite numbers"):
-        student_interval([1.0, math.nan])
+from crosslearning.figures.style import save_figure
+from crosslearning.figures.sweep import sweep_figure
+from crosslearning.sweep.summary import not_told_apart, recommend, summarise
 
 
 def test_rows_are_compared_on_the_same_seeds():
@@ -58,7 +45,7 @@ def test_the_recommendation():
     best = recommend((0.0, 1.0, math.inf), values, "held_out")
     assert best.epsilon == 1.0
     assert best.not_told_apart == (1.0, math.inf)
-    assert best.value.mean == pytest.approx(np.mean(values[1]))
+    assert best.value.value == pytest.approx(np.mean(values[1]))
     # The seeds other than 0 choose 1.0 (3.05 against 2.95), those but 1 choose inf (3.0 against
     # 2.95), and those but 2 choose 1.0.
     assert best.chosen_blind == pytest.approx((3.0 + 3.0 + 2.9) / 3)
@@ -71,7 +58,7 @@ def test_choosing_blind_takes_the_optimism_off():
     naive, blind = [], []
     for _ in range(400):
         best = recommend(range(8), generator.standard_normal((8, 5)), "central")
-        naive.append(best.value.mean)
+        naive.append(best.value.value)
         blind.append(best.chosen_blind)
     assert np.mean(naive) > 0.4  # the truth is 0
     assert abs(np.mean(blind)) < 4 * np.std(blind) / 20
@@ -120,13 +107,13 @@ def test_a_sweep_gathers_means_over_tasks(sweep):
     assert "central_crashed" not in sweep.values
     assert np.all(np.isnan(sweep.values["multiplier"][0]))
     assert sweep.recommendation.epsilon == math.inf
-    assert sweep.interval("held_out", 0.5).mean == 1.0
+    assert sweep.interval("held_out", 0.5).value == 1.0
 
 
 def test_a_sweep_is_plain_data_and_a_table(sweep):
     data = json.loads(json.dumps(sweep.to_dict(), allow_nan=False))
     assert [row["epsilon"] for row in data["rows"]] == [0.0, 0.5, 2.0, "inf"]
-    assert data["rows"][0]["multiplier"] == {"mean": None, "seeds": [None, None]}
+    assert data["rows"][0]["multiplier"] == {"value": None, "seeds": [None, None]}
     assert data["recommendation"]["epsilon"] == "inf"
     lines = sweep.table().splitlines()
     assert len(lines) == 2 + 4

@@ -5,8 +5,8 @@ import pytest
 
 from crosslearning.compiled import compiled
 from crosslearning.tasks import Circle, Ellipse, Navigation
-from crosslearning.tasks import navigation_dynamics as dynamics
-from crosslearning.tasks.navigation_dynamics import RESET_SIZE, STATE_SIZE, State
+from crosslearning.tasks.navigation import dynamics as dynamics
+from crosslearning.tasks.navigation.dynamics import RESET_SIZE, STATE_SIZE, State
 
 TURNED = Ellipse((4.0, 4.0), (0.5, 2.0), 0.6)
 

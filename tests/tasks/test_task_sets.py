@@ -16,9 +16,9 @@ from crosslearning.tasks import (
     task_set,
     task_set_names,
 )
-from crosslearning.tasks.geometry import clearances
-from crosslearning.tasks.navigation_dynamics import Slot, State
-from crosslearning.tasks.obstacles import obstacle_rows, outline
+from crosslearning.tasks.navigation.dynamics import Slot, State
+from crosslearning.tasks.navigation.geometry import clearances
+from crosslearning.tasks.navigation.obstacles import obstacle_rows, outline
 
 
 def pilot(observation, side, safety=0.35):

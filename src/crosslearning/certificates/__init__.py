@@ -1,10 +1,10 @@
 """Certificates: what is known about a trained learner, in numbers with intervals."""
 
 from crosslearning.certificates.certificate import Certificate, certify
-from crosslearning.certificates.constants import KINDS, TaskConstants, estimate_constants
 from crosslearning.certificates.page import certificate_page, save_certificate
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
 from crosslearning.certificates.verification import Check, Verification, verify_run
+from crosslearning.theory.estimates import KINDS, TaskConstants, estimate_constants
 
 __all__ = [
     "KINDS",

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import numpy as np
 from rich.console import Console
 
-from crosslearning.certificates.constants import TaskConstants, estimate_constants
 from crosslearning.certificates.history import (
     ConstraintLine,
     PruningHistory,
@@ -23,13 +22,14 @@ from crosslearning.certificates.history import (
 )
 from crosslearning.certificates.replay import replay_run
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
-from crosslearning.certificates.theorem_section import TheoremSection, evaluate_theorem
 from crosslearning.certificates.verification.checks import Check
 from crosslearning.certificates.verification.verify import Verification, verify_run
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
 from crosslearning.runs.record import versions
+from crosslearning.theory.estimates import TaskConstants, estimate_constants
+from crosslearning.theory.section import TheoremSection, evaluate_theorem
 
 _Value = TypeVar("_Value")
 

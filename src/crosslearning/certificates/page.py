@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from crosslearning.certificates.certificate import Certificate
-from crosslearning.certificates.constants import KINDS
 from crosslearning.certificates.verdicts import verdicts
-from crosslearning.evaluation import Estimate
 from crosslearning.files import write_atomically
+from crosslearning.statistics import Interval
+from crosslearning.theory.estimates import KINDS
 
 WIDTH = 100
 
@@ -257,7 +257,7 @@ def _number(value: float | int | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
-def _estimate(estimate: Estimate) -> tuple[str, str]:
+def _estimate(estimate: Interval) -> tuple[str, str]:
     return f"{estimate.value:.4g}", f"[{estimate.low:.4g}, {estimate.high:.4g}]"
 
 

@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.levels import checked_confidence, checked_seed
+from crosslearning.certificates.levels import checked_seed
 from crosslearning.errors import InputError
-from crosslearning.evaluation import Estimate
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.stopping import sample_gaps
+from crosslearning.statistics import Interval, checked_confidence
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
 
@@ -39,7 +39,7 @@ class StationarityGap:
     Attributes
     ----------
     task : str
-    gap : Estimate
+    gap : Interval
         Corrected for the upward bias of a noisy gradient's norm. The interval is two-sided.
     samples : int
         Gradient samples that it comes from.
@@ -50,7 +50,7 @@ class StationarityGap:
     """
 
     task: str
-    gap: Estimate
+    gap: Interval
     samples: int
     confidence: float
     note: str | None = None
@@ -85,7 +85,7 @@ def stationarity_gaps(
     samples = sampling.count(samples)
     names = [task.name for task in learner.tasks]
     if epsilon == 0.0:
-        zero = Estimate(0.0, 0.0, 0.0)
+        zero = Interval(0.0, 0.0, 0.0)
         return [StationarityGap(name, zero, 0, confidence, _CONSENSUS) for name in names]
     family = learner.family
     generator = np.random.default_rng([seed, 1])
@@ -93,10 +93,10 @@ def stationarity_gaps(
         measured, _ = sample_gaps(sampling, family, samples, generator)
         if math.isinf(epsilon):
             lows = [math.inf if one.mean.norm(confidence).low > 0.0 else 0.0 for one in measured]
-            gaps = [Estimate(math.inf, low, math.inf) for low in lows]
+            gaps = [Interval(math.inf, low, math.inf) for low in lows]
         else:
             gaps = [
-                Estimate(*one.mean.ball_maximum(one.towards, distance, radius, confidence))
+                one.mean.ball_maximum(one.towards, distance, radius, confidence)
                 for one, distance, radius in zip(
                     measured, family.distances(), learner.radii(), strict=True
                 )

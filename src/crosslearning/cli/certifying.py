@@ -25,8 +25,8 @@ def certify(
     """Check a run's files by themselves, and say what is certified of its policies."""
     from crosslearning.certificates import certificate_page, save_certificate
     from crosslearning.certificates import certify as certify_run
-    from crosslearning.report.certificate_figure import certificate_figure
-    from crosslearning.report.style import save_figure
+    from crosslearning.figures.certificate import certificate_figure
+    from crosslearning.figures.style import save_figure
 
     if not as_json:
         announce_compilation()

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, app, console
 from crosslearning.cli.fields import read_flag
-from crosslearning.cli.output import percent, print_json, show_evaluation
+from crosslearning.cli.output import print_json, show_evaluation
 from crosslearning.errors import InputError
 from crosslearning.evaluation import evaluate as evaluate_policies
 from crosslearning.evaluation import evaluate_across
@@ -120,7 +120,11 @@ def compare(
     for heading in ("task", "discounted return", *results[0].rates, "verdict"):
         table.add_column(heading, overflow="fold")
     for result in results:
-        cells = (result.task, str(result.discounted_return), *map(percent, result.rates.values()))
+        cells = (
+            result.task,
+            str(result.discounted_return),
+            *(r.percent() for r in result.rates.values()),
+        )
         table.add_row(*(escape(cell) for cell in cells), result.verdict)
     console.print(table)
 
@@ -131,9 +135,9 @@ def relate(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show which tasks of a run pull against the consensus, as a table and a map."""
-    from crosslearning.certificates.relatedness import relatedness
-    from crosslearning.report.relatedness_figure import relatedness_figure
-    from crosslearning.report.style import save_figure
+    from crosslearning.figures.relatedness import relatedness_figure
+    from crosslearning.figures.style import save_figure
+    from crosslearning.relatedness import relatedness
 
     folder = RunFolder.open(run)
     found = relatedness(folder)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from crosslearning.cli.application import console
-from crosslearning.evaluation import Estimate, Evaluation
+from crosslearning.evaluation import Evaluation
 
 
 def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
@@ -19,15 +19,10 @@ def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
     for heading in ("task", "policy", "discounted return", *results[0].rates):
         table.add_column(heading, overflow="fold")
     for result in results:
-        shares = map(percent, result.rates.values())
+        shares = (rate.percent() for rate in result.rates.values())
         cells = (result.task, result.policy, str(result.discounted_return), *shares)
         table.add_row(*(escape(cell) for cell in cells))
     console.print(table)
-
-
-def percent(share: Estimate) -> str:
-    """Return a share or a difference of shares with its interval, in per cent."""
-    return f"{100 * share.value:.1f} % [{100 * share.low:.1f}, {100 * share.high:.1f}]"
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

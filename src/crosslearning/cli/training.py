@@ -110,8 +110,8 @@ def plot(
 
 
 def _draw(run: Path, trials: int = 25) -> None:
-    from crosslearning.report.figures import learning_figure, trajectory_figure
-    from crosslearning.report.style import save_figure
+    from crosslearning.figures.run import learning_figure, trajectory_figure
+    from crosslearning.figures.style import save_figure
 
     folder = RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().epsilon)

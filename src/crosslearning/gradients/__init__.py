@@ -2,14 +2,13 @@
 
 from crosslearning.gradients.estimators import ESTIMATORS, Estimator, Gradients, estimator_of
 from crosslearning.gradients.sampling import Sampling, Units
-from crosslearning.gradients.statistics import GradientMean, Interval
+from crosslearning.gradients.statistics import GradientMean
 
 __all__ = [
     "ESTIMATORS",
     "Estimator",
     "GradientMean",
     "Gradients",
-    "Interval",
     "Sampling",
     "Units",
     "estimator_of",

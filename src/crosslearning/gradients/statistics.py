@@ -20,15 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
-from crosslearning.errors import InputError
 from crosslearning.gradients.sampling import GROUPS, Units, group_products
 from crosslearning.rkhs import Kernel
+from crosslearning.statistics import Interval, hall_margin, skewness_of, student_quantile
 
 Floats = NDArray[np.float64]
 
@@ -36,70 +34,9 @@ Floats = NDArray[np.float64]
 _ANGLES = np.linspace(0.0, np.pi, 721)
 
 
-class Interval(NamedTuple):
-    """A number with an interval."""
-
-    value: float
-    low: float
-    high: float
-
-
 def quantile(level: float) -> float:
     """Return the upper quantile of Student's t for the number of groups."""
-    if not 0.0 < level < 1.0:
-        raise InputError(f"a level of confidence must be between 0 and 1, got {level}")
-    return float(stats.t.ppf(level, GROUPS - 1))
-
-
-def margin(skewness: Floats | float, count: int, z: float) -> Floats:
-    """Return how many standard errors below a mean the truth may be; z is the normal answer.
-
-    With T the t-statistic and a = skewness/√count, the polynomial T + aT²/3 + a²T³/27 + a/6 is
-    nearly normal (Hall's transformation): its inverse at z. Never less than z: a skewness seen
-    in a sample widens a bound, but does not narrow it. Above a mean, the skewness changes sign.
-    """
-    a = np.asarray(skewness, dtype=np.float64) / np.sqrt(count)
-    # As a → 0 the inverse tends to z.
-    safe = np.where(np.abs(a) < 1e-6, 1.0, a)
-    inverse = 3.0 / safe * (np.cbrt(1.0 + safe * (z - safe / 6.0)) - 1.0)
-    return np.asarray(np.where(np.abs(a) < 1e-6, z, np.maximum(inverse, z)))
-
-
-def skewness_of(values: Floats) -> float:
-    """Return the sample skewness; 0 if the values do not vary."""
-    centred = values - values.mean()
-    spread = float(np.mean(centred**2))
-    return float(np.mean(centred**3)) / spread**1.5 if spread > 0.0 else 0.0
-
-
-def mean_bounds(values: Floats, z: float) -> tuple[float, float]:
-    """Return lower and upper bounds for a mean, each at the level of the quantile z."""
-    n, skewness = len(values), skewness_of(values)
-    error = float(values.std(ddof=1)) / np.sqrt(n)
-    low = values.mean() - error * float(margin(skewness, n, z))
-    high = values.mean() + error * float(margin(-skewness, n, z))
-    return float(low), float(high)
-
-
-def root_interval(value: float, influence: Floats, confidence: float) -> Interval:
-    """Return √value with its interval, for a positive number that is a mean of squares.
-
-    Parameters
-    ----------
-    value : float
-    influence : array, shape (n,)
-        What each sample adds to n times the estimate, up to a constant.
-    confidence : float
-    """
-    z = quantile(0.5 + 0.5 * confidence)
-    # Centred at the estimate, whose own value may hold a correction of order 1/n.
-    _, high = mean_bounds(influence - influence.mean() + value, z)
-    if value <= 0.0:
-        return Interval(0.0, 0.0, float(np.sqrt(max(high, 0.0))))
-    ratio = float(influence.std(ddof=1)) / np.sqrt(len(influence)) / value
-    low = value * np.exp(-z * ratio)
-    high = max(high, value * np.exp(z * ratio))
-    return Interval(float(np.sqrt(value)), float(np.sqrt(low)), float(np.sqrt(high)))
+    return student_quantile(level, GROUPS - 1)
 
 
 @dataclass(frozen=True)
@@ -243,7 +180,7 @@ class GradientMean:
         skewness = np.divide(third, second**1.5, out=np.zeros_like(third), where=second > 0.0)
         # Rounding near second = 0 must not make a skewness that no sample can have.
         skewness = np.clip(skewness, -np.sqrt(n), np.sqrt(n))
-        errors = margin(-skewness, n, z) * np.sqrt(second / n)
+        errors = hall_margin(-skewness, n, z) * np.sqrt(second / n)
         sines = np.sqrt(np.maximum(1.0 - cosines**2, 0.0))
         bounds = c * norm + errors + z * radius * sines * np.sqrt(largest / n)
         return float(towards.mean() + np.max(bounds))
@@ -265,7 +202,7 @@ class GradientMean:
         error = float(np.var(values, ddof=1)) / n
         if self.square > 0.0:
             error += radius**2 * self._noise_square / (n**2 * self.square)
-        return float(values.mean() - margin(skewness_of(values), n, z) * np.sqrt(error))
+        return float(values.mean() - hall_margin(skewness_of(values), n, z) * np.sqrt(error))
 
 
 def _mean_product_square(gram: Floats) -> float:

@@ -9,13 +9,13 @@ Thresholds are stated with the claim, and were written down before the claims we
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
+from crosslearning.statistics import student
 
 #: measurements[policy] of one seed; see :func:`crosslearning.paper.measure.measure`.
 Measurements = Mapping[str, Mapping[str, Any]]
@@ -334,14 +334,9 @@ def all_claims() -> list[Claim]:
 def judge(claim: Claim, measurements: Mapping[int, Measurements]) -> Verdict:
     """Return the verdict on a claim from the measurements of every seed."""
     values = np.array([claim.value(seed) for seed in measurements.values()])
-    mean, n = float(np.mean(values)), len(values)
-    if n > 1:
-        half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
-    else:
-        half = float("inf")  # one seed says nothing about others
-    low, high = mean - half, mean + half
+    mean, low, high = astuple(student(values))
     verdict = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
-    return Verdict(claim.key, claim.says, claim.measured_as, mean, low, high, n, verdict)
+    return Verdict(claim.key, claim.says, claim.measured_as, mean, low, high, len(values), verdict)
 
 
 def judge_all(measurements: Mapping[int, Measurements]) -> list[Verdict]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
 
 from crosslearning.paper.claims import Measurements
 from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.statistics import student
 
 #: (what it is called, scene, task): where rates are told.
 PLACES = (
@@ -36,15 +36,6 @@ def rates_table(results: Mapping[int, Measurements]) -> str:
             for policy in POLICIES
         }
         cells = [f"{a:.0%} / {c:.0%}" for a, c in (rates[p].mean(axis=0) for p in POLICIES)]
-        change = percent_interval((rates[AVERAGE] - rates[CROSS])[:, 1].tolist())
+        change = student((rates[AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
         lines.append(f"| {' | '.join([label, *cells, change])} |")
     return "\n".join(lines) + "\n"
-
-
-def percent_interval(values: Sequence[float]) -> str:
-    """Return a mean in points with Student's 95 % interval; without one for a single value."""
-    mean, n = float(np.mean(values)), len(values)
-    if n == 1:
-        return f"{100 * mean:+.0f}"
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
-    return f"{100 * mean:+.0f} [{100 * (mean - half):+.0f}, {100 * (mean + half):+.0f}]"

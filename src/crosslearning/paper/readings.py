@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from crosslearning.figures.paper.readings import readings_figure
+from crosslearning.figures.style import save_figure
 from crosslearning.files import write_atomically
 from crosslearning.paper.claims import Measurements, Verdict, judge_all
 from crosslearning.paper.conductor import run_experiments
 from crosslearning.paper.experiment import CROSS, DEFAULT_READING, RADII, Experiment, Reading, Scale
-from crosslearning.paper.figures_readings import readings_figure
 from crosslearning.paper.measure import load_measurements
 from crosslearning.paper.rates import rates_table
-from crosslearning.report.style import save_figure
 
 #: Every reading differs from the default one in a single point.
 READINGS = (

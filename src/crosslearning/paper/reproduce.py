@@ -11,16 +11,16 @@ from typing import Any
 from rich.console import Console
 
 from crosslearning.errors import unknown_name
+from crosslearning.figures.paper.catalogue import FIGURES
+from crosslearning.figures.style import save_figure
 from crosslearning.files import write_atomically
 from crosslearning.paper.adapt import measure_adaptation
 from crosslearning.paper.adaptation_claims import adaptation_verdicts
 from crosslearning.paper.claims import Verdict, claims_table, judge_all
 from crosslearning.paper.conductor import run_experiments
 from crosslearning.paper.experiment import Experiment, Scale
-from crosslearning.paper.figures import FIGURES
 from crosslearning.paper.measure import load_measurements
 from crosslearning.paper.rates import rates_table
-from crosslearning.report.style import save_figure
 from crosslearning.runs.parallel import in_processes
 
 #: The full size, the paper's, and one that takes about two minutes.

@@ -3,10 +3,9 @@
 from crosslearning.sweep.folders import SweepFolder, run_sweep
 from crosslearning.sweep.path import epsilon_path
 from crosslearning.sweep.request import SweepRequest, held_out_tasks, read_epsilons
-from crosslearning.sweep.summary import Interval, Recommendation, Sweep, student_interval
+from crosslearning.sweep.summary import Recommendation, Sweep
 
 __all__ = [
-    "Interval",
     "Recommendation",
     "Sweep",
     "SweepFolder",
@@ -15,5 +14,4 @@ __all__ = [
     "held_out_tasks",
     "read_epsilons",
     "run_sweep",
-    "student_interval",
 ]

@@ -12,12 +12,12 @@ from typing import Any
 
 from rich.console import Console
 
-from crosslearning.certificates.relatedness import mean_multipliers
 from crosslearning.errors import FileFormatError, InputError
+from crosslearning.figures.style import save_figure
+from crosslearning.figures.sweep import sweep_figure
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
-from crosslearning.report.style import save_figure
-from crosslearning.report.sweep_figure import sweep_figure
+from crosslearning.relatedness import mean_multipliers
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunConfig, RunFolder, resume, train
 from crosslearning.runs.parallel import in_processes, iteration_of

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.certificates.relatedness import LAST_PART
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import CrossLearner, IterationReport, make_settings
+from crosslearning.relatedness import LAST_PART
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.sweep.measure import measure_family
 from crosslearning.sweep.request import (

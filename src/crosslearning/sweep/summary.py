@@ -8,33 +8,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from numpy.typing import NDArray
 
-from crosslearning.errors import InputError
 from crosslearning.rkhs import Family
+from crosslearning.statistics import CONFIDENCE, Interval, student, student_quantile
 from crosslearning.sweep.request import plain_epsilon
 
 Floats = NDArray[np.float64]
 
-#: Confidence of the intervals, and of the set that holds the best radius.
-CONFIDENCE = 0.95
 #: Whose return is measured where; each may come with rates, such as ``held_out_crashed``.
 PLACES = ("own", "central", "held_out")
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with its 95 % interval; None where one seed gives none."""
-
-    mean: float
-    low: float | None
-    high: float | None
-
-    def __str__(self) -> str:
-        if self.low is None or self.high is None:
-            return f"{self.mean:.3g}"
-        return f"{self.mean:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 @dataclass(frozen=True)
@@ -94,7 +77,7 @@ class Sweep:
 
     def interval(self, quantity: str, epsilon: float) -> Interval:
         """Return a quantity's mean over seeds at a radius."""
-        return student_interval(self.values[quantity][self.epsilons.index(epsilon)])
+        return student(self.values[quantity][self.epsilons.index(epsilon)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the families as plain data for JSON."""
@@ -104,11 +87,12 @@ class Sweep:
             for name, values in self.values.items():
                 known = bool(np.all(np.isfinite(values[k])))
                 row[name] = {
-                    **(asdict(student_interval(values[k])) if known else {"mean": None}),
+                    **(_plain_interval(student(values[k])) if known else {"value": None}),
                     "seeds": [float(v) if math.isfinite(v) else None for v in values[k]],
                 }
             rows.append(row)
         best = asdict(self.recommendation)
+        best["value"] = _plain_interval(self.recommendation.value)
         best["epsilon"] = plain_epsilon(self.recommendation.epsilon)
         best["not_told_apart"] = [plain_epsilon(e) for e in self.recommendation.not_told_apart]
         return {"seeds": list(self.seeds), "recommendation": best, "rows": rows}
@@ -146,19 +130,6 @@ _HEADINGS = {
 }
 
 
-def student_interval(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Return a mean with Student's two-sided interval; none for a single value."""
-    numbers = np.asarray(values, dtype=np.float64)
-    if numbers.ndim != 1 or len(numbers) == 0 or not np.all(np.isfinite(numbers)):
-        raise InputError(f"an interval needs finite numbers, got {values!r}")
-    mean = float(np.mean(numbers))
-    if len(numbers) == 1:
-        return Interval(mean, None, None)
-    error = float(np.std(numbers, ddof=1)) / math.sqrt(len(numbers))
-    half = float(stats.t.ppf(0.5 + 0.5 * confidence, len(numbers) - 1)) * error
-    return Interval(mean, mean - half, mean + half)
-
-
 def not_told_apart(values: Floats, confidence: float = CONFIDENCE) -> list[int]:
     """Return the rows that no other row is shown to beat, on the same seeds.
 
@@ -173,7 +144,7 @@ def not_told_apart(values: Floats, confidence: float = CONFIDENCE) -> list[int]:
     rows, seeds = values.shape
     if rows == 1 or seeds == 1:
         return list(range(rows))
-    limit = float(stats.t.ppf(1.0 - (1.0 - confidence) / (rows - 1), seeds - 1))
+    limit = student_quantile(1.0 - (1.0 - confidence) / (rows - 1), seeds - 1)
     kept = []
     for row in range(rows):
         differences = values - values[row]
@@ -198,7 +169,7 @@ def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendat
     best = int(np.argmax(values.mean(axis=1)))
     apart = not_told_apart(values)
     together = tuple(epsilons[row] for row in apart)
-    value = student_interval(values[best])
+    value = student(values[best])
     blind = None
     if values.shape[1] > 1:
         rest = [np.delete(values, seed, axis=1).mean(axis=1) for seed in range(values.shape[1])]
@@ -280,15 +251,19 @@ def _epsilon_text(epsilon: float) -> str:
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
+def _plain_interval(interval: Interval) -> dict[str, float | None]:
+    return {name: v if math.isfinite(v) else None for name, v in asdict(interval).items()}
+
+
 def _rate_heading(name: str) -> str:
     place, _, rate = name.rpartition("_")
     return f"{_HEADINGS[place]}: {rate}"
 
 
 def _cell(name: str, values: Floats) -> str:
-    interval = student_interval(values)
+    interval = student(values)
     if name == "knots":
-        return f"{interval.mean:.0f}"
+        return f"{interval.value:.0f}"
     if name not in _HEADINGS:
-        return f"{100 * interval.mean:.1f} %"
+        return f"{100 * interval.value:.1f} %"
     return str(interval)

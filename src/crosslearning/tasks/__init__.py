@@ -11,13 +11,13 @@ from crosslearning.tasks.linear_quadratic_environment import (
     LINEAR_QUADRATIC_ID,
     LinearQuadraticEnvironment,
 )
-from crosslearning.tasks.navigation import Navigation
-from crosslearning.tasks.navigation_environment import (
+from crosslearning.tasks.navigation.description import Navigation
+from crosslearning.tasks.navigation.environment import (
     ENVIRONMENT_ID,
     HORIZON,
     NavigationEnvironment,
 )
-from crosslearning.tasks.obstacles import Circle, Ellipse, Obstacle
+from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle
 from crosslearning.tasks.simulator import Simulator
 from crosslearning.tasks.task import Dynamics, Task
 from crosslearning.tasks.task_sets import (

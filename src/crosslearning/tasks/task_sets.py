@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.geometry import clearances
 from crosslearning.tasks.linear_quadratic import LinearQuadratic, cart
-from crosslearning.tasks.navigation import Navigation
-from crosslearning.tasks.obstacles import (
+from crosslearning.tasks.navigation.description import Navigation
+from crosslearning.tasks.navigation.geometry import clearances
+from crosslearning.tasks.navigation.obstacles import (
     Circle,
     Ellipse,
     Obstacle,

@@ -1,0 +1,202 @@
+"""Numbers with intervals: one type for all of them, and the ways to compute one.
+
+Student's for means over seeds, Wilson's for shares, Bonett and Price's for differences of paired
+shares, the percentile bootstrap for means of anything else, and Hall's for means of very skewed
+samples. Where nothing is known of an end, it is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.errors import InputError
+
+Floats = NDArray[np.float64]
+
+#: The confidence of every interval whose maker was asked for no other.
+CONFIDENCE = 0.95
+_Z = 1.959963984540054  # the normal quantile of a two-sided 95 %
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A number with an interval, of 95 % unless whoever made it was asked for another level."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether both ends are finite: one value alone says nothing about others."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def format(self, spec: str = ".3g") -> str:
+        """Return the number and its ends in brackets; without ends that are not known."""
+        if not self.known:
+            return f"{self.value:{spec}}"
+        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+    def percent(self, spec: str = ".1f") -> str:
+        """Return a share or a difference of shares in per cent."""
+        if not self.known:
+            return f"{100 * self.value:{spec}} %"
+        return f"{100 * self.value:{spec}} % [{100 * self.low:{spec}}, {100 * self.high:{spec}}]"
+
+    def within(self, low: float = -math.inf, high: float = math.inf) -> Interval:
+        """Return the interval cut to where the number can be, as a share between 0 and 1."""
+        return Interval(self.value, max(self.low, low), min(self.high, high))
+
+
+def checked_confidence(confidence: float) -> float:
+    """Return a level of confidence, or say what is wrong with it."""
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence must be between 0 and 1, such as 0.95, got {confidence}")
+    return float(confidence)
+
+
+def student_quantile(level: float, degrees: int) -> float:
+    """Return the quantile of Student's t."""
+    # Not scipy.stats, which takes a second to import.
+    from scipy.special import stdtrit
+
+    if not 0.0 < level < 1.0:
+        raise InputError(f"a level of confidence must be between 0 and 1, got {level}")
+    return float(stdtrit(degrees, level))
+
+
+def f_tail(value: float, first: float, second: float) -> float:
+    """Return the probability that a number of Fisher's F(first, second) is above ``value``."""
+    from scipy.special import fdtrc
+
+    return float(fdtrc(first, second, value))
+
+
+def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """Return a mean with Student's two-sided interval, without ends for a single value."""
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers.ndim != 1 or len(numbers) == 0 or not np.all(np.isfinite(numbers)):
+        raise InputError(f"an interval needs finite numbers, got {values!r}")
+    mean, n = float(np.mean(numbers)), len(numbers)
+    if n == 1:
+        return Interval(mean, -math.inf, math.inf)
+    error = float(np.std(numbers, ddof=1)) / math.sqrt(n)
+    half = student_quantile(0.5 + 0.5 * confidence, n - 1) * error
+    return Interval(mean, mean - half, mean + half)
+
+
+def wilson(successes: NDArray[np.bool_]) -> Interval:
+    """Return a share with Wilson's interval, which is right near 0 and 1 too."""
+    n = len(successes)
+    rate = float(np.mean(successes))
+    centre = (rate + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
+    half = _Z * math.sqrt(rate * (1 - rate) / n + _Z * _Z / (4 * n * n)) / (1 + _Z * _Z / n)
+    # At the ends the interval begins at the rate itself, which rounding would miss.
+    low = 0.0 if rate == 0.0 else centre - half
+    high = 1.0 if rate == 1.0 else centre + half
+    return Interval(rate, low, high)
+
+
+def share(shares: NDArray[Any], generator: np.random.Generator) -> Interval:
+    """Return a share: of successes, or, of tasks that have a share each, their mean."""
+    if shares.dtype == np.bool_:
+        return wilson(shares)
+    if np.all(shares == shares[0]) and shares[0] in (0.0, 1.0):
+        # Resampling equal numbers would claim certainty.
+        return wilson(shares == 1.0)
+    return bootstrap(shares, generator)
+
+
+def difference_of_shares(
+    first: NDArray[Any], second: NDArray[Any], generator: np.random.Generator
+) -> Interval:
+    """Return the difference of two paired shares with Bonett and Price's interval.
+
+    It is Wald's with one success added to each kind of discordant pair, so that it is right for
+    few of them too: without any it is not the single point 0. Of shares by task, the mean of the
+    tasks' differences is taken.
+    """
+    if first.dtype != np.bool_:
+        return bootstrap(first - second, generator)
+    n = len(first)
+    only_first = int(np.count_nonzero(first & ~second))
+    only_second = int(np.count_nonzero(second & ~first))
+    p, q = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
+    half = _Z * math.sqrt((p + q - (p - q) ** 2) / (n + 2))
+    return Interval((only_first - only_second) / n, max(p - q - half, -1.0), min(p - q + half, 1.0))
+
+
+def bootstrap(values: Floats, generator: np.random.Generator) -> Interval:
+    """Return the mean of the known values with its percentile bootstrap interval.
+
+    NaN stands for unknown and is left out; without any value everything is NaN.
+    """
+    known = values[np.isfinite(values)]
+    if len(known) == 0:
+        return Interval(math.nan, math.nan, math.nan)
+    draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
+    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
+    return Interval(float(np.mean(known)), float(low), float(high))
+
+
+# Skewed samples ----------------------------------------------------------------------------
+
+
+def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:
+    """Return how many standard errors below a mean the truth may be; z is the normal answer.
+
+    With T the t-statistic and a = skewness/√count, the polynomial T + aT²/3 + a²T³/27 + a/6 is
+    nearly normal (Hall's transformation): its inverse at z. Never less than z: a skewness seen
+    in a sample widens a bound, but does not narrow it. Above a mean, the skewness changes sign.
+    """
+    a = np.asarray(skewness, dtype=np.float64) / np.sqrt(count)
+    # As a → 0 the inverse tends to z.
+    safe = np.where(np.abs(a) < 1e-6, 1.0, a)
+    inverse = 3.0 / safe * (np.cbrt(1.0 + safe * (z - safe / 6.0)) - 1.0)
+    return np.asarray(np.where(np.abs(a) < 1e-6, z, np.maximum(inverse, z)))
+
+
+def skewness_of(values: Floats) -> float:
+    """Return the sample skewness; 0 if the values do not vary."""
+    centred = values - values.mean()
+    spread = float(np.mean(centred**2))
+    return float(np.mean(centred**3)) / spread**1.5 if spread > 0.0 else 0.0
+
+
+def hall_bounds(values: Floats, z: float) -> tuple[float, float]:
+    """Return lower and upper bounds for a mean, each at the level of the quantile z."""
+    n, skewness = len(values), skewness_of(values)
+    error = float(values.std(ddof=1)) / np.sqrt(n)
+    low = values.mean() - error * float(hall_margin(skewness, n, z))
+    high = values.mean() + error * float(hall_margin(-skewness, n, z))
+    return float(low), float(high)
+
+
+def root_interval(value: float, influence: Floats, z: float) -> Interval:
+    """Return √value with its interval, for a positive number that is a mean of squares.
+
+    Parameters
+    ----------
+    value : float
+    influence : array, shape (n,)
+        What each sample adds to n times the estimate, up to a constant.
+    z : float
+        The quantile of one end.
+    """
+    # Centred at the estimate, whose own value may hold a correction of order 1/n.
+    _, high = hall_bounds(influence - influence.mean() + value, z)
+    if value <= 0.0:
+        return Interval(0.0, 0.0, float(np.sqrt(max(high, 0.0))))
+    ratio = float(influence.std(ddof=1)) / np.sqrt(len(influence)) / value
+    low = value * np.exp(-z * ratio)
+    high = max(high, value * np.exp(z * ratio))
+    return Interval(float(np.sqrt(value)), float(np.sqrt(low)), float(np.sqrt(high)))

@@ -1,0 +1,269 @@
+"""The navigation task of the paper: a robot drives to a goal around obstacles.
+
+:class:`Navigation` describes one task; :meth:`Navigation.task` gives it to the learner, and
+``gymnasium.make("crosslearning/Navigation-v0", ...)`` to anything that speaks Gymnasium.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.navigation.dynamics import (
+    ARRIVAL_WORDS,
+    CRASH_WORDS,
+    DISTANCE_WORDS,
+    RESET_SIZE,
+    STATE_SIZE,
+    Slot,
+    navigation_dynamics,
+    navigation_outcomes,
+)
+from crosslearning.tasks.navigation.geometry import clearances
+from crosslearning.tasks.navigation.obstacles import (
+    Circle,
+    Obstacle,
+    obstacle_rows,
+    read_number,
+    read_numbers,
+    read_obstacle,
+)
+from crosslearning.tasks.task import Floats, Task
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.navigation.environment import NavigationEnvironment
+
+_WORDS = {
+    "start_in_obstacle": ("redraw", "crash"),
+    "arrival": ARRIVAL_WORDS,
+    "crash": CRASH_WORDS,
+    "obstacle_distance": DISTANCE_WORDS,
+}
+_NUMBERS = ("time_step", "arrival_radius", "crash_reward", "goal_reward", "distance_cost")
+#: Places along each side of the start area that are tried in the search for a free one.
+_SEARCH = 65
+
+Point = tuple[float, float]
+
+#: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
+KERNEL_COVARIANCE = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
+
+
+@dataclass(frozen=True)
+class Navigation:
+    """One navigation task; every reading of the paper is a parameter.
+
+    Parameters
+    ----------
+    obstacles : sequence of Circle, Ellipse, mapping or numbers
+        Any number, also none. Default: the circle of the paper's first task. Plain forms are
+        described at :func:`crosslearning.tasks.navigation.obstacles.read_obstacle`.
+    goals : sequence of pairs
+        Visited in this order. The paper gives no training goal; (5, 6) is its evaluation goal.
+    start : pair, optional
+        A fixed start place. Without it the start is uniform in ``start_area``.
+    start_area : pair of pairs
+        ((x low, x high), (y low, y high)); the paper's [0, 10] × [0, 10].
+    heading : float, optional
+        A fixed start heading. Without it the heading is uniform in [−π, π).
+    start_in_obstacle : {"redraw", "crash"}
+        What becomes of a start that falls into an obstacle: replaced by another uniform place,
+        or kept, so that the first step is a collision.
+    time_step : float
+        T_s of the dynamics.
+    speed_bounds, turn_bounds : pairs of float
+        Bounds of the speed and of the turn rate; ``step`` clips actions to them.
+    arrival_radius : float
+        The robot has reached the current goal when a step ends within this distance of it.
+    arrival : {"continue", "terminate"}
+        What follows at the last goal: the episode goes on, or ends with 0 ever after.
+    crash : {"absorbing", "terminate", "continue"}
+        What follows a collision: stuck, with the crash reward at every later step; the end of
+        the episode, with 0 ever after; or nothing, the robot drives through.
+    swept : bool
+        Whether the whole path of a step is tested for collisions, or only its end.
+    obstacle_distance : {"surface", "centre"}
+        Which distance to the nearest obstacle is observed. The nearest is always the one with
+        the nearest surface.
+    crash_reward, goal_reward, distance_cost : float
+        The reward is ``crash_reward`` for a collision, and otherwise
+        ``goal_reward - distance_cost · d_g``.
+
+    Raises
+    ------
+    InputError
+        If a parameter has no meaning, a goal or a fixed start lies in an obstacle, or no free
+        place is found in the start area.
+    """
+
+    obstacles: tuple[Obstacle, ...] = (Circle((7.0, 2.0), 0.5),)
+    goals: tuple[Point, ...] = ((5.0, 6.0),)
+    start: Point | None = None
+    start_area: tuple[Point, Point] = ((0.0, 10.0), (0.0, 10.0))
+    heading: float | None = None
+    start_in_obstacle: Literal["redraw", "crash"] = "redraw"
+    time_step: float = 0.5
+    speed_bounds: Point = (0.0, 2.0)
+    turn_bounds: Point = (-math.pi, math.pi)
+    arrival_radius: float = 0.5
+    arrival: Literal["continue", "terminate"] = "continue"
+    crash: Literal["absorbing", "terminate", "continue"] = "absorbing"
+    swept: bool = True
+    obstacle_distance: Literal["surface", "centre"] = "surface"
+    crash_reward: float = -100.0
+    goal_reward: float = 10.0
+    distance_cost: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, value in self._read().items():
+            object.__setattr__(self, name, value)
+        for name in ("time_step", "arrival_radius"):
+            if getattr(self, name) <= 0.0:
+                raise InputError(f"{name} is {getattr(self, name)}; it must be greater than 0")
+        for name, words in _WORDS.items():
+            if getattr(self, name) not in words:
+                raise unknown_name(f"choice for {name}", str(getattr(self, name)), words)
+        if not self.goals:
+            raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
+        for goal in self.goals:
+            if not self.is_free(*goal):
+                raise InputError(
+                    f"the goal {goal} lies in an obstacle, so that arriving is a collision; "
+                    "move the goal or the obstacle"
+                )
+        self._free_place()
+
+    def _read(self) -> dict[str, Any]:
+        """Return the parameters that are numbers or shapes, in their own types."""
+        read: dict[str, Any] = {
+            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
+            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
+        }
+        sides = _items("start_area", self.start_area)
+        if len(sides) != 2:
+            raise InputError(
+                f"start_area is {self.start_area!r}; give ((x low, x high), (y low, y high))"
+            )
+        read["start_area"] = tuple(_read_interval("a side of start_area", s) for s in sides)
+        if self.start is not None:
+            read["start"] = read_numbers("start", self.start, 2)
+        if self.heading is not None:
+            read["heading"] = read_number("heading", self.heading)
+        for name in ("speed_bounds", "turn_bounds"):
+            read[name] = _read_interval(name, getattr(self, name))
+        for name in _NUMBERS:
+            read[name] = read_number(name, getattr(self, name))
+        if not isinstance(self.swept, bool | np.bool_):
+            raise InputError(f"swept is {self.swept!r}; give True or False")
+        read["swept"] = bool(self.swept)
+        return read
+
+    def _clearances(self, points: Any) -> Floats:
+        places = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, 2)
+        return clearances(places, obstacle_rows(self.obstacles))
+
+    def is_free(self, x: float, y: float) -> bool:
+        """Tell whether (x, y) lies outside every obstacle."""
+        return bool(self._clearances((x, y))[0] > 0.0)
+
+    def _free_place(self) -> Point:
+        """Return a free place in the start area, the one farthest from the obstacles."""
+        if self.start is not None:
+            if self.start_in_obstacle == "redraw" and not self.is_free(*self.start):
+                raise InputError(
+                    f"the start {self.start} lies in an obstacle; move it, or allow it with "
+                    "start_in_obstacle='crash'"
+                )
+            return self.start
+        across, along = (np.linspace(low, high, _SEARCH) for low, high in self.start_area)
+        places = np.stack(np.meshgrid(across, along), axis=-1).reshape(-1, 2)
+        free = self._clearances(places)
+        best = int(np.argmax(free))
+        if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
+            raise InputError(
+                f"obstacles cover the whole start area {self.start_area}: none of {_SEARCH} × "
+                f"{_SEARCH} places in it is free; make it larger or the obstacles smaller"
+            )
+        return float(places[best, 0]), float(places[best, 1])
+
+    @property
+    def parameters(self) -> Floats:
+        """The parameter vector that the compiled dynamics read, newly made."""
+        vector = np.zeros(Slot.END)
+        (x_low, x_high), (y_low, y_high) = self.start_area
+        if self.start is not None:
+            (x_low, y_low), (x_high, y_high) = self.start, self.start
+        vector[Slot.TIME_STEP] = self.time_step
+        vector[[Slot.SPEED_LOW, Slot.SPEED_HIGH]] = self.speed_bounds
+        vector[[Slot.TURN_LOW, Slot.TURN_HIGH]] = self.turn_bounds
+        vector[[Slot.START_X, Slot.START_Y]] = x_low, y_low
+        vector[[Slot.START_WIDTH, Slot.START_HEIGHT]] = x_high - x_low, y_high - y_low
+        vector[Slot.HEADING] = -math.pi if self.heading is None else self.heading
+        vector[Slot.HEADING_WIDTH] = 2.0 * math.pi if self.heading is None else 0.0
+        vector[Slot.REDRAW] = self.start_in_obstacle == "redraw"
+        vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
+        vector[Slot.ARRIVAL_RADIUS] = self.arrival_radius
+        vector[Slot.ARRIVAL] = ARRIVAL_WORDS.index(self.arrival)
+        vector[Slot.CRASH] = CRASH_WORDS.index(self.crash)
+        vector[Slot.SWEPT] = self.swept
+        vector[Slot.OBSTACLE_DISTANCE] = DISTANCE_WORDS.index(self.obstacle_distance)
+        vector[Slot.CRASH_REWARD] = self.crash_reward
+        vector[Slot.GOAL_REWARD] = self.goal_reward
+        vector[Slot.DISTANCE_COST] = self.distance_cost
+        vector[Slot.GOALS] = len(self.goals)
+        vector[Slot.OBSTACLES] = len(self.obstacles)
+        return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
+
+    def replace(self, **changes: Any) -> Navigation:
+        """Return a copy with some parameters changed; an unknown name is an error."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                raise unknown_name("navigation parameter", name, names)
+        return dataclasses.replace(self, **changes)
+
+    def environment(self, render_mode: str | None = None) -> NavigationEnvironment:
+        """Return a new Gymnasium environment of this task, without a time limit."""
+        # Imported here because the environment, in turn, is made of this class.
+        from crosslearning.tasks.navigation.environment import NavigationEnvironment
+
+        return NavigationEnvironment(self, render_mode=render_mode)
+
+    def task(self, name: str) -> Task:
+        """Return this task under a name, with its compiled dynamics.
+
+        The environments that the task makes know no time limit: a rollout chooses its length.
+        """
+        return Task(
+            name=name,
+            make=self.environment,
+            dynamics=navigation_dynamics(self.parameters),
+            state_size=STATE_SIZE,
+            reset_size=RESET_SIZE,
+            reset_options=_reset_options,
+            outcomes=navigation_outcomes,
+            kernel_covariance=KERNEL_COVARIANCE,
+        )
+
+
+def _items(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{name} is {given!r}; give a sequence, such as a tuple")
+    return tuple(given)
+
+
+def _read_interval(name: str, given: Any) -> Point:
+    low, high = read_numbers(name, given, 2)
+    if low >= high:
+        raise InputError(f"{name} is ({low}, {high}); the first number must be the lower one")
+    return low, high
+
+
+def _reset_options(uniforms: Floats) -> dict[str, Any]:
+    return {"uniforms": uniforms}

@@ -1,0 +1,167 @@
+"""The obstacles that a user describes: circles, and ellipses that may be turned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.navigation.geometry import ROW
+
+
+def read_numbers(what: str, given: Any, count: int) -> tuple[float, ...]:
+    """Return ``count`` finite floats read from ``given``, or say what is wrong with it."""
+    try:
+        numbers = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.shape != (count,) or not np.all(np.isfinite(numbers)):
+        raise InputError(f"{what} is {given!r}; give {count} finite numbers")
+    return tuple(float(number) for number in numbers)
+
+
+def read_number(what: str, given: Any) -> float:
+    """Return one finite float read from ``given``, or say what is wrong with it."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{what} is {given!r}; give a finite number")
+    return number
+
+
+@dataclass(frozen=True)
+class Circle:
+    """A round obstacle.
+
+    Parameters
+    ----------
+    centre : pair of float
+    radius : float
+        Greater than 0.
+    """
+
+    centre: tuple[float, float]
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centre", read_numbers("a circle's centre", self.centre, 2))
+        object.__setattr__(self, "radius", read_number("a circle's radius", self.radius))
+        if self.radius <= 0.0:
+            raise InputError(f"a circle's radius is {self.radius}; it must be greater than 0")
+
+    @property
+    def semi_axes(self) -> tuple[float, float]:
+        """The two semi-axes, which are both the radius."""
+        return self.radius, self.radius
+
+    @property
+    def angle(self) -> float:
+        """The angle by which the axes are turned: 0."""
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Ellipse:
+    """An elliptical obstacle.
+
+    Parameters
+    ----------
+    centre : pair of float
+    semi_axes : pair of float
+        Half the width and half the height before turning, both greater than 0.
+    angle : float
+        Angle in radians by which the ellipse is turned, counterclockwise.
+    """
+
+    centre: tuple[float, float]
+    semi_axes: tuple[float, float]
+    angle: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centre", read_numbers("an ellipse's centre", self.centre, 2))
+        axes = read_numbers("an ellipse's semi_axes", self.semi_axes, 2)
+        object.__setattr__(self, "semi_axes", axes)
+        object.__setattr__(self, "angle", read_number("an ellipse's angle", self.angle))
+        if min(axes) <= 0.0:
+            raise InputError(
+                f"an ellipse's semi_axes are {axes}; both must be greater than 0 "
+                "(for a circle use Circle(centre, radius))"
+            )
+
+
+Obstacle: TypeAlias = Circle | Ellipse
+
+_FIELDS = ("centre", "radius", "semi_axes", "angle")
+
+
+def read_obstacle(given: Any) -> Obstacle:
+    """Return the obstacle that ``given`` describes.
+
+    Besides a :class:`Circle` or :class:`Ellipse` it may be a mapping with their fields, or
+    plain numbers: (x, y, radius), (x, y, a, b) or (x, y, a, b, angle). Those forms survive
+    JSON and TOML files.
+    """
+    if isinstance(given, Circle | Ellipse):
+        return given
+    if isinstance(given, Mapping):
+        for key in given:
+            if key not in _FIELDS:
+                raise unknown_name("field of an obstacle", str(key), _FIELDS)
+        if "centre" in given and ("radius" in given) != ("semi_axes" in given):
+            return Circle(**given) if given.keys() == {"centre", "radius"} else _ellipse(given)
+    elif isinstance(given, Iterable) and not isinstance(given, str):
+        numbers = tuple(given)
+        if len(numbers) == 3:
+            return Circle(numbers[:2], numbers[2])
+        if len(numbers) in (4, 5):
+            return Ellipse(numbers[:2], numbers[2:4], *numbers[4:])
+    raise InputError(
+        f"cannot read the obstacle {given!r}; give Circle(centre, radius), "
+        "Ellipse(centre, semi_axes, angle), a mapping with these fields, (x, y, radius) "
+        "or (x, y, a, b[, angle])"
+    )
+
+
+def _ellipse(fields: Mapping[str, Any]) -> Ellipse:
+    if "radius" in fields:
+        raise InputError(
+            f"the obstacle {dict(fields)!r} is a circle, which takes no angle; drop it"
+        )
+    return Ellipse(**fields)
+
+
+def obstacle_rows(obstacles: Iterable[Obstacle]) -> NDArray[np.float64]:
+    """Return the rows of the obstacles, one after another, as :mod:`geometry` takes them.
+
+    Returns
+    -------
+    ndarray, shape (6 · obstacles,)
+    """
+    rows = [(*o.centre, *o.semi_axes, math.cos(o.angle), math.sin(o.angle)) for o in obstacles]
+    return np.array(rows, dtype=np.float64).reshape(ROW * len(rows))
+
+
+def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:
+    """Return (x low, y low, x high, y high) of the smallest upright box around the obstacle."""
+    (x, y), (a, b) = obstacle.centre, obstacle.semi_axes
+    cosine, sine = math.cos(obstacle.angle), math.sin(obstacle.angle)
+    half_width, half_height = math.hypot(a * cosine, b * sine), math.hypot(a * sine, b * cosine)
+    return x - half_width, y - half_height, x + half_width, y + half_height
+
+
+def outline(obstacle: Obstacle, points: int = 96) -> NDArray[np.float64]:
+    """Return points around the obstacle's boundary, shape (points, 2), counterclockwise."""
+    turn = np.linspace(0.0, 2.0 * math.pi, points, endpoint=False)
+    a, b = obstacle.semi_axes
+    u, v = a * np.cos(turn), b * np.sin(turn)
+    cosine, sine = math.cos(obstacle.angle), math.sin(obstacle.angle)
+    x = obstacle.centre[0] + cosine * u - sine * v
+    y = obstacle.centre[1] + sine * u + cosine * v
+    return np.stack([x, y], axis=-1)

@@ -1,0 +1,315 @@
+"""The corrected bounds: what an iteration gains, what a stop is worth, and both turned round.
+
+Derivations are in ``docs/theory.md``. The letters: η is the step size, L the largest Lipschitz
+constant, S² = Σ σ_i²/b the variance of all gradients together, β the pruning budget, and D = 2ε
+the furthest that a policy can move while the others and the centre are held.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import scipy.optimize
+
+from crosslearning.theory.checks import (
+    check_alpha,
+    check_alpha_prime,
+    check_delta,
+    check_looks,
+    check_rise,
+)
+from crosslearning.theory.constants import Constants
+
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+_DECADES = 18.0  # how far below 2/L a step is looked for
+
+
+# What an iteration gains -----------------------------------------------------------------
+
+
+def gain(constants: Constants, alpha: float) -> float:
+    """Return γ: E[F(h⁺)] − F(h) ≥ γ at every h where some task's true gap exceeds α.
+
+    With x = ηL, θ = min(1, 2 − x) and ω = θ (1 − θ/(2(2 − x))),
+
+        γ = A − ηS²/(2(2 − x)) − β Σμ_i,
+        A = ω ηα²/D²            if ηα ≤ θD²/(2ω),
+            θα − θ²D²/(4ωη)     otherwise.
+
+    Nothing is known for ηL ≥ 2: then the result is −∞. It is concave in η.
+
+    Parameters
+    ----------
+    constants : Constants
+    alpha : float
+    """
+    check_alpha(alpha)
+    return _gain(constants, alpha, constants.step_size)
+
+
+def shift_gain(constants: Constants, slope: float) -> float:
+    """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``.
+
+    The gaps hold the centre where it is, so they do not see what a common shift of all policies
+    would gain. Such a shift by v has the length √(N+1) ‖v‖ (√N for the relaxed projection, which
+    does not count the centre), and no bound, so A = ω η slope²/(N+1).
+    """
+    check_alpha(slope)
+    moved = constants.tasks + (constants.projection == "exact")
+    return _net(constants, constants.step_size, lambda _, weight: weight * slope**2 / moved)
+
+
+def _gain(constants: Constants, alpha: float, eta: float) -> float:
+    reach = constants.reach
+
+    def ascent(share: float, weight: float) -> float:
+        """Return A/η."""
+        if reach == 0.0:
+            return share * alpha / eta
+        if eta * alpha <= share * reach**2 / (2.0 * weight):
+            return weight * (alpha / reach) ** 2
+        return (share * alpha - share**2 * reach**2 / (4.0 * weight * eta)) / eta
+
+    return _net(constants, eta, ascent)
+
+
+def _net(constants: Constants, eta: float, ascent: Callable[[float, float], float]) -> float:
+    """Return η times the ascent of (θ, ω), less what the noise and the pruning may cost."""
+    x = eta * constants.smoothness
+    if not x < 2.0:
+        return -math.inf
+    share = min(1.0, 2.0 - x)
+    weight = share * (1.0 - share / (2.0 * (2.0 - x)))
+    lost = eta * constants.noise**2 / (2.0 * (2.0 - x))
+    return eta * ascent(share, weight) - lost - pruning_loss(constants)
+
+
+def pruning_loss(constants: Constants) -> float:
+    """Return β Σμ_i, the most that pruning within its budget can cost in one iteration."""
+    return constants.budget * float(np.sum(constants.gradient_norm))
+
+
+def iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
+    """Return the bound rise/γ on the expected iterations before all true gaps are ≤ α.
+
+    Parameters
+    ----------
+    constants : Constants
+    alpha : float
+    rise : float
+        sup F − F(h⁰): how much the sum of the returns can grow.
+
+    Returns
+    -------
+    float
+        Infinite if γ is not positive: then nothing is promised.
+    """
+    check_rise(rise)
+    gained = gain(constants, alpha)
+    return rise / gained if gained > 0.0 else math.inf
+
+
+# What a stop is worth --------------------------------------------------------------------
+
+
+def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -> float:
+    """Return α': a rule that stops if all estimated gaps are ≤ α ends above α' with P ≤ δ.
+
+    α' = α + D max σ_i √(looks/(δ b)), by Chebyshev's inequality for the one task that is worst at
+    each look.
+
+    Parameters
+    ----------
+    constants : Constants
+    alpha, delta : float
+    looks : int
+        How often the rule may look, each time at a batch that is independent of the policies.
+    """
+    check_alpha(alpha)
+    check_delta(delta)
+    check_looks(looks)
+    worst = float(np.max(constants.deviation))
+    if worst == 0.0:
+        return alpha
+    return alpha + constants.reach * worst * math.sqrt(looks / (delta * constants.batch_size))
+
+
+def simultaneous_error(constants: Constants, delta: float) -> float:
+    """Return D S/√δ: with P ≥ 1 − δ all tasks' estimated gaps are this near to the true ones.
+
+    For a statement on all tasks at once the variances add up, where :func:`accuracy`, which
+    speaks of a false stop, needs only the largest.
+    """
+    check_delta(delta)
+    if constants.noise == 0.0:
+        return 0.0
+    return constants.reach * constants.noise / math.sqrt(delta)
+
+
+def confidence(constants: Constants, alpha: float, alpha_prime: float, looks: int = 1) -> float:
+    """Return the δ at which :func:`accuracy` is α'; 1 if no smaller one is promised."""
+    check_alpha(alpha)
+    check_alpha_prime(alpha, alpha_prime)
+    check_looks(looks)
+    worst = float(np.max(constants.deviation))
+    if worst == 0.0:
+        return 0.0
+    ratio = constants.reach * worst / (alpha_prime - alpha)
+    return min(1.0, looks * ratio**2 / constants.batch_size)
+
+
+# Turned round ----------------------------------------------------------------------------
+
+
+def batch_for(
+    constants: Constants, alpha: float, alpha_prime: float, delta: float, looks: int = 1
+) -> int | None:
+    """Return the smallest batch with which :func:`accuracy` is at most α'; None for ε = ∞."""
+    check_alpha(alpha)
+    check_alpha_prime(alpha, alpha_prime)
+    check_delta(delta)
+    check_looks(looks)
+    worst = float(np.max(constants.deviation))
+    if worst == 0.0:
+        return 1
+    if math.isinf(constants.epsilon):
+        return None
+    wanted = looks * (constants.reach * worst / (alpha_prime - alpha)) ** 2 / delta
+
+    def enough(batch: int) -> bool:
+        return accuracy(constants.replace(batch_size=batch), alpha, delta, looks) <= alpha_prime
+
+    return _smallest(wanted, enough)
+
+
+def batch_for_gain(constants: Constants, alpha: float) -> int | None:
+    """Return the smallest batch with which the gain is positive at this step size.
+
+    None if no batch is enough: the step is too long, or too short for the pruning budget.
+    """
+    noiseless = gain(constants.replace(deviation=np.zeros(constants.tasks)), alpha)
+    if not noiseless > 0.0:
+        return None
+    lost = noiseless - gain(constants.replace(batch_size=1), alpha)
+    return _smallest(
+        lost / noiseless, lambda batch: gain(constants.replace(batch_size=batch), alpha) > 0.0
+    )
+
+
+def _smallest(guess: float, enough: Callable[[int], bool]) -> int:
+    """Return the smallest whole number that is enough; rounding may put the guess off by one."""
+    batch = max(1, math.floor(guess))
+    while batch > 1 and enough(batch - 1):
+        batch -= 1
+    while not enough(batch):
+        batch += 1
+    return batch
+
+
+def best_step(constants: Constants, alpha: float) -> float | None:
+    """Return the step size with the largest gain; None if no step has a positive one.
+
+    Infinite if longer is always better: no curvature (L = 0) and no noise.
+    """
+    check_alpha(alpha)
+    if constants.reach == 0.0 or math.isinf(constants.reach):
+        return None
+    L, S = constants.smoothness, constants.noise
+    if L == 0.0 and S == 0.0:
+        return math.inf if alpha > pruning_loss(constants) else None
+    # Beyond 2D/S the noise alone takes more than a step can give, for L = 0.
+    top = min(2.0 / L if L > 0.0 else math.inf, 4.0 * constants.reach / S if S > 0.0 else math.inf)
+    # A concave function has one peak, also on a logarithmic scale: golden section.
+    low, high = math.log(top) - _DECADES * math.log(10.0), math.log(top)
+    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
+    values = [_gain(constants, alpha, math.exp(u)) for u in inner]
+    for _ in range(120):
+        if values[0] >= values[1]:
+            high, inner[1], values[1] = inner[1], inner[0], values[0]
+            inner[0] = high - _GOLDEN * (high - low)
+            values[0] = _gain(constants, alpha, math.exp(inner[0]))
+        else:
+            low, inner[0], values[0] = inner[0], inner[1], values[1]
+            inner[1] = low + _GOLDEN * (high - low)
+            values[1] = _gain(constants, alpha, math.exp(inner[1]))
+    step = math.exp(0.5 * (low + high))
+    return step if _gain(constants, alpha, step) > 0.0 else None
+
+
+def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None:
+    """Return the open interval of step sizes with a positive gain, or None.
+
+    The lower end is positive only because of pruning, which may cost as much in a short step
+    as in a long one. None for ε = 0 and ε = ∞, where a gap says nothing.
+    """
+    best = best_step(constants, alpha)
+    if best is None:
+        return None
+
+    def at(eta: float) -> float:
+        return _gain(constants, alpha, eta)
+
+    low = 0.0
+    if constants.budget > 0.0 and pruning_loss(constants) > 0.0:
+        start = best if math.isfinite(best) else _any_positive(at)
+        below = start
+        while at(below) > 0.0:
+            below /= 2.0
+        low = float(scipy.optimize.brentq(at, below, start, xtol=1e-300, rtol=1e-14))
+    if math.isinf(best):
+        return low, math.inf
+    end = 2.0 / constants.smoothness if constants.smoothness > 0.0 else math.inf
+    above = best
+    while at(above) > 0.0:
+        # Halve the way to 2/L, or double if there is no such end.
+        above = 2.0 * above if math.isinf(end) else 0.5 * (above + end)
+        if above >= end * (1.0 - 1e-15):
+            return low, end
+    return low, float(scipy.optimize.brentq(at, best, above, xtol=1e-300, rtol=1e-14))
+
+
+def _any_positive(at: Callable[[float], float]) -> float:
+    eta = 1.0
+    while not at(eta) > 0.0:
+        eta *= 2.0
+    return eta
+
+
+def largest_step(constants: Constants, alpha: float) -> float | None:
+    """Return the step size up to which the gain is positive; None if it never is."""
+    steps = step_range(constants, alpha)
+    return None if steps is None else steps[1]
+
+
+def largest_budget(constants: Constants, alpha: float) -> float | None:
+    """Return the pruning budget up to which the gain is positive at this step; None if none is."""
+    unpruned = gain(constants.replace(budget=0.0), alpha)
+    norms = float(np.sum(constants.gradient_norm))
+    if not unpruned > 0.0:
+        return None
+    return unpruned / norms if norms > 0.0 else math.inf
+
+
+def noise_floor(constants: Constants) -> float:
+    """Return the α above which some step has a positive gain.
+
+    Without pruning it is D S/√3, whatever the curvature, and short steps reach it. With pruning
+    it is higher, since steps cannot be short.
+    """
+    if math.isinf(constants.epsilon):
+        return math.inf
+    bare = constants.reach * constants.noise / math.sqrt(3.0)
+    if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
+        return bare
+    low, high = bare, max(2.0 * bare, 2.0 * pruning_loss(constants))
+    while best_step(constants, high) is None:
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if best_step(constants, middle) is None:
+            low = middle
+        else:
+            high = middle
+    return high

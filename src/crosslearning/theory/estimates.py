@@ -1,0 +1,150 @@
+"""The constants of the convergence theory, estimated at the trained policies.
+
+The theory assumes that they bound the gradients everywhere. Rollouts can only tell what they are
+here, at the policies that were learned; :data:`KINDS` says of each what kind of estimate it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from crosslearning.certificates.levels import checked_seed
+from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
+from crosslearning.gradients.statistics import GradientMean, quantile
+from crosslearning.learner import CrossLearner
+from crosslearning.statistics import Interval, checked_confidence, root_interval, skewness_of
+from crosslearning.theory.curvature import steepest_slopes
+
+Floats = NDArray[np.float64]
+
+#: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
+TAIL_LIMIT = 0.3
+
+#: What kind of estimate each constant is.
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "deviation": "σ_U: the root of the mean squared RKHS distance of one sample's gradient "
+        "estimate from the true gradient, at the trained policy; two-sided interval.",
+        "second_moment": "B_U: the root of the mean squared RKHS norm of the gradient estimate of "
+        "the run's batch size, at the trained policy; two-sided interval.",
+        "gradient_norm": "μ: the norm of the true gradient at the trained policy, with the upward "
+        "bias of a noisy norm removed; two-sided interval. The theory's μ bounds it everywhere.",
+        "lipschitz": "L: how fast the gradient changes along the steepest direction that was "
+        "found from the trained policy; its interval is for that direction. The theory's L is the "
+        "largest over all directions and policies, so this is a lower bound of it.",
+    }
+)
+
+
+@dataclass(frozen=True)
+class TaskConstants:
+    """The constants of one task at its trained policy; see :data:`KINDS`.
+
+    Attributes
+    ----------
+    task : str
+    samples : int
+        Gradient samples of each estimate.
+    deviation, second_moment, gradient_norm, lipschitz : Interval
+        σ_U of one sample (a batch of b has σ_U/√b), B_U of the run's batch size, μ and L.
+    tail : float
+        Skewness of the samples' squared norms over √samples: how much rare samples decide.
+    """
+
+    task: str
+    samples: int
+    deviation: Interval
+    second_moment: Interval
+    gradient_norm: Interval
+    lipschitz: Interval
+    tail: float
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the samples have such tails that the intervals may be too short."""
+        return self.tail > TAIL_LIMIT
+
+
+def estimate_constants(
+    learner: CrossLearner,
+    samples: int = 4000,
+    seed: int = 0,
+    confidence: float = 0.95,
+    distance: float | None = None,
+) -> list[TaskConstants]:
+    """Return the constants of every task at its trained policy, from fresh rollouts.
+
+    Parameters
+    ----------
+    learner : CrossLearner
+        Trained; it is not changed.
+    samples : int
+        Gradient samples per task, rounded up to whole groups of estimates.
+    seed : int
+        Of the rollouts.
+    confidence : float
+        Of each interval by itself, not of all together.
+    distance : float, optional
+        How far from the trained policy, in RKHS norm, the gradient is compared for L; by
+        default so far that actions move by about 3 % of the exploration noise.
+    """
+    confidence, seed = checked_confidence(confidence), checked_seed(seed)
+    sampling = learner.sampling
+    samples = sampling.count(samples)
+    with threadpool_limits(1, user_api="blas"):
+        plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))
+        units, _ = run_plans(sampling, learner.family.expansion, plans)
+        means = [GradientMean.of(sampling.kernel, own) for own in units]
+        moments = [
+            gradient_moments(sampling, own, mean, confidence)
+            for own, mean in zip(units, means, strict=True)
+        ]
+        generator = np.random.default_rng([seed, 3])
+        slopes = steepest_slopes(
+            sampling, learner.family, units, samples, generator, confidence, distance
+        )
+    return [
+        TaskConstants(task.name, samples, *own, slope, tail_of(sampling, unit))
+        for task, own, slope, unit in zip(learner.tasks, moments, slopes, units, strict=True)
+    ]
+
+
+def tail_of(sampling: Sampling, units: Units) -> float:
+    """Return the skewness of the squared norms over the root of their number.
+
+    A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured
+    coverage of the intervals falls below their level.
+    """
+    squares = units.ratios * units.squares(sampling.kernel)
+    return abs(skewness_of(squares)) / float(np.sqrt(len(squares)))
+
+
+def gradient_moments(
+    sampling: Sampling, units: Units, mean: GradientMean, confidence: float
+) -> tuple[Interval, Interval, Interval]:
+    """Return σ_U, B_U and μ from independent gradient estimates of one task and their mean.
+
+    With S = E‖X‖² for a unit X of s samples, σ² = s (S − ‖∇U‖²), and a batch of b samples has
+    B² = σ²/b + ‖∇U‖². Both are linear in S and ‖∇U‖², which are estimated without bias: S by a
+    mean, ‖∇U‖² by a U-statistic, whose first-order term is twice the mean of ⟨X, ∇U⟩.
+    """
+    squares = units.squares(sampling.kernel)
+    weighted = units.ratios * squares
+    moment = float(weighted.mean())
+    norm_square = mean.unbiased_square(units.ratios * weighted)
+    size, batch = sampling.unit_size, sampling.batch_size
+
+    def root(of_moment: float, of_norm: float) -> Interval:
+        value = of_moment * moment + of_norm * norm_square
+        influence = of_moment * weighted + 2.0 * of_norm * mean.with_mean
+        return root_interval(value, influence, quantile(0.5 + 0.5 * confidence))
+
+    deviation = root(size, -size)
+    second_moment = root(size / batch, 1.0 - size / batch)
+    return deviation, second_moment, mean.norm(confidence)
