@@ -22,7 +22,8 @@ from rich.table import Table
 
 from crosslearning.evaluation import share
 from crosslearning.learner import CrossLearner
-from crosslearning.relatedness import LAST_PART, Relatedness, relatedness
+from crosslearning.relatedness import Relatedness, relatedness
+from crosslearning.runs.metrics import LATE
 from crosslearning.tasks import Task, random_maps
 from crosslearning.tasks.linear_quadratic import cart
 
@@ -103,7 +104,7 @@ def learn_family(kind: str, seed: int, planted: bool) -> tuple[Relatedness, int]
         plant.iterations, lambda report: multipliers.append(report.projection.multipliers)
     )
     learner.close()
-    last = multipliers[-int(LAST_PART * plant.iterations) :]
+    last = multipliers[-int(LATE * plant.iterations) :]
     return relatedness(learner, np.mean(last, axis=0)), place
 
 

@@ -17,13 +17,13 @@ from crosslearning.learner import CrossLearner
 from crosslearning.relatedness import (
     chance_of_score,
     classical_scaling,
-    mean_multipliers,
     relatedness,
     relatedness_of_family,
     separation,
 )
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.runs import make_config, train
+from crosslearning.runs.metrics import late_multipliers
 
 KERNEL = Gaussian(std=[1.0])
 
@@ -149,10 +149,10 @@ def test_what_has_no_answer_is_refused(weights, names, multipliers, message):
 
 def test_multipliers_are_those_of_the_last_quarter():
     lines = [{"iteration": k, "multiplier": {"a": float(k), "b": 1.0}} for k in range(10, 110, 10)]
-    np.testing.assert_allclose(mean_multipliers(lines, ["a", "b"]), [90.0, 1.0])
+    np.testing.assert_allclose(late_multipliers(lines, ["a", "b"]), [90.0, 1.0])
     lines[-1]["multiplier"]["a"] = None
-    assert mean_multipliers(lines, ["a", "b"]) is None
-    assert mean_multipliers([], ["a"]) is None
+    assert late_multipliers(lines, ["a", "b"])[0] == np.inf
+    assert late_multipliers([], ["a"]) is None
 
 
 def test_a_run_and_its_learner_say_the_same(tmp_path):

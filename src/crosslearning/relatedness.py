@@ -20,7 +20,7 @@ pull, and one that is alone against all the others has just that half.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,13 @@ from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Family
 from crosslearning.runs import RunFolder
+from crosslearning.runs.metrics import late_multipliers
 from crosslearning.statistics import f_tail
 
 Floats = NDArray[np.float64]
 
 #: A task stands apart if chance explains its score with at most this probability.
 LEVEL = 0.05
-#: The share of a run, from its end, over which multipliers are averaged.
-LAST_PART = 0.25
 _CENTRE = "centre"
 
 
@@ -165,7 +164,7 @@ def relatedness(
         learner = folder.load()
         names = [task.name for task in learner.tasks]
         if multipliers is None:
-            multipliers = mean_multipliers(folder.read_metrics(), names)
+            multipliers = late_multipliers(folder.read_metrics(), names)
     else:
         learner, names = source, [task.name for task in source.tasks]
     return relatedness_of_family(learner.family, names, learner.settings.epsilon, multipliers)
@@ -235,24 +234,6 @@ def relatedness_of_family(
     )
     places, map_share = classical_scaling(gram)
     return Relatedness(tasks, float(epsilon), _distances(gram), _cosines(gram), places, map_share)
-
-
-def mean_multipliers(metrics: Sequence[Mapping[str, Any]], names: Sequence[str]) -> Floats | None:
-    """Return the mean multipliers over the last part of a run, shape (N,), or None.
-
-    None if there are no metrics, or if a multiplier is unbounded, as with ε = 0.
-    """
-    if not metrics:
-        return None
-    begin = (1.0 - LAST_PART) * metrics[-1]["iteration"]
-    rows = [
-        [line["multiplier"][name] for name in names]
-        for line in metrics
-        if line["iteration"] > begin
-    ]
-    if any(value is None for row in rows for value in row):
-        return None
-    return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
 
 def separation(gram: Floats) -> tuple[Floats, Floats, Floats]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crosslearning.certificates.verification.model import PlainModel
+from crosslearning.runs.metrics import late_multipliers
 
 #: A distance within this share of ε counts as at the bound.
 _AT_BOUND = 1e-3
@@ -25,7 +26,7 @@ class ConstraintLine:
     ridged_distance : float
         The same in the norm of κ + λδ, in which the dictionary projects; never smaller.
     multiplier : float or None
-        Mean over the last tenth of the metrics: how hard the constraint held the policy
+        Mean over the last quarter of the run: how hard the constraint held the policy
         back. Infinite for ε = 0; None if there are no metrics.
     binding : bool
         Whether the constraint holds the policy back.
@@ -90,15 +91,10 @@ def constraint_lines(
     model: PlainModel, metrics: Sequence[dict[str, Any]]
 ) -> tuple[ConstraintLine, ...]:
     """Return how every task stands to the constraint."""
-    recent = metrics[-max(1, len(metrics) // 10) :]
+    multipliers = late_multipliers(metrics, model.tasks)
     lines = []
     for i, task in enumerate(model.tasks):
-        multiplier: float | None = None
-        if recent:
-            # null stands for infinity, which JSON lacks.
-            values = [line["multiplier"][task] for line in recent]
-            infinite = any(value is None for value in values)
-            multiplier = math.inf if infinite else sum(values) / len(values)
+        multiplier = None if multipliers is None else float(multipliers[i])
         distance = float(model.ridged_distances[i])
         at_bound = math.isfinite(model.epsilon) and distance >= (1 - _AT_BOUND) * model.epsilon
         lines.append(

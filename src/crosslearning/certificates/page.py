@@ -106,7 +106,7 @@ def _constraint(certificate: Certificate) -> str:
     note = (
         "Distances are computed again from the file. The dictionary projects in the slightly "
         "larger norm of κ + λδ, so the bound holds there, and all the more in that of κ. "
-        "Multipliers are means over the last tenth of the metrics."
+        "Multipliers are means over the last quarter of the run."
     )
     return "\n".join([_table(headings, rows), _wrapped(kind), _wrapped(note)])
 

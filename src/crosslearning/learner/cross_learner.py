@@ -198,7 +198,11 @@ class CrossLearner:
 
     @property
     def central(self) -> Policy:
-        """The central policy g."""
+        """The central policy g; for ε = ∞ the mean of the task policies.
+
+        Without a bound nothing ties g to the tasks and nothing ever moves it, so that it says
+        nothing about them. The mean is what is nearest to all of them.
+        """
         return self._policy("central", len(self.tasks))
 
     def policy(self, task: int | str) -> Policy:
@@ -216,8 +220,12 @@ class CrossLearner:
         # Kept until the policies change, so that its noise goes on from call to call.
         if function not in self._policies:
             space = self.tasks[0].action_space
-            mean = self.family.select(function)
-            self._policies[function] = Policy(name, mean, self._noise_std, space)
+            if function == len(self.tasks) and math.isinf(self.settings.epsilon):
+                mean = self.family.mix(np.append(np.full(function, 1.0 / function), 0.0)[None])
+            else:
+                mean = self.family.select(function)
+            discount = self.settings.discount
+            self._policies[function] = Policy(name, mean, self._noise_std, space, discount)
         return self._policies[function]
 
     def predict(

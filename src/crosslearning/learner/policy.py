@@ -25,6 +25,8 @@ class Policy:
         Standard deviation of the exploration noise.
     action_space : Box
         Actions are clipped to it.
+    discount : float, optional
+        γ with which it was learned: what an evaluation takes if it is told no other.
     seed : int
         Seeds the noise of actions that are not deterministic.
     """
@@ -35,12 +37,14 @@ class Policy:
         function: Family,
         noise_std: Floats,
         action_space: gymnasium.spaces.Box,
+        discount: float | None = None,
         seed: int = 0,
     ) -> None:
         self.name = name
         self.function = function
         self.noise_std = noise_std
         self.action_space = action_space
+        self.discount = discount
         self._generator = np.random.default_rng(seed)
 
     def __repr__(self) -> str:

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.errors import MissingExtraError, StorageError
 from crosslearning.files import write_atomically
 from crosslearning.learner import IterationReport
+
+Floats = NDArray[np.float64]
+
+#: The share of a run, from its end, that is called late.
+LATE = 0.25
+
+
+def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
+    """Return every task's mean multiplier over the last quarter of a run, shape (N,).
+
+    Infinite where it is unbounded, as with ε = 0; None without any line of metrics.
+    """
+    if not lines:
+        return None
+    begin = (1.0 - LATE) * lines[-1]["iteration"]
+    late = [line["multiplier"] for line in lines if line["iteration"] > begin]
+    rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
+    return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
 
 class Averages:

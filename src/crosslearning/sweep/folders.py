@@ -17,9 +17,9 @@ from crosslearning.figures.style import save_figure
 from crosslearning.figures.sweep import sweep_figure
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
-from crosslearning.relatedness import mean_multipliers
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunConfig, RunFolder, resume, train
+from crosslearning.runs.metrics import late_multipliers
 from crosslearning.runs.parallel import in_processes, iteration_of
 from crosslearning.sweep.measure import measure_family
 from crosslearning.sweep.request import (
@@ -187,7 +187,7 @@ def measure_stage(folder: SweepFolder, seed: int, stage: int) -> dict[str, Any]:
             return stored
     learner = run.load()
     names = [task.name for task in learner.tasks]
-    multipliers = mean_multipliers(run.read_metrics(), names)
+    multipliers = late_multipliers(run.read_metrics(), names)
     held_out = held_out_tasks(request.held_out, request.config)
     record = measure_family(learner, multipliers, held_out, request.trials, request.steps)
     result = {"asked": asked, **record}

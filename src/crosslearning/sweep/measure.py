@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,9 +49,10 @@ def measure_family(
     """
     names = [task.name for task in learner.tasks]
     discount = learner.settings.discount
-    centre = central_policy(learner)
+    centre = learner.central
     each = max(FEWEST, trials * len(names) // max(1, len(held_out)))
     distances = learner.family.distances()
+    bounded = multipliers is not None and bool(np.all(np.isfinite(multipliers)))
     return {
         "own": {
             task.name: _play(learner.policy(task.name), task, trials, steps, discount)
@@ -64,25 +64,12 @@ def measure_family(
         "held_out": {task.name: _play(centre, task, each, steps, discount) for task in held_out},
         "distance": dict(zip(names, map(float, distances), strict=True)),
         "multiplier": {
-            name: None if multipliers is None else float(multipliers[i])
+            name: None if multipliers is None or not bounded else float(multipliers[i])
             for i, name in enumerate(names)
         },
         "knots": len(learner.family.knots),
         "steps": learner.steps,
     }
-
-
-def central_policy(learner: CrossLearner) -> Policy:
-    """Return the central policy, or the mean of the policies where no ε ties them to it.
-
-    With an infinite ε nothing ever moves g, so that it says nothing about the tasks.
-    """
-    if math.isfinite(learner.settings.epsilon):
-        return learner.central
-    N = len(learner.tasks)
-    mean = learner.family.mix(np.append(np.full(N, 1.0 / N), 0.0)[None])
-    central = learner.central
-    return Policy("mean", mean, central.noise_std, central.action_space)
 
 
 def _play(

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import CrossLearner, IterationReport, make_settings
-from crosslearning.relatedness import LAST_PART
 from crosslearning.rkhs import Family, Kernel
+from crosslearning.runs.metrics import LATE
 from crosslearning.sweep.measure import measure_family
 from crosslearning.sweep.request import (
     ORIGINS,
@@ -125,9 +125,7 @@ class _Multipliers:
     def __call__(self, report: IterationReport) -> None:
         self._rows.append(report.projection.multipliers)
 
-    def mean(self) -> NDArray[np.float64] | None:
-        """Return their mean, shape (N,), or None if they have no bound."""
-        last = self._rows[int((1.0 - LAST_PART) * len(self._rows)) :]
-        if not np.all(np.isfinite(last)):
-            return None
+    def mean(self) -> NDArray[np.float64]:
+        """Return their mean, shape (N,); infinite where they have no bound."""
+        last = self._rows[int((1.0 - LATE) * len(self._rows)) :]
         return np.asarray(np.mean(last, axis=0))

@@ -32,6 +32,10 @@ STEP = types.float64(_VECTOR, _VECTOR, _VECTOR)
 ENDED = types.boolean(_VECTOR, _VECTOR)
 
 
+#: The most steps of an evaluated episode, for environments that set no limit of their own.
+HORIZON = 50
+
+
 class Dynamics(NamedTuple):
     """A task's physics as compiled functions over a flat state vector.
 
@@ -71,6 +75,9 @@ class Task:
         length n, such as ``{"crashed": ..., "arrived": ...}``.
     kernel_covariance : sequence of q floats, optional
         Squared widths of a Gaussian kernel that suits the observations.
+    horizon : int
+        The most steps of an episode in evaluations and pictures; by default the environment's
+        own time limit, else 50. Learning knows no limit: a rollout chooses its length.
     """
 
     name: str
@@ -81,6 +88,7 @@ class Task:
     reset_options: Callable[[Floats], dict[str, Any]] | None = None
     outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | None = None
     kernel_covariance: tuple[float, ...] | None = None
+    horizon: int = 0
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
 
@@ -89,5 +97,7 @@ class Task:
         try:
             object.__setattr__(self, "observation_space", environment.observation_space)
             object.__setattr__(self, "action_space", environment.action_space)
+            limit = environment.spec.max_episode_steps if environment.spec else None
+            object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
         finally:
             environment.close()
