@@ -1,7 +1,13 @@
 """Multi-task reinforcement learning with kernel policies."""
 
-from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
-from crosslearning.tasks import Task, task_set
+from typing import TYPE_CHECKING
+
+from crosslearning.lazy import lazy_exports
+from crosslearning.learner.settings import LearnerSettings
+
+if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner, IterationReport, Policy
+    from crosslearning.tasks import Task, task_set
 
 __version__ = "0.1.0"
 
@@ -14,3 +20,14 @@ __all__ = [
     "__version__",
     "task_set",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "CrossLearner": "crosslearning.learner",
+        "IterationReport": "crosslearning.learner",
+        "Policy": "crosslearning.learner",
+        "Task": "crosslearning.tasks",
+        "task_set": "crosslearning.tasks",
+    },
+)

@@ -78,6 +78,23 @@ def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., 
     return compile_for(tuple(numba.typeof(argument) for argument in arguments))
 
 
+class FastEntry:
+    """A compiled function that is called with arguments of the same types every time.
+
+    Its machine code is looked up at the first call; see :func:`entry_point`.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._entry: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
+        if self._entry is None:
+            self._entry = entry_point(self._function, *arguments)
+        return self._entry(*arguments)
+
+
 class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled function that other compiled code takes as an ordinary argument.
 

@@ -21,6 +21,10 @@ class NumericalError(CrossLearningError, ArithmeticError):
     """A computation cannot go on; the message names the remedy."""
 
 
+class TaskError(CrossLearningError, RuntimeError):
+    """A task's environment raised, or returned what it may not; nothing was changed."""
+
+
 class FileFormatError(CrossLearningError, ValueError):
     """A file is damaged, edited, of another kind or of a newer version."""
 

@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
-from crosslearning.rollouts import (
-    Episodes,
-    compiled_episodes,
-    gymnasium_episodes,
-    plan_episodes,
-)
+from crosslearning.rollouts import Episodes, executor_for, plan_episodes
 from crosslearning.statistics import Interval, bootstrap, share
 from crosslearning.tasks import Task
 
@@ -90,11 +85,13 @@ def run_episodes(
         )
     # The task's name enters the seed: the same task has the same starts in whatever set.
     starts = np.random.default_rng([seed, zlib.crc32(task.name.encode())])
-    plan = plan_episodes(starts, task, trials, steps, deterministic)
-    expansion = policy.function.expansion
-    if task.dynamics is not None:
-        return compiled_episodes(task, expansion, policy.noise_std, plan, workers)
-    return gymnasium_episodes(task, expansion, policy.noise_std, plan)
+    noise_std = None if deterministic else policy.noise_std
+    plan = plan_episodes(starts, [task], trials, steps, noise_std)
+    executor = executor_for([task], workers if task.dynamics is not None else 1)
+    try:
+        return executor.episodes(policy.function.expansion, plan).of_task(0)
+    finally:
+        executor.close()
 
 
 def evaluate(

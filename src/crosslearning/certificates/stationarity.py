@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from crosslearning.certificates.levels import checked_seed
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
-from crosslearning.learner.stopping import sample_gaps
+from crosslearning.learner.sampling import sample_gaps
 from crosslearning.statistics import Interval, checked_confidence
 
 Verdict = Literal["stationary", "not stationary", "undecided"]

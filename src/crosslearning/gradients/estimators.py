@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.rollouts.samples import Samples
+from crosslearning.rollouts.data import Samples
 
 Floats = NDArray[np.float64]
 

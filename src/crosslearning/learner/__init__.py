@@ -1,9 +1,14 @@
-"""The learner: Algorithm 2, its settings and its policies."""
+"""The learner: Algorithm 2, its methods, its settings and its policies."""
 
-from crosslearning.learner.cross_learner import CrossLearner, make_settings
-from crosslearning.learner.policy import Policy
-from crosslearning.learner.report import GapCheck, IterationReport
-from crosslearning.learner.settings import LearnerSettings
+from typing import TYPE_CHECKING
+
+from crosslearning.lazy import lazy_exports
+from crosslearning.learner.settings import LearnerSettings, make_settings
+
+if TYPE_CHECKING:
+    from crosslearning.learner.cross_learner import CrossLearner
+    from crosslearning.learner.policy import Policy
+    from crosslearning.learner.report import GapCheck, IterationReport
 
 __all__ = [
     "CrossLearner",
@@ -13,3 +18,13 @@ __all__ = [
     "Policy",
     "make_settings",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "CrossLearner": "crosslearning.learner.cross_learner",
+        "GapCheck": "crosslearning.learner.report",
+        "IterationReport": "crosslearning.learner.report",
+        "Policy": "crosslearning.learner.policy",
+    },
+)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +45,13 @@ class GapCheck:
         return float(np.max(self.bounds))
 
 
+class Look(NamedTuple):
+    """What a method says after an iteration: whether to stop, and the check that says so."""
+
+    stop: bool = False
+    check: GapCheck | None = None
+
+
 @dataclass(frozen=True)
 class IterationReport:
     """The numbers of one iteration of Algorithm 2.
@@ -51,38 +60,31 @@ class IterationReport:
     ----------
     iteration : int
         k, from 1: how many iterations have been made.
+    steps : int
+        Environment steps that were taken, those of a check apart.
     returns : array, shape (N,)
-        Unbiased estimates of the discounted returns U_i of the policies before the step.
-    gradient_norms : array, shape (N,)
-        ‖∇̂_i‖.
-    gaps : array, shape (N,)
-        Stationarity gaps max over feasible h of ⟨∇̂_i, h − h_i⟩; infinite for ε = ∞.
+        Estimates of the discounted returns U_i of the policies before the step.
+    numbers : mapping of str to array, shape (N,)
+        What else the method tells of every task. The policy gradient: ``gradient_norm``, ‖∇̂_i‖,
+        and ``gap``, the stationarity gap max ⟨∇̂_i, h − h_i⟩ over feasible h, infinite for ε = ∞.
     distances : array, shape (N,)
         ‖h_i − g‖ after the projection; pruning, which follows, cannot lengthen them.
     projection : Projection
         Multipliers, residual and status.
     pruning : PruningCertificate
         Errors and counts.
-    steps : int
-        Environment steps that were taken, those of a check apart.
+    stop : bool
+        Whether the method's stopping rule says to stop here.
     check : GapCheck, optional
         If the gaps of the policies after the step were checked.
-    stop : bool
-        Whether the stopping rule says to stop here.
     """
 
     iteration: int
+    steps: int
     returns: Floats
-    gradient_norms: Floats
-    gaps: Floats
+    numbers: Mapping[str, Floats]
     distances: Floats
     projection: Projection
     pruning: PruningCertificate
-    steps: int
-    check: GapCheck | None = None
     stop: bool = False
-
-    @property
-    def gap(self) -> float:
-        """The largest stationarity gap of any task."""
-        return float(np.max(self.gaps))
+    check: GapCheck | None = None

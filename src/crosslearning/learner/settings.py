@@ -1,20 +1,34 @@
-"""What can be chosen about learning; each field's description is its documentation."""
+"""What can be chosen about learning, whichever the method; a field's description documents it.
+
+The settings of a method extend these: they are in the package of that method, and
+:data:`METHODS` names them. Nothing here needs NumPy, so that help is shown at once.
+"""
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, unknown_name
+
+#: The ways to learn: ``crosslearning.learner.<name with underscores>`` is the package of each.
+MethodName = Literal["policy-gradient"]
+METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
 
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of Algorithm 2."""
+    """What all methods share: the constraint, the dictionary, and what is to be maximised."""
 
+    method: Annotated[
+        MethodName,
+        Meta(description="How the policies are improved: policy-gradient is the paper's method."),
+    ] = "policy-gradient"
     epsilon: Annotated[
         float,
         Meta(
@@ -26,59 +40,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Literal["exact", "relaxed"],
         Meta(description="exact bounds every distance by ε; relaxed bounds their mean square."),
     ] = "exact"
-    estimator: Annotated[
-        Literal["geometric", "antithetic", "baseline"],
-        Meta(
-            description="Gradient estimator: geometric is Algorithm 1 as printed; antithetic "
-            "compares mirrored actions at one state; baseline takes off the batch's mean."
-        ),
-    ] = "antithetic"
-    batch_size: Annotated[int, Meta(ge=1, description="Samples B per task and iteration.")] = 4
     discount: Annotated[float, Meta(gt=0.0, lt=1.0, description="Discount factor γ.")] = 0.9
-    action_variance: Annotated[
-        tuple[float, ...],
-        Meta(
-            description="Variance of the exploration noise for each action (the diagonal of Σ); "
-            "one number stands for all."
-        ),
-    ] = (0.05,)
-    step_rule: Annotated[
-        Literal["constant", "normalised", "adam", "decaying"],
-        Meta(
-            description="constant: η times the gradient, the printed form; normalised: a step of "
-            "RKHS norm about η, the gradient divided by its running root mean square; adam: the "
-            "same with momentum; decaying: normalised, with η falling as 1/√(1 + k/step_decay)."
-        ),
-    ] = "decaying"
-    step_size: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            description="Step size η. A step of RKHS norm η changes an action by at most η times "
-            "√κ(s, s): take about the range of your actions, or less.",
-        ),
-    ] = 2.0
-    step_decay: Annotated[
-        float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
-    ] = 500.0
-    step_clip: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            description="A gradient longer than this many times its running root mean square is "
-            "shortened to that, so that one rare crash does not throw a policy far off; inf: "
-            "never. The constant rule does not use it.",
-        ),
-    ] = 1.0
-    momentum: Annotated[
-        float, Meta(ge=0.0, lt=1.0, description="Share of the old direction that adam keeps.")
-    ] = 0.9
-    second_moment: Annotated[
-        float,
-        Meta(
-            ge=0.0, lt=1.0, description="Share of the old mean square that a normalisation keeps."
-        ),
-    ] = 0.99
     budget: Annotated[
         float,
         Meta(
@@ -88,35 +50,6 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ),
     ] = 1e-3
     max_knots: Annotated[int, Meta(ge=1, description="Cap on the model order.")] = 400
-    alpha: Annotated[
-        float | None,
-        Meta(
-            description="Stop when the stationarity gap of every task is at most this; none: never."
-        ),
-    ] = None
-    stopping: Annotated[
-        Literal["checked", "batch"],
-        Meta(
-            description="How alpha is tested. checked: by upper confidence bounds from a batch of "
-            "its own every check_every iterations; batch: by the estimate of each iteration, as "
-            "printed, which noise alone can satisfy."
-        ),
-    ] = "checked"
-    check_every: Annotated[
-        int, Meta(ge=1, description="Iterations between checks of the stationarity gap.")
-    ] = 200
-    check_batch: Annotated[
-        int,
-        Meta(ge=1, description="Samples per task of a check, rounded up to hundreds of estimates."),
-    ] = 1000
-    check_delta: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            lt=1.0,
-            description="Chance, over all checks of a run, to stop where some gap is above alpha.",
-        ),
-    ] = 0.05
     kernel: Annotated[
         dict[str, Any] | None,
         Meta(
@@ -130,24 +63,52 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
-        for value in self.action_variance:
-            if not (math.isfinite(value) and value > 0):
-                raise InputError(f"action_variance must be positive, got {self.action_variance}")
-        for name in ("step_size", "step_decay", "budget"):
-            if not math.isfinite(getattr(self, name)) and name != "budget":
-                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
-        if self.alpha is not None and not self.alpha >= 0:
-            raise InputError(f"alpha must be at least 0, got {self.alpha}")
-        if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):
-            raise InputError(
-                "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
-                "without a bound on the policies, and always 0 if all must be equal"
-            )
-        if self.estimator == "baseline" and self.batch_size < 2:
-            raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")
 
 
-_Fields = TypeVar("_Fields", bound=LearnerSettings)
+def method_settings(method: str) -> type[LearnerSettings]:
+    """Return the settings of a method, or say which methods there are."""
+    if method not in METHODS:
+        raise unknown_name("method", str(method), METHODS)
+    package = f"crosslearning.learner.{method.replace('-', '_')}"
+    settings: type[LearnerSettings] = importlib.import_module(f"{package}.settings").Settings
+    return settings
+
+
+def make_settings(values: Mapping[str, Any]) -> LearnerSettings:
+    """Return checked settings of the method that ``values`` name, or say which field is wrong."""
+    kind = method_settings(values.get("method", METHODS[0]))
+    check_names(values, kind.__struct_fields__, "setting")
+    # Numbers of NumPy's, such as those of a linspace, are numbers too.
+    plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
+    if isinstance(plain.get("action_variance"), int | float):
+        plain["action_variance"] = (plain["action_variance"],)
+    return convert_fields(plain, kind)
+
+
+def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
+    """Refuse a name that is not known; that of another method is named as such."""
+    names = set(known)
+    for name in given:
+        if name in names:
+            continue
+        others = [m for m in METHODS if name in method_settings(m).__struct_fields__]
+        if others:
+            raise InputError(f"{name} is a {kind} of the method {', '.join(others)}")
+        raise unknown_name(kind, name, names)
+
+
+def settings_to_plain(settings: LearnerSettings) -> dict[str, Any]:
+    """Return settings as JSON can hold them: infinities as words, which it lacks."""
+    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    return {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
+
+
+def settings_from_plain(data: Mapping[str, Any]) -> LearnerSettings:
+    """Return settings from the plain data of a file."""
+    return make_settings({k: float(v) if v in ("inf", "-inf") else v for k, v in data.items()})
+
+
+_Fields = TypeVar("_Fields")
 _PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
 
 

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FunctionPointer, compiled, compiled_reordered
+from crosslearning.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -91,7 +91,13 @@ class Expansion(NamedTuple):
     def __call__(self, states: Floats) -> Floats:
         """Evaluate every function at states (n, q): shape (n, functions, p)."""
         values = np.empty((len(states), self.rows.shape[0], self.rows.shape[1]))
-        evaluate_family(*self.program, self.features, self.rows, states, values)
+        _evaluate_family(*self.program, self.features, self.rows, states, values)
+        return values
+
+    def each(self, states: Floats, which: Integers) -> Floats:
+        """Evaluate function ``which[n]`` at state n of (n, q): shape (n, p)."""
+        values = np.empty((len(states), self.rows.shape[1]))
+        _evaluate_each(*self.program, self.features, self.rows, states, which, values)
         return values
 
 
@@ -401,3 +407,28 @@ def evaluate_family(
         kernel_column(program, features, point, work[1], work[0])
         for f in range(weights.shape[0]):
             weigh(work[0], weights[f], out[n, f])
+
+
+@compiled
+def evaluate_each(
+    terms: Integers,
+    term_values: Floats,
+    factors: Integers,
+    biases: Floats,
+    pair: FunctionPointer,
+    features: Floats,
+    weights: Floats,
+    states: Floats,
+    which: Integers,
+    out: Floats,
+) -> None:
+    """Fill out[n] with function which[n] at state n; weights (F, p, L), out (n, p)."""
+    program = KernelProgram(terms, term_values, factors, biases, pair)
+    point = np.empty(features.shape[0])
+    work = np.empty((2, features.shape[1]))
+    for n in range(states.shape[0]):
+        evaluate(program, features, weights[which[n]], states[n], point, work, out[n])
+
+
+_evaluate_family = FastEntry(evaluate_family)
+_evaluate_each = FastEntry(evaluate_each)

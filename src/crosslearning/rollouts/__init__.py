@@ -1,14 +1,11 @@
 """Rollouts: plans that hold all randomness, and executors that run them."""
 
-from crosslearning.rollouts.executors import (
-    CompiledExecutor,
-    Executor,
-    compiled_episodes,
-    executor_for,
-)
-from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor, gymnasium_episodes
+from crosslearning.rollouts.compiled_executor import CompiledExecutor
+from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.executor import Executor, executor_for
+from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
+from crosslearning.rollouts.noise import Noise
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan, plan_episodes, plan_samples
-from crosslearning.rollouts.samples import Episodes, Samples
 
 __all__ = [
     "CompiledExecutor",
@@ -16,11 +13,10 @@ __all__ = [
     "Episodes",
     "Executor",
     "GymnasiumExecutor",
+    "Noise",
     "SamplePlan",
     "Samples",
-    "compiled_episodes",
     "executor_for",
-    "gymnasium_episodes",
     "plan_episodes",
     "plan_samples",
 ]

@@ -1,8 +1,4 @@
-"""Rollouts of compiled tasks: one body for all of them, over plain arrays.
-
-The noise comes scaled: a product and a sum in one place would be fused to one rounding here,
-and not where another executor adds them, and the two would differ in their last bits.
-"""
+"""Rollouts of compiled tasks: one body for all of them, over plain arrays."""
 
 from __future__ import annotations
 
@@ -32,12 +28,13 @@ def run_samples(
     parameters: Floats,
     features: Floats,
     weights: Floats,
+    seeds: Integers,
     uniforms: Floats,
     before: Integers,
     after: Integers,
     noise: Floats,
     state_size: int,
-    antithetic: bool,
+    mirrored: bool,
     first: int,
     stop: int,
     observations: Floats,
@@ -49,7 +46,7 @@ def run_samples(
     """Run the samples number ``first`` … ``stop``−1 of the flattened (N, B) grid.
 
     Algorithm 1, lines 2 to 5: run the system for t steps, save the state, take the sampled
-    action, and add up the rewards of T more steps. If ``antithetic``, do the last part again
+    action, and add up the rewards of T more steps. If ``mirrored``, do the last part again
     from the same state with the action mirrored at the policy's mean, and the same noise
     afterwards. Every sample writes to its own rows, so any split of the range gives the same.
     """
@@ -81,7 +78,7 @@ def run_samples(
         for a in range(p):
             deviations[i, b, a] = noise[i, b, t, a]
         saved[:] = state
-        for branch in range(2 if antithetic else 1):
+        for branch in range(2 if mirrored else 1):
             if branch == 1:
                 state[:] = saved
             for a in range(p):
@@ -119,6 +116,7 @@ def run_episodes(
     parameters: Floats,
     features: Floats,
     weights: Floats,
+    seeds: Integers,
     uniforms: Floats,
     noise: Floats,
     state_size: int,
@@ -126,33 +124,35 @@ def run_episodes(
     stop: int,
     rewards: Floats,
     lengths: Integers,
+    terminated: NDArray[np.bool_],
     observations: Floats,
     actions: Floats,
     states: Floats,
 ) -> None:
-    """Run the episodes number ``first`` … ``stop``−1 of one task to their end or ``steps``."""
+    """Run the episodes number ``first`` … ``stop``−1 of the flattened (N, n) grid."""
     program = KernelProgram(terms, term_values, factors, biases, pair)
-    horizon, p = noise.shape[1], noise.shape[2]
+    episodes, horizon, p = noise.shape[1], noise.shape[2], noise.shape[3]
     state, action = np.empty(state_size), np.empty(p)
     point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
     for n in range(first, stop):
-        reset(parameters, uniforms[n], state)
-        observe(parameters, state, observations[n, 0])
-        states[n, 0] = state
+        i, e = n // episodes, n % episodes
+        constants, policy, seen = parameters[i], weights[i], observations[i, e]
+        reset(constants, uniforms[i, e], state)
+        observe(constants, state, seen[0])
+        states[i, e, 0, :state_size] = state
         length = 0
         for k in range(horizon):
-            if ended(parameters, state):
-                rewards[n, k] = 0.0
-                actions[n, k] = 0.0
-                states[n, k + 1] = state
-                observations[n, k + 1] = observations[n, k]
+            if ended(constants, state):
+                states[i, e, k + 1, :state_size] = state
+                seen[k + 1] = seen[k]
                 continue
-            evaluate(program, features, weights, observations[n, k], point, work, action)
+            evaluate(program, features, policy, seen[k], point, work, action)
             for a in range(p):
-                action[a] += noise[n, k, a]
-                actions[n, k, a] = action[a]
-            rewards[n, k] = step(parameters, state, action)
-            observe(parameters, state, observations[n, k + 1])
-            states[n, k + 1] = state
+                action[a] += noise[i, e, k, a]
+                actions[i, e, k, a] = action[a]
+            rewards[i, e, k] = step(constants, state, action)
+            observe(constants, state, seen[k + 1])
+            states[i, e, k + 1, :state_size] = state
             length += 1
-        lengths[n] = length
+        lengths[i, e] = length
+        terminated[i, e] = ended(constants, state)

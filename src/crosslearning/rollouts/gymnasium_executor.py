@@ -1,170 +1,313 @@
-"""Rollouts of any Gymnasium environment, by the same plan as the compiled ones."""
+"""Rollouts of any Gymnasium environment, by the same plan as the compiled ones.
+
+All environments in use take a step together: their policies are evaluated in one batch, so that
+what is not the environments' own work is shared among them. A rollout is a pure function of its
+part of the plan, so that running some of them together changes no bit.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.executors import check_samples, not_finite
+from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.executor import check_samples, empty_episodes, not_finite
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.rollouts.samples import Episodes, Samples, empty_samples
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
 
+#: The most environments that are kept at a time, if there are not more tasks than that.
+MOST_ENVIRONMENTS = 64
 
-class _Player:
-    """One environment, started by a plan and driven by actions.
 
-    ``truncated`` is not an end: a rollout chooses its own length, and a sum that took a time
-    limit for an end would be biased.
+class Player:
+    """One environment, started by a plan and driven by actions, whose answers are checked.
+
+    Parameters
+    ----------
+    task : Task
     """
 
     def __init__(self, task: Task) -> None:
-        self._task = task
+        self.task = task
         self._environment = task.make()
-        self.ended = False
+        self._seed = 0
+        self._steps = 0
         self.observation: Floats = np.empty(0)
+        self.terminated = self.truncated = False
 
     def start(self, seed: int, uniforms: Floats) -> None:
+        """Begin an episode."""
+        self._seed, self._steps = int(seed), 0
+        self.terminated = self.truncated = False
         options = None
-        if self._task.reset_options is not None:
-            options = self._task.reset_options(uniforms[: self._task.reset_size])
-        observation, _ = self._environment.reset(seed=int(seed), options=options)
+        if self.task.reset_options is not None:
+            options = self.task.reset_options(uniforms[: self.task.reset_size])
+        try:
+            observation, _ = self._environment.reset(seed=self._seed, options=options)
+        except Exception as problem:
+            raise self._raised(problem) from problem
         self._see(observation)
-        self.ended = False
 
     def step(self, action: Floats) -> float:
-        space = self._task.action_space
+        """Take one step with an action, clipped to the action space; return the reward."""
+        space = self.task.action_space
         clipped = np.clip(action, space.low, space.high).astype(space.dtype)
-        observation, reward, terminated, _, _ = self._environment.step(clipped)
+        self._steps += 1
+        try:
+            found = self._environment.step(clipped)
+        except Exception as problem:
+            raise self._raised(problem) from problem
+        if not isinstance(found, tuple) or len(found) != 5:
+            raise self._wrong("what step returns", found, "five things, as Gymnasium's does")
+        observation, reward, terminated, truncated, _ = found
         self._see(observation)
-        self.ended = bool(terminated)
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, bool | np.bool_):
+                raise self._wrong(name, value, "True or False")
+        self.terminated, self.truncated = bool(terminated), bool(truncated)
+        if not isinstance(reward, float | int | np.floating | np.integer):
+            raise self._wrong("the reward", reward, "a number")
         if not math.isfinite(reward):
-            raise not_finite(self._task, "a reward")
+            raise not_finite(self.task, "a reward", self._where)
         return float(reward)
 
     def _see(self, observation: Any) -> None:
-        """Keep an observation; stop here if it is not finite, before it becomes an action."""
-        self.observation = np.array(observation, dtype=np.float64)
+        """Keep an observation; stop here if it is no good, before it becomes an action."""
+        expected = self.task.observation_space.shape
+        try:
+            self.observation = np.array(observation, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._wrong("the observation", observation, "an array of numbers") from None
+        if self.observation.shape != expected:
+            shape = self.observation.shape
+            raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
         if not np.all(np.isfinite(self.observation)):
-            raise not_finite(self._task, "an observation")
+            raise not_finite(self.task, "an observation", self._where)
+
+    @property
+    def _where(self) -> str:
+        return f" at step {self._steps} of the episode with seed {self._seed}"
+
+    def _raised(self, problem: Exception) -> TaskError:
+        kind = type(problem).__name__
+        return TaskError(
+            f"task {self.task.name!r} raised {kind}{self._where}: {problem}. The iteration was "
+            "not applied"
+        )
+
+    def _wrong(self, what: str, found: object, expected: str) -> TaskError:
+        return TaskError(
+            f"task {self.task.name!r}: {what} is {found!r}{self._where}; expected {expected}. "
+            "The iteration was not applied"
+        )
 
     def close(self) -> None:
+        """Close the environment."""
         self._environment.close()
 
 
-class GymnasiumExecutor:
-    """Runs any tasks through their Gymnasium environments, one after the other.
+class _Rollout(Protocol):
+    """One rollout on its way: a place in the plan, and what has been gathered."""
 
-    For antithetic samples an environment is put back by starting it again from its seed and
-    repeating its actions, so it must be a function of both.
+    task: int
+    seed: int
+    uniforms: Floats
+
+    def advance(self, player: Player, mean: Floats) -> bool:
+        """Take one step from the mean action; return False at the end."""
+
+
+@dataclass
+class _Sample:
+    """One branch of a gradient sample: t steps, then the sampled action and T more."""
+
+    task: int
+    seed: int
+    uniforms: Floats
+    noise: Floats
+    before: int
+    after: int
+    sign: float
+    steps: int = 0
+    observation: Floats | None = None  # s_t
+    before_rewards: float = 0.0
+    first_reward: float = 0.0
+    value: float = 0.0
+
+    def advance(self, player: Player, mean: Floats) -> bool:
+        k = self.steps
+        if k < self.before and not player.terminated:
+            self.before_rewards += player.step(mean + self.noise[k])
+            self.steps += 1
+            return True
+        if self.observation is None:
+            self.observation = player.observation.copy()
+            if player.terminated:
+                return False
+            reward = player.step(mean + self.sign * self.noise[self.before])
+            self.first_reward = reward
+        else:
+            reward = player.step(mean + self.noise[k])
+        self.value += reward
+        self.steps += 1
+        return not player.terminated and self.steps <= self.before + self.after
+
+
+@dataclass
+class _Episode:
+    """One whole episode, written where the result has room for it."""
+
+    task: int
+    seed: int
+    uniforms: Floats
+    noise: Floats
+    into: Episodes  # of one episode
+    steps: int = field(default=0)
+
+    def advance(self, player: Player, mean: Floats) -> bool:
+        k, into = self.steps, self.into
+        if k == 0:
+            into.observations[:] = player.observation
+        action = mean + self.noise[k]
+        into.rewards[k] = player.step(action)
+        into.actions[k] = action
+        into.observations[k + 1 :] = player.observation
+        self.steps += 1
+        into.lengths[...] = self.steps
+        into.terminated[...] = player.terminated
+        return not player.terminated and not player.truncated and self.steps < len(self.noise)
+
+
+class GymnasiumExecutor:
+    """Runs any tasks through their Gymnasium environments, all in step.
+
+    For mirrored samples a second environment is started from the same seed and led along the same
+    path, so a task must be a function of its seed and actions; where the two differ, an error
+    says so. A sample knows no time limit: its length is drawn, and a sum that took ``truncated``
+    for an end would be biased.
 
     Parameters
     ----------
     tasks : sequence of Task
-    noise_std : array, shape (p,)
-        Standard deviation of the exploration noise.
     """
 
-    def __init__(self, tasks: Sequence[Task], noise_std: Floats) -> None:
+    def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tuple(tasks)
-        self._noise_std = np.asarray(noise_std, dtype=np.float64)
-        self._players = [_Player(task) for task in tasks]
+        self._idle: list[list[Player]] = [[] for _ in tasks]
 
-    def samples(self, policies: Expansion, plan: SamplePlan, antithetic: bool) -> Samples:
+    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times (Algorithm 1, lines 2 to 5)."""
         N, B = plan.before.shape
-        result = empty_samples(N, B, self.tasks[0].observation_space.shape[0], plan.noise.shape[3])
-        for i, player in enumerate(self._players):
-            policy = policies._replace(rows=policies.rows[i : i + 1])
-            for b in range(B):
-                self._sample(player, policy, plan, i, b, antithetic, result)
+        size = self.tasks[0].observation_space.shape[0]
+        result = Samples.empty(N, B, size, plan.noise.shape[3])
+        signs = (1.0, -1.0) if mirrored else (1.0,)
+        branches = {
+            (i, b): [
+                _Sample(
+                    task=i,
+                    seed=int(plan.seeds[i, b]),
+                    uniforms=plan.uniforms[i, b],
+                    noise=plan.noise[i, b],
+                    before=int(plan.before[i, b]),
+                    after=int(plan.after[i, b]),
+                    sign=sign,
+                )
+                for sign in signs
+            ]
+            for i, b in np.ndindex(N, B)
+        }
+        self._run(policies, [sample for pair in branches.values() for sample in pair])
+        for (i, b), found in branches.items():
+            if mirrored:
+                self._check_replay(*found)
+            first = found[0]
+            result.observations[i, b] = first.observation
+            result.deviations[i, b] = first.noise[first.before]
+            result.values[i, b, : len(found)] = [one.value for one in found]
+            result.returns[i, b] = first.before_rewards + first.first_reward
+            result.steps[i, b] = sum(one.steps for one in found)
         return check_samples(self.tasks, result)
 
-    def _sample(
-        self,
-        player: _Player,
-        policy: Expansion,
-        plan: SamplePlan,
-        i: int,
-        b: int,
-        antithetic: bool,
-        result: Samples,
-    ) -> None:
-        t, T, noise = plan.before[i, b], plan.after[i, b], plan.noise[i, b]
-        start = int(plan.seeds[i, b]), plan.uniforms[i, b]
-        player.start(*start)
-        history: list[Floats] = []
-        total = 0.0
-        while len(history) < t and not player.ended:
-            action = self._act(policy, player.observation, noise[len(history)])
-            total += player.step(action)
-            history.append(action)
-        count = len(history)
-        sampled = player.observation.copy()
-        deviation = self._noise_std * noise[t]
-        mean = policy(sampled[None, :])[0, 0]
-        for branch in range(2 if antithetic else 1):
-            if branch == 1:
-                player.start(*start)
-                for action in history:
-                    player.step(action)
-                count += len(history)
-            value = 0.0
-            for k in range(t, t + 1 + T):
-                if player.ended:
-                    break
-                if k == t:
-                    action = mean + deviation if branch == 0 else mean - deviation
-                else:
-                    action = self._act(policy, player.observation, noise[k])
-                value += player.step(action)
-                count += 1
-                if k == t and branch == 0:
-                    total += value
-            result.values[i, b, branch] = value
-        result.observations[i, b] = sampled
-        result.deviations[i, b] = deviation
-        result.returns[i, b] = total
-        result.steps[i, b] = count
+    def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
+        """Run whole episodes of every task, to their end, the time limit or the horizon."""
+        result = empty_episodes(self.tasks, plan)._replace(states=None)
+        parts = (result.rewards, result.lengths, result.terminated, result.observations)
+        rollouts = [
+            _Episode(
+                task=i,
+                seed=int(plan.seeds[i, e]),
+                uniforms=plan.uniforms[i, e],
+                noise=plan.noise[i, e],
+                into=Episodes(*(a[i, e, ...] for a in parts), result.actions[i, e], None),
+            )
+            for i, e in np.ndindex(*plan.seeds.shape)
+        ]
+        self._run(policies, rollouts)
+        return result
 
-    def _act(self, policy: Expansion, observation: Floats, noise: Floats) -> Floats:
-        action: Floats = policy(observation[None, :])[0, 0] + self._noise_std * noise
-        return action
+    def _run(self, policies: Expansion, rollouts: Iterable[_Rollout]) -> None:
+        """Run rollouts, as many at a time as there are environments for."""
+        waiting = [deque[_Rollout]() for _ in self.tasks]
+        for rollout in rollouts:
+            waiting[rollout.task].append(rollout)
+        most = max(1, MOST_ENVIRONMENTS // len(self.tasks))
+        active: list[tuple[_Rollout, Player]] = []
+        try:
+            for i, queue in enumerate(waiting):
+                for _ in range(min(most, len(queue))):
+                    player = self._idle[i].pop() if self._idle[i] else Player(self.tasks[i])
+                    active.append((queue.popleft(), player))
+                    self._start(*active[-1])
+            while active:
+                which = np.array([rollout.task for rollout, _ in active])
+                seen = np.stack([player.observation for _, player in active])
+                means = policies.each(seen, which)
+                going = []
+                for (rollout, player), mean in zip(active, means, strict=True):
+                    if rollout.advance(player, mean):
+                        going.append((rollout, player))
+                    elif waiting[rollout.task]:
+                        going.append((waiting[rollout.task].popleft(), player))
+                        self._start(*going[-1])
+                    else:
+                        self._idle[rollout.task].append(player)
+                active = going
+        except BaseException:
+            # What is half-way through an episode is not used again.
+            for _, player in active:
+                player.close()
+            raise
+
+    @staticmethod
+    def _start(rollout: _Rollout, player: Player) -> None:
+        player.start(rollout.seed, rollout.uniforms)
+
+    def _check_replay(self, first: _Sample, second: _Sample) -> None:
+        same = (
+            first.before_rewards == second.before_rewards
+            and first.observation is not None
+            and np.array_equal(first.observation, second.observation)
+        )
+        if not same:
+            raise TaskError(
+                f"task {self.tasks[first.task].name!r} is not a function of its seed and actions: "
+                f"led twice along one path of {first.before} steps from seed {first.seed} it came "
+                "to two places, so that it cannot be put back into a state. Take "
+                "estimator='baseline', which does not ask for it. The iteration was not applied"
+            )
 
     def close(self) -> None:
         """Close the environments."""
-        for player in self._players:
-            player.close()
-
-
-def gymnasium_episodes(
-    task: Task, policy: Expansion, noise_std: Floats, plan: EpisodePlan
-) -> Episodes:
-    """Run whole episodes of any task; ``policy`` is one function."""
-    n, steps, p = plan.noise.shape
-    q = task.observation_space.shape[0]
-    rewards, lengths = np.zeros((n, steps)), np.zeros(n, dtype=np.int64)
-    observations, actions = np.empty((n, steps + 1, q)), np.zeros((n, steps, p))
-    player = _Player(task)
-    try:
-        for e in range(n):
-            player.start(int(plan.seeds[e]), plan.uniforms[e])
-            observations[e] = player.observation
-            for k in range(steps):
-                if player.ended:
-                    break
-                mean: Any = policy(player.observation[None, :])[0, 0]
-                actions[e, k] = mean + noise_std * plan.noise[e, k]
-                rewards[e, k] = player.step(actions[e, k])
-                observations[e, k + 1 :] = player.observation
-                lengths[e] += 1
-    finally:
-        player.close()
-    return Episodes(rewards, lengths, observations, actions, None)
+        for players in self._idle:
+            while players:
+                players.pop().close()

@@ -3,6 +3,9 @@
 Drawn in one place, from the run's one generator, before anything is run. A rollout is then a
 pure function of its task, its policy and its part of the plan, so that one thread, several, or
 another machine give the same bits, and a run that goes on is the run that was never stopped.
+
+The noise comes scaled: if executors multiplied, one that fuses a product with a sum would round
+otherwise than one that does not, and the two would differ in their last bits.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ class SamplePlan(NamedTuple):
     after : array of int, shape (N, B)
         T: how many steps follow the sampled action.
     noise : array, shape (N, B, 1 + max(t + T), p)
-        Standard normal numbers, one row a step: row t is the sampled action's.
+        What is added to the mean actions, one row a step: row t is the sampled action's.
     """
 
     seeds: Integers
@@ -44,14 +47,14 @@ class SamplePlan(NamedTuple):
 
 
 class EpisodePlan(NamedTuple):
-    """Random numbers for whole episodes of one task.
+    """Random numbers for n whole episodes of every task.
 
     Attributes
     ----------
-    seeds : array of int, shape (n,)
-    uniforms : array, shape (n, u)
-    noise : array, shape (n, steps, p)
-        Standard normal numbers; zero for a policy without noise.
+    seeds : array of int, shape (N, n)
+    uniforms : array, shape (N, n, u)
+    noise : array, shape (N, n, horizon, p)
+        What is added to the mean actions; zero for policies without noise.
     """
 
     seeds: Integers
@@ -63,29 +66,40 @@ _SEED_LIMIT = 2**31
 
 
 def plan_samples(
-    generator: np.random.Generator, tasks: Sequence[Task], batch_size: int, discount: float
+    generator: np.random.Generator,
+    tasks: Sequence[Task],
+    batch_size: int,
+    discount: float,
+    noise_std: Floats | None = None,
 ) -> SamplePlan:
-    """Draw the plan of one iteration: B samples for each task."""
+    """Draw the plan of one iteration: B samples for each task; by default with unit noise."""
     shape = (len(tasks), batch_size)
-    outputs = tasks[0].action_space.shape[0]
-    reset_size = max(task.reset_size for task in tasks)
-    seeds = generator.integers(_SEED_LIMIT, size=shape)
-    uniforms = generator.random((*shape, reset_size))
+    seeds, uniforms = _starts(generator, tasks, batch_size)
     # P(t) = (1−γ) γᵗ on t = 0, 1, …; NumPy's geometric distribution starts at 1.
     before = generator.geometric(1.0 - discount, size=shape) - 1
     after = generator.geometric(1.0 - discount, size=shape) - 1
     rows = 1 + int(np.max(before + after))
-    noise = generator.standard_normal((*shape, rows, outputs))
-    return SamplePlan(seeds, uniforms, before, after, noise)
+    drawn = generator.standard_normal((*shape, rows, tasks[0].action_space.shape[0]))
+    return SamplePlan(seeds, uniforms, before, after, drawn if noise_std is None else drawn * noise_std)
 
 
 def plan_episodes(
-    generator: np.random.Generator, task: Task, episodes: int, steps: int, deterministic: bool
+    generator: np.random.Generator,
+    tasks: Sequence[Task],
+    episodes: int,
+    horizon: int,
+    noise_std: Floats | None = None,
 ) -> EpisodePlan:
-    """Draw the plan of whole episodes of one task."""
-    outputs = task.action_space.shape[0]
-    seeds = generator.integers(_SEED_LIMIT, size=episodes)
-    uniforms = generator.random((episodes, task.reset_size))
-    shape = (episodes, steps, outputs)
-    noise = np.zeros(shape) if deterministic else generator.standard_normal(shape)
-    return EpisodePlan(seeds, uniforms, noise)
+    """Draw the plan of whole episodes of every task; by default without noise."""
+    seeds, uniforms = _starts(generator, tasks, episodes)
+    shape = (len(tasks), episodes, horizon, tasks[0].action_space.shape[0])
+    drawn = np.zeros(shape) if noise_std is None else generator.standard_normal(shape) * noise_std
+    return EpisodePlan(seeds, uniforms, drawn)
+
+
+def _starts(
+    generator: np.random.Generator, tasks: Sequence[Task], count: int
+) -> tuple[Integers, Floats]:
+    shape = (len(tasks), count)
+    seeds = generator.integers(_SEED_LIMIT, size=shape)
+    return seeds, generator.random((*shape, max(task.reset_size for task in tasks)))

@@ -1,8 +1,13 @@
 """Runs: configuration, folders, metrics, progress and resuming."""
 
+from typing import TYPE_CHECKING
+
+from crosslearning.lazy import lazy_exports
 from crosslearning.runs.config import RunConfig, describe_fields, make_config, read_config
-from crosslearning.runs.driver import Outcome, resume, train
-from crosslearning.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    from crosslearning.runs.driver import Outcome, resume, train
+    from crosslearning.runs.folder import RunFolder
 
 __all__ = [
     "Outcome",
@@ -14,3 +19,13 @@ __all__ = [
     "resume",
     "train",
 ]
+
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "Outcome": "crosslearning.runs.driver",
+        "RunFolder": "crosslearning.runs.folder",
+        "resume": "crosslearning.runs.driver",
+        "train": "crosslearning.runs.driver",
+    },
+)

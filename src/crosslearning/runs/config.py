@@ -4,29 +4,41 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 import tomli_w
-from msgspec import Meta
+from msgspec import Meta, field
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
-from crosslearning.learner import LearnerSettings
-from crosslearning.learner.settings import convert_fields
+from crosslearning.learner.settings import (
+    METHODS,
+    LearnerSettings,
+    check_names,
+    convert_fields,
+    make_settings,
+    method_settings,
+)
+
+if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner
+    from crosslearning.rkhs import Family
 
 
-class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a run was asked for."""
 
+    settings: LearnerSettings = field(default_factory=lambda: make_settings({}))
     tasks: Annotated[
         str, Meta(description="Name of the task set; 'paper:r=1' is one task of a set.")
     ] = "paper"
     task_options: Annotated[
         dict[str, Any],
         Meta(description="Options of the task set as a table, such as {crash = 'terminate'}."),
-    ] = {}  # noqa: RUF012  (msgspec gives every configuration a copy)
+    ] = {}
     iterations: Annotated[int, Meta(ge=1, description="Iterations of Algorithm 2.")] = 2000
     workers: Annotated[
         int, Meta(ge=1, description="Threads for the rollouts; the result does not depend on it.")
@@ -47,33 +59,48 @@ class RunConfig(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_field
     ] = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
-    def learner_settings(self) -> dict[str, Any]:
-        """Return the fields that the learner takes."""
-        return {name: getattr(self, name) for name in LearnerSettings.__struct_fields__}
+    def learner(self, workers: int | None = None, start: Family | None = None) -> CrossLearner:
+        """Return a new learner, as the run begins with it."""
+        from crosslearning.learner import CrossLearner
+
+        return CrossLearner(
+            self.tasks,
+            workers=workers or self.workers,
+            task_options=self.task_options,
+            start=start,
+            **msgspec.structs.asdict(self.settings),
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return all fields by name, those of the learner among them, as plain data."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return {**plain.pop("settings"), **plain}
 
 
-def make_config(values: dict[str, Any], source: str = "the configuration") -> RunConfig:
+#: The fields of a run that are not the learner's.
+RUN_FIELDS = tuple(name for name in RunConfig.__struct_fields__ if name != "settings")
+
+
+def make_config(values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
     """Return a checked configuration, or name the field that is wrong.
 
     Parameters
     ----------
-    values : dict
-        Fields by name; what is missing takes its default.
+    values : mapping
+        Fields by name, of the run and of the learner; what is missing takes its default.
     source : str
         Where they come from, for the message.
     """
-    names = RunConfig.__struct_fields__
-    for name in values:
-        if name not in names:
-            raise InputError(f"{source}: {unknown_name('field', name, names)}")
-    if isinstance(values.get("action_variance"), int | float):
-        values = {**values, "action_variance": [values["action_variance"]]}
+    own = {name: value for name, value in values.items() if name in RUN_FIELDS}
+    learning = {name: value for name, value in values.items() if name not in RUN_FIELDS}
     try:
-        return convert_fields(values, RunConfig)
+        kind = method_settings(learning.get("method", METHODS[0]))
+        check_names(learning, (*kind.__struct_fields__, *RUN_FIELDS), "field")
+        asked = convert_fields(own, RunConfig)
+        return msgspec.structs.replace(asked, settings=make_settings(learning))
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
 
@@ -90,28 +117,65 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 def write_config(path: str | Path, config: RunConfig) -> None:
     """Write a configuration, defaults filled in, as TOML."""
-    values = msgspec.to_builtins(config)
-    lines = {name: value for name, value in values.items() if value is not None}
+    lines = {name: value for name, value in config.to_plain().items() if value is not None}
     write_atomically(path, tomli_w.dumps(lines).encode())
 
 
-def describe_fields() -> list[tuple[str, str, str, str]]:
-    """Return (name, type, default, description) of every field, for help and documentation."""
-    rows = []
-    for field in msgspec.structs.fields(RunConfig):
-        information = msgspec.inspect.type_info(field.type)
-        description = ""
-        if isinstance(information, msgspec.inspect.Metadata):
-            description = (information.extra_json_schema or {}).get("description", "")
-        default = field.default
-        if default is msgspec.NODEFAULT:
-            default = field.default_factory()
-        rows.append((field.name, _type_name(field.type), _default_text(default), description))
-    return rows
+class FieldDescription(NamedTuple):
+    """One field of a configuration, for help and documentation.
+
+    Attributes
+    ----------
+    name : str
+    annotation : type
+    default, description : str
+    group : str
+        ``"run"``, ``"learner"`` for what all methods share, or the name of a method.
+    """
+
+    name: str
+    annotation: Any
+    default: str
+    description: str
+    group: str
+
+    @property
+    def type_name(self) -> str:
+        """The type in words: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
+        return _type_name(self.annotation)
+
+
+def describe_fields() -> list[FieldDescription]:
+    """Return every field: what all methods share, then each method's own, then the run's."""
+    groups: list[tuple[str, type[msgspec.Struct], tuple[str, ...]]] = [
+        ("learner", LearnerSettings, LearnerSettings.__struct_fields__)
+    ]
+    for method in METHODS:
+        kind = method_settings(method)
+        shared = LearnerSettings.__struct_fields__
+        own = tuple(name for name in kind.__struct_fields__ if name not in shared)
+        groups.append((method, kind, own))
+    groups.append(("run", RunConfig, RUN_FIELDS))
+    return [
+        _describe(described, group)
+        for group, kind, names in groups
+        for described in msgspec.structs.fields(kind)
+        if described.name in names
+    ]
+
+
+def _describe(described: msgspec.structs.FieldInfo, group: str) -> FieldDescription:
+    information = msgspec.inspect.type_info(described.type)
+    text = ""
+    if isinstance(information, msgspec.inspect.Metadata):
+        text = (information.extra_json_schema or {}).get("description", "")
+    default = described.default
+    if default is msgspec.NODEFAULT:
+        default = described.default_factory()
+    return FieldDescription(described.name, described.type, _default_text(default), text, group)
 
 
 def _type_name(annotation: Any) -> str:
-    """Return a type in words: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _type_name(arguments[0])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.progress import (
@@ -21,6 +18,7 @@ from rich.progress import (
 )
 
 from crosslearning.errors import FileFormatError
+from crosslearning.interrupts import deferred
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
@@ -67,7 +65,7 @@ def train(
     """
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
-    learner = _new_learner(config, start=start)
+    learner = config.learner(start=start)
     folder = RunFolder.create(path, config, None if start is None else learner)
     return _drive(folder, config, learner, console or Console(quiet=True))
 
@@ -86,20 +84,8 @@ def resume(path: str | Path, workers: int | None = None, console: Console | None
             f"{path} did not start from zero, and the checkpoint of its start is gone; delete "
             "the folder and start the run again"
         )
-    learner = saved or _new_learner(config, workers)
+    learner = saved or config.learner(workers)
     return _drive(folder, config, learner, console or Console(quiet=True))
-
-
-def _new_learner(
-    config: RunConfig, workers: int | None = None, start: Family | None = None
-) -> CrossLearner:
-    return CrossLearner(
-        config.tasks,
-        workers=workers or config.workers,
-        task_options=config.task_options,
-        start=start,
-        **config.learner_settings(),
-    )
 
 
 def _drive(
@@ -110,7 +96,7 @@ def _drive(
     averages = Averages([task.name for task in learner.tasks])
     stopped: IterationReport | None = None
 
-    with _progress(console) as progress, _interrupts() as interrupted:
+    with _progress(console) as progress, deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
         bar = progress.add_task(
             "learning", total=config.iterations, completed=learner.iteration, rate="", knots=0
         )
@@ -153,26 +139,19 @@ def _drive(
             learner,
             False,
             f"Interrupted and saved at iteration {learner.iteration}. Go on with: "
-            f"crosslearning resume {folder.path}",
+            f"crosslearning resume {shlex.quote(str(folder.path))}",
         )
     folder.save_model(learner)
     if stopped is not None:
-        reason = _why(stopped, config)
+        reason = _why(stopped, learner)
     else:
         reason = f"Finished {learner.iteration} iterations."
     return Outcome(learner, True, reason)
 
 
-def _why(report: IterationReport, config: RunConfig) -> str:
+def _why(report: IterationReport, learner: CrossLearner) -> str:
     """Return the sentence of a run that the stopping rule ended."""
-    start = f"Stopped at iteration {report.iteration}: "
-    if report.check is None:
-        return start + f"the batch's gap of every task is at most alpha = {config.alpha:g}."
-    return (
-        f"{start}check {report.check.number} bounds every gap by {report.check.bound:.3g}, at "
-        f"most alpha = {config.alpha:g}. The chance of a wrong stop is at most "
-        f"{config.check_delta:g} over the whole run."
-    )
+    return f"Stopped at iteration {report.iteration}: {learner.method.why(report)}"
 
 
 def _progress(console: Console) -> Progress:
@@ -188,30 +167,3 @@ def _progress(console: Console) -> Progress:
         disable=not console.is_terminal or console.quiet,
         transient=False,
     )
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Turn Ctrl-C and SIGTERM into an event, so that an iteration is never left half done.
-
-    A second Ctrl-C stops at once. Signals reach only the main thread; elsewhere the event
-    stays unset.
-    """
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
-
-    for number in before:
-        signal.signal(number, ask)
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

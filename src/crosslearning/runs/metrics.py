@@ -72,8 +72,9 @@ class Averages:
             "iteration": last.iteration,
             "steps": steps,
             "return": self._named(mean([r.returns for r in reports])),
-            "gradient_norm": self._named(mean([r.gradient_norms for r in reports])),
-            "gap": self._named(mean([r.gaps for r in reports])),
+            **{
+                name: self._named(mean([r.numbers[name] for r in reports])) for name in last.numbers
+            },
             "distance": self._named(largest([r.distances for r in reports])),
             "multiplier": self._named(mean([r.projection.multipliers for r in reports])),
             "projection_residual": max(r.projection.residual for r in reports),

@@ -15,8 +15,9 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
-from crosslearning.gradients.statistics import GradientMean
+from crosslearning.gradients import Units
+from crosslearning.gradients.mean import GradientMean
+from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rollouts.plan import SamplePlan
 from crosslearning.statistics import Interval
@@ -126,7 +127,7 @@ def _default_distance(sampling: Sampling, units: Sequence[Units]) -> float:
     size = float(np.sqrt(np.mean(sampling.kernel.diagonal(points))))
     if size == 0.0:
         raise InputError("the kernel is zero at every sampled state; pass a distance")
-    return _SHARE * float(np.sqrt(np.min(sampling.variance))) / size
+    return _SHARE * float(np.min(sampling.noise.std)) / size
 
 
 def _normalised(span: Span, weights: Floats) -> Floats:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from crosslearning.certificates.levels import checked_seed
-from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
-from crosslearning.gradients.statistics import GradientMean, quantile
+from crosslearning.gradients import Units
+from crosslearning.gradients.mean import GradientMean, quantile
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.statistics import Interval, checked_confidence, root_interval, skewness_of
 from crosslearning.theory.curvature import steepest_slopes
 

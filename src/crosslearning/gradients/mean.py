@@ -24,7 +24,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.gradients.sampling import GROUPS, Units, group_products
+from crosslearning.gradients.units import GROUPS, Units, group_products
 from crosslearning.rkhs import Kernel
 from crosslearning.statistics import Interval, hall_margin, skewness_of, student_quantile
 

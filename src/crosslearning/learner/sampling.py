@@ -1,8 +1,4 @@
-"""Independent gradient estimates by the thousand, and their inner products.
-
-What is certified about a gradient is read off many independent unbiased estimates of it: the
-units. Each is a function in the RKHS; all that statistics need of them are inner products, which
-are kernel values at the knots.
+"""Gradients sampled by the thousand at given policies, for whoever asks how surely they are known.
 
 The noise of the sampled actions is drawn wider than the policy's and the estimates are weighted
 by the ratio of the two densities, which changes no expectation. A gradient estimate grows with
@@ -15,30 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.gradients.estimators import Estimator
-from crosslearning.rkhs import Kernel
+from crosslearning.gradients import GROUPS, Estimator, GradientMean, Units
+from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts import Executor, plan_samples
-from crosslearning.rollouts.plan import SamplePlan
-from crosslearning.rollouts.samples import Samples
-from crosslearning.tasks import Task
+from crosslearning.rollouts import Executor, Noise, SamplePlan, Samples, plan_samples
 
 Floats = NDArray[np.float64]
 
-#: Units are gathered into this many groups, whose means have a Gram matrix of a fixed size.
-GROUPS = 100
 #: Samples of one plan. The noise of a plan is as long as its longest path, so many short plans
 #: take less memory than one.
 _CHUNK = 2000
-#: Kernel values that are held at a time: as many as a processor's cache holds.
-_BLOCK = 200_000
-#: Units whose own squares are computed together.
-_TILE = 32
 
 
 @dataclass(frozen=True)
@@ -47,22 +35,21 @@ class Sampling:
 
     Parameters
     ----------
-    tasks : sequence of Task
     executor : Executor
+        Of the tasks.
     estimator : Estimator
     kernel : Kernel
-    variance : array, shape (p,)
-        Of the exploration noise.
+    noise : Noise
+        Of the policies.
     discount : float
     batch_size : int
         B of the run: the units of an estimator whose samples are coupled.
     """
 
-    tasks: Sequence[Task]
     executor: Executor
     estimator: Estimator
     kernel: Kernel
-    variance: Floats
+    noise: Noise
     discount: float
     batch_size: int
 
@@ -77,55 +64,6 @@ class Sampling:
             raise InputError(f"samples must be a whole number of at least 1, got {samples!r}")
         whole = GROUPS * self.unit_size
         return -(-int(samples) // whole) * whole
-
-
-@dataclass(frozen=True)
-class Units:
-    """Independent unbiased estimates of one gradient: ratio_u Σ_b κ(knots[u, b], ·) weights[u, b].
-
-    Attributes
-    ----------
-    knots : array, shape (U, B, q)
-    weights : array, shape (U, B, p)
-        Without the ratios: these are estimates as the run would make them.
-    ratios : array, shape (U,)
-        Density of the policy's noise over that of the noise which was drawn.
-    """
-
-    knots: Floats
-    weights: Floats
-    ratios: Floats
-
-    def __len__(self) -> int:
-        return len(self.ratios)
-
-    def minus(self, other: Units, scale: float) -> Units:
-        """Return the units' differences times ``scale``; both from the same plans."""
-        return Units(
-            np.concatenate([self.knots, other.knots], axis=1),
-            np.concatenate([self.weights, -other.weights], axis=1) * scale,
-            self.ratios,
-        )
-
-    def part(self, units: slice) -> Units:
-        """Return some of the units."""
-        return Units(self.knots[units], self.weights[units], self.ratios[units])
-
-    def squares(self, kernel: Kernel) -> Floats:
-        """Return ‖estimate‖² as the run would make it, without the ratio, shape (U,)."""
-        U, B, q = self.knots.shape
-        squares = np.empty(U)
-        for first in range(0, U, _TILE):
-            weights = self.weights[first : first + _TILE]
-            T = len(weights)
-            gram = kernel(self.knots[first : first + T].reshape(T * B, q)).reshape(T, B, T, B)
-            own = gram[np.arange(T), :, np.arange(T), :]
-            squares[first : first + T] = np.einsum("uap,uab,ubp->u", weights, own, weights)
-        return squares
-
-    def along(self, values: Floats) -> Floats:
-        """Return ⟨unit, f⟩, shape (U,), from the values (U, B, p) of a function at the knots."""
-        return np.asarray(np.einsum("ubp,ubp->u", self.weights, values) * self.ratios)
 
 
 def noise_scale(outputs: int) -> float:
@@ -148,7 +86,7 @@ def draw_plans(
     plans = []
     for first in range(0, samples, _CHUNK):
         size = min(_CHUNK, samples - first)
-        plan = plan_samples(generator, sampling.tasks, size, sampling.discount)
+        plan = plan_samples(generator, sampling.executor.tasks, size, sampling.discount)
         ratios = np.ones(plan.before.shape)
         if not sampling.estimator.coupled:
             outputs = plan.noise.shape[3]
@@ -158,7 +96,7 @@ def draw_plans(
             # φ(n)/q(n) for n = scale · drawn, with q the wider density.
             ratios = scale**outputs * np.exp(-0.5 * (scale**2 - 1.0) * np.sum(drawn**2, axis=2))
             plan.noise[rows] = scale * drawn
-        plans.append((plan, ratios))
+        plans.append((plan._replace(noise=plan.noise * sampling.noise.std), ratios))
     return plans
 
 
@@ -179,7 +117,7 @@ def run_plans(
     size = sampling.unit_size
     # Every unit is handed to the estimator as a batch of its own.
     batches = Samples._make(array.reshape(-1, size, *array.shape[2:]) for array in samples)
-    estimates = sampling.estimator.estimate(batches, sampling.variance, sampling.discount)
+    estimates = sampling.estimator.estimate(batches, sampling.noise.variance, sampling.discount)
     units = []
     for i in range(N):
         own = slice(i * n // size, (i + 1) * n // size)
@@ -187,25 +125,40 @@ def run_plans(
     return units, int(samples.steps.sum())
 
 
-def group_products(kernel: Kernel, units: Units) -> Floats:
-    """Return ⟨unit u, mean of group k⟩, shape (U, K); a group is U/K neighbouring units.
+class GapSample(NamedTuple):
+    """What the gap of one task needs, from a batch of independent gradient estimates.
 
-    All pairs of knots are visited, a block at a time.
+    Attributes
+    ----------
+    mean : GradientMean
+    towards : array, shape (U,)
+        ⟨estimate, g − h_i⟩.
     """
-    U, B, q = units.knots.shape
-    K = GROUPS
-    if U % K:
-        raise InputError(f"{U} units do not make {K} groups of the same size")
-    knots = units.knots.reshape(U * B, q)
-    weights = (units.weights * units.ratios[:, None, None]).reshape(U * B, -1)
-    grouped = weights.reshape(K, U * B // K, -1) / (U // K)
-    products = np.empty((U, K))
-    step = max(1, _BLOCK // (U * B * B))
-    for first in range(0, U, step):
-        rows = slice(first * B, min(first + step, U) * B)
-        values = kernel(knots[rows], knots).reshape(-1, K, U * B // K)
-        # The groups' means at the block's knots: (K, rows, p).
-        means = np.matmul(values.transpose(1, 0, 2), grouped)
-        inner = np.einsum("krp,rp->rk", means, weights[rows])
-        products[first : first + step] = inner.reshape(-1, B, K).sum(axis=1)
-    return products
+
+    mean: GradientMean
+    towards: Floats
+
+
+def sample_gaps(
+    sampling: Sampling, family: Family, samples: int, generator: np.random.Generator
+) -> tuple[list[GapSample], int]:
+    """Return a :class:`GapSample` for every task, and the environment steps that it took.
+
+    Parameters
+    ----------
+    sampling : Sampling
+    family : Family
+        h_1 … h_N and g.
+    samples : int
+        Per task, a number that ``sampling.count`` returned.
+    generator : Generator
+    """
+    expansion = family.expansion
+    units, steps = run_plans(sampling, expansion, draw_plans(sampling, samples, generator))
+    result = []
+    for i, own in enumerate(units):
+        U, B, q = own.knots.shape
+        values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
+        towards = own.along(values[:, :, -1] - values[:, :, i])
+        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards))
+    return result, steps

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.policy_gradient.settings import Settings
 
 Floats = NDArray[np.float64]
 
@@ -23,12 +23,12 @@ class StepRule:
 
     Parameters
     ----------
-    settings : LearnerSettings
+    settings : Settings
     mean_square : array, shape (N,)
         Running mean of the squared gradient norms, without bias correction.
     """
 
-    settings: LearnerSettings
+    settings: Settings
     mean_square: Floats
 
     @property
@@ -36,8 +36,8 @@ class StepRule:
         """Share of the old direction that is kept; zero for rules without momentum."""
         return self.settings.momentum if self.settings.step_rule == "adam" else 0.0
 
-    def lengths(self, iteration: int, squared_norms: Floats) -> Floats:
-        """Return by what to multiply each task's direction, shape (N,).
+    def step(self, iteration: int, squared_norms: Floats) -> tuple[Floats, Floats]:
+        """Take in an iteration's gradients; return how far to go along each, and how shortened.
 
         Parameters
         ----------
@@ -45,13 +45,25 @@ class StepRule:
             k, from 0.
         squared_norms : array, shape (N,)
             ‖∇̂_i‖² of this iteration; enters the running mean.
-        """
-        if self.settings.step_rule != "constant":
-            keep = self.settings.second_moment
-            self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
-        return self.lengths_at(iteration)
 
-    def lengths_at(self, iteration: int) -> Floats:
+        Returns
+        -------
+        lengths : array, shape (N,)
+            By what to multiply each task's direction.
+        clips : array, shape (N,)
+            By what to shorten each task's gradient before that; at most 1.
+        """
+        if self.settings.step_rule == "constant":
+            return self.lengths(iteration), np.ones(len(squared_norms))
+        keep = self.settings.second_moment
+        self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+        norms, clips = np.sqrt(squared_norms), np.ones(len(squared_norms))
+        if math.isfinite(self.settings.step_clip):
+            allowed = self.settings.step_clip * self._root_mean_square(iteration)
+            np.divide(allowed, norms, out=clips, where=norms > allowed)
+        return self.lengths(iteration), clips
+
+    def lengths(self, iteration: int) -> Floats:
         """Return the lengths of an iteration whose gradients are in the running mean already."""
         settings = self.settings
         if settings.step_rule == "constant":
@@ -64,17 +76,6 @@ class StepRule:
         # A task whose gradient has always been zero has no direction to move in.
         root = self._root_mean_square(iteration)
         return np.divide(size, root, out=np.zeros_like(root), where=root > 0.0)
-
-    def clips(self, iteration: int, squared_norms: Floats) -> Floats:
-        """Return by what to shorten each task's gradient, shape (N,), each at most 1.
-
-        To be called after :meth:`lengths`, whose running mean it uses.
-        """
-        if self.settings.step_rule == "constant" or math.isinf(self.settings.step_clip):
-            return np.ones(len(squared_norms))
-        norms = np.sqrt(squared_norms)
-        allowed = self.settings.step_clip * self._root_mean_square(iteration)
-        return np.divide(allowed, norms, out=np.ones_like(norms), where=norms > allowed)
 
     def _root_mean_square(self, iteration: int) -> Floats:
         """Return the running root mean square with its bias towards zero taken off."""

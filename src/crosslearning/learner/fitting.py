@@ -1,0 +1,129 @@
+"""What a learner is made of, checked to fit together: tasks, kernel, and where to start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Family, Gaussian, Kernel, kernel_from_dict
+from crosslearning.tasks import Task, task_set
+
+
+def choose_kernel(
+    given: Kernel | Mapping[str, Any] | None,
+    start: Family | None,
+    tasks: Sequence[Task],
+    settings: LearnerSettings,
+) -> Kernel:
+    """Return the kernel that was given, or that of the start, or one that suits the tasks."""
+    kernel: object = given
+    if isinstance(given, Mapping):
+        try:
+            kernel = kernel_from_dict(given)
+        except FileFormatError as problem:
+            raise InputError(f"kernel is {dict(given)}: {problem}") from problem
+    if start is not None:
+        kernel = _kernel_of_start(start, kernel, tasks, settings)
+    if kernel is None:
+        kernel = _default_kernel(tasks[0])
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
+    size = tasks[0].observation_space.shape[0]
+    if kernel.dimension != size:
+        raise InputError(
+            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have {size}"
+        )
+    return kernel
+
+
+def _kernel_of_start(
+    start: Family, kernel: object, tasks: Sequence[Task], settings: LearnerSettings
+) -> Kernel:
+    """Return the kernel of the functions to start from, checked to fit the learner."""
+    outputs = tasks[0].action_space.shape[0]
+    if start.functions not in (1, len(tasks) + 1) or start.outputs != outputs:
+        raise InputError(
+            f"start must be one function to R^{outputs}, or {len(tasks) + 1} of them: the policies "
+            f"and the central one; got {start.functions} functions to R^{start.outputs}. Take "
+            "some with Family.select"
+        )
+    if kernel is not None and kernel != start.kernel:
+        raise InputError("start has a kernel of its own; leave kernel out, or pass the same one")
+    if start.functions > 1 and len(start.knots):
+        distances = start.distances()
+        relaxed = settings.projection == "relaxed"
+        farthest = float(np.sqrt(np.mean(distances**2)) if relaxed else np.max(distances))
+        # Distances are known to rounding, relative to the functions themselves.
+        if farthest > settings.epsilon + 1e-9 * (1.0 + float(np.max(start.norms()))):
+            raise InputError(
+                f"the policies of start are {farthest:.6g} from its centre, but epsilon is "
+                f"{settings.epsilon:g}; start from a family that was learned with an epsilon no "
+                "larger than this one, or project it first (crosslearning.rkhs.project)"
+            )
+    return start.kernel
+
+
+def _default_kernel(task: Task) -> Kernel:
+    """Return a Gaussian kernel with the widths that a task suggests.
+
+    A task may state them; else a quarter of the range of each observation is taken.
+    """
+    if task.kernel_covariance is not None:
+        return Gaussian(covariance=task.kernel_covariance)
+    space = task.observation_space
+    width = space.high.astype(np.float64) - space.low.astype(np.float64)
+    if not np.all(np.isfinite(width)) or np.any(width > 1e6):
+        raise InputError(
+            f"the observations of task {task.name!r} have no finite range from which to take a "
+            "kernel's widths; pass one: CrossLearner(tasks, kernel=Gaussian(std=[...]))"
+        )
+    return Gaussian(std=width / 4.0)
+
+
+def resolve_tasks(tasks: str | Sequence[Task], options: Mapping[str, Any]) -> tuple[Task, ...]:
+    """Return the tasks, checked to fit together."""
+    if options and not isinstance(tasks, str):
+        raise InputError("task_options are for a named task set; give them to your tasks directly")
+    if isinstance(tasks, Task):
+        raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
+    resolved = task_set(tasks, **options) if isinstance(tasks, str) else tuple(tasks)
+    if not resolved:
+        raise InputError("no tasks were given; give at least one")
+    first = resolved[0]
+    seen: set[str] = set()
+    for task in resolved:
+        if not isinstance(task, Task):
+            raise InputError(f"tasks must be Task objects, got {type(task).__name__}")
+        if task.name in seen:
+            raise InputError(f"two tasks have the name {task.name!r}; names must differ")
+        seen.add(task.name)
+        for kind in ("observation_space", "action_space"):
+            space, expected = getattr(task, kind), getattr(first, kind)
+            if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+                raise InputError(
+                    f"the {kind} of task {task.name!r} must be a Box with one axis, got {space}"
+                )
+            if space.shape != expected.shape:
+                raise InputError(
+                    f"the {kind} of task {task.name!r} has shape {space.shape}, but that of "
+                    f"{first.name!r} has {expected.shape}; tasks that learn together must match"
+                )
+        actions = task.action_space
+        if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
+            raise InputError(
+                f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
+                "low ends are below its high ends, or nothing can be learned"
+            )
+        if not np.array_equal(task.action_space.low, first.action_space.low) or not np.array_equal(
+            task.action_space.high, first.action_space.high
+        ):
+            raise InputError(
+                f"the action_space of task {task.name!r} has other bounds than that of "
+                f"{first.name!r}; tasks that learn together must match"
+            )
+    return resolved

@@ -1,0 +1,117 @@
+"""What a method of learning is: it says where the policies should go, and nothing else.
+
+A method proposes; the core moves the policies there, projects them onto the constraint, prunes
+them and reports. So every method ends an iteration in the same way, and what is promised of the
+distances and of pruning holds for all of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.learner.iterate import Iterate
+from crosslearning.learner.report import IterationReport, Look
+from crosslearning.learner.sampling import Sampling
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Kernel
+from crosslearning.rollouts import Executor, Noise
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Momentum:
+    """Functions of the method's own that move the policies: one for each task.
+
+    They are kept on the common dictionary, after the policies and the central one. First they are
+    multiplied by ``keep``, then ``weights`` are added to them, then policy i moves by
+    ``lengths[i]`` times the i-th of them.
+
+    Attributes
+    ----------
+    keep : float
+    weights : array, shape (n, N, p)
+    lengths : array, shape (N,)
+    """
+
+    keep: float
+    weights: Floats
+    lengths: Floats
+
+
+@dataclass(frozen=True)
+class Improvement:
+    """Where a method wants the policies to go, and what it saw on the way.
+
+    Attributes
+    ----------
+    knots : array, shape (n, q)
+    weights : array, shape (n, N, p)
+        Policy i becomes h_i + Σ_m κ(knots[m], ·) weights[m, i].
+    steps : int
+        Environment steps that were taken, over all tasks.
+    returns : array, shape (N,)
+        Estimates of the discounted returns of the policies before the step.
+    numbers : mapping of str to array, shape (N,)
+        What else the method tells of every task; lines of metrics hold their means.
+    momentum : Momentum, optional
+    """
+
+    knots: Floats
+    weights: Floats
+    steps: int
+    returns: Floats
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    momentum: Momentum | None = None
+
+
+class Method(Protocol):
+    """A way of learning.
+
+    ``Method(executor, settings)`` makes one; settings are those of the method's own package.
+    """
+
+    @property
+    def functions(self) -> int:
+        """How many functions of its own the method keeps on the dictionary."""
+
+    @property
+    def noise(self) -> Noise:
+        """The exploration noise of the policies."""
+
+    def __init__(self, executor: Executor, settings: Any) -> None:
+        """Begin."""
+
+    def improve(self, iterate: Iterate) -> Improvement:
+        """Say where the policies should go from here; draws from the iterate's generator alone.
+
+        Whatever is raised before it returns must leave the method as it was.
+        """
+
+    def look(self, iterate: Iterate, improvement: Improvement) -> Look:
+        """Say, after the iteration that this improvement led to, whether to stop."""
+
+    def why(self, report: IterationReport) -> str:
+        """Return the sentence that says why the method stopped here."""
+
+    def sampling(self, kernel: Kernel) -> Sampling:
+        """Return how gradients at the policies are sampled, for whoever certifies them."""
+
+    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+        """Return all that the next iteration depends on: arrays, and plain data."""
+
+    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+        """Take a state back, or raise FileFormatError if it does not fit."""
+
+
+def make_method(executor: Executor, settings: LearnerSettings) -> Method:
+    """Return the method that the settings name, from its package."""
+    package = f"crosslearning.learner.{settings.method.replace('-', '_')}"
+    method: Method = importlib.import_module(f"{package}.method").Method(executor, settings)
+    return method

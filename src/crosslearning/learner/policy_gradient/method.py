@@ -1,0 +1,158 @@
+"""Stochastic policy gradients in the RKHS, the paper's method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.gradients import estimator_of, gradient_geometry
+from crosslearning.learner.iterate import Iterate
+from crosslearning.learner.method import Improvement, Momentum
+from crosslearning.learner.policy_gradient.settings import Settings
+from crosslearning.learner.policy_gradient.steps import StepRule
+from crosslearning.learner.policy_gradient.stopping import check_gaps
+from crosslearning.learner.report import IterationReport, Look
+from crosslearning.learner.sampling import Sampling
+from crosslearning.rkhs import Kernel
+from crosslearning.rollouts import Executor, Noise, plan_samples
+
+Floats = NDArray[np.float64]
+
+
+class Method:
+    """A gradient estimate for every task by Algorithm 1, and a step along it.
+
+    Parameters
+    ----------
+    executor : Executor
+        Runs the rollouts.
+    settings : Settings
+    """
+
+    def __init__(self, executor: Executor, settings: Settings) -> None:
+        self.executor = executor
+        self.settings = settings
+        self.estimator = estimator_of(settings.estimator)
+        self.noise = noise_of(settings, executor.tasks[0].action_space.shape[0])
+        self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
+
+    @property
+    def functions(self) -> int:
+        """How many functions the method keeps: a direction of momentum for each task, or none."""
+        return len(self.executor.tasks) if self.rule.momentum else 0
+
+    def improve(self, iterate: Iterate) -> Improvement:
+        """Return a step along every task's gradient estimate."""
+        settings, tasks = self.settings, self.executor.tasks
+        plan = plan_samples(
+            iterate.generator, tasks, settings.batch_size, settings.discount, self.noise.std
+        )
+        samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
+        gradients = self.estimator.estimate(samples, self.noise.variance, settings.discount)
+        squares, towards = gradient_geometry(iterate.policies, gradients)
+        if not np.all(np.isfinite(squares)):
+            name = tasks[int(np.argmin(np.isfinite(squares)))].name
+            raise NumericalError(
+                f"the gradient of task {name!r} is too large for float64; scale its rewards, for "
+                "instance with gymnasium.wrappers.TransformReward. The iteration was not applied"
+            )
+        norms = np.sqrt(squares)
+        gaps = _gaps(towards, norms, iterate.radii())
+        lengths, clips = self.rule.step(iterate.iteration, squares)
+        directions = gradients.weights * clips[:, None, None]
+        N, B, q = gradients.knots.shape
+        # A knot carries weights of its own task alone.
+        spread = np.zeros((N, B, N, directions.shape[2]))
+        keep = self.rule.momentum
+        for i in range(N):
+            spread[i, :, i] = ((1.0 - keep) if keep else lengths[i]) * directions[i]
+        weights = spread.reshape(N * B, N, -1)
+        return Improvement(
+            knots=gradients.knots.reshape(N * B, q),
+            weights=np.zeros_like(weights) if keep else weights,
+            steps=int(samples.steps.sum()),
+            returns=samples.returns.mean(axis=1),
+            numbers={"gradient_norm": norms, "gap": gaps},
+            momentum=Momentum(keep, weights, lengths) if keep else None,
+        )
+
+    def look(self, iterate: Iterate, improvement: Improvement) -> Look:
+        """Say whether all stationarity gaps are small enough, if a rule asks for it now."""
+        settings = self.settings
+        if settings.alpha is None:
+            return Look()
+        if settings.stopping == "batch":
+            # As printed: by the estimates of the iteration itself.
+            return Look(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
+        if iterate.iteration % settings.check_every:
+            return Look()
+        check = check_gaps(iterate, self.sampling(iterate.dictionary.kernel), settings)
+        return Look(check.bound <= settings.alpha, check)
+
+    def why(self, report: IterationReport) -> str:
+        """Return the sentence of a run that the stopping rule ended."""
+        alpha, check = self.settings.alpha, report.check
+        if check is None:
+            return f"the batch's gap of every task is at most alpha = {alpha:g}."
+        return (
+            f"check {check.number} bounds every gap by {check.bound:.3g}, at most alpha = "
+            f"{alpha:g}. The chance of a wrong stop is at most {self.settings.check_delta:g} over "
+            "the whole run."
+        )
+
+    def step_sizes(self, iterations: int) -> Floats:
+        """Return by what the last of so many iterations multiplied each gradient, shape (N,).
+
+        Before clipping; with momentum, what multiplied the direction. Zero before the first.
+        """
+        if iterations == 0:
+            return np.zeros(len(self.rule.mean_square))
+        return self.rule.lengths(iterations - 1)
+
+    def sampling(self, kernel: Kernel) -> Sampling:
+        """Return how gradients are sampled outside of iterations."""
+        return Sampling(
+            executor=self.executor,
+            estimator=self.estimator,
+            kernel=kernel,
+            noise=self.noise,
+            discount=self.settings.discount,
+            batch_size=self.settings.batch_size,
+        )
+
+    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+        """Return the running mean of the squared gradient norms."""
+        return {"mean_square": self.rule.mean_square}, {}
+
+    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+        """Take the running mean back."""
+        mean_square = arrays["mean_square"]
+        fits = mean_square.shape == self.rule.mean_square.shape
+        if not fits or not np.all(np.isfinite(mean_square)):
+            raise FileFormatError("its parts do not fit together: mean_square")
+        self.rule.mean_square = mean_square
+
+
+def noise_of(settings: Settings, outputs: int) -> Noise:
+    """Return the exploration noise that the settings ask for."""
+    given = settings.action_variance
+    if len(given) not in (1, outputs):
+        raise InputError(
+            f"action_variance has {len(given)} numbers, but the tasks have {outputs} actions; "
+            "give one number, or one for each action"
+        )
+    return Noise(np.array(given * outputs if len(given) == 1 else given, dtype=np.float64))
+
+
+def _gaps(towards: Floats, norms: Floats, radii: Floats) -> Floats:
+    """Return max ⟨∇̂_i, h − h_i⟩ over the feasible h, in closed form (line 8).
+
+    The maximum over a ball around g is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
+    """
+    # 0 · ∞: where the gradient is zero nothing can be gained.
+    reach = np.multiply(radii, norms, out=np.zeros(len(norms)), where=norms > 0.0)
+    return np.asarray(towards + reach)

@@ -1,0 +1,115 @@
+"""The settings of the paper's method; each field's description is its documentation."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from crosslearning.errors import InputError
+from crosslearning.learner.settings import LearnerSettings
+
+
+class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of Algorithm 2 with the estimators of Algorithm 1."""
+
+    estimator: Annotated[
+        Literal["geometric", "antithetic", "baseline"],
+        Meta(
+            description="Gradient estimator: geometric is Algorithm 1 as printed; antithetic "
+            "compares mirrored actions at one state; baseline takes off the batch's mean."
+        ),
+    ] = "antithetic"
+    batch_size: Annotated[int, Meta(ge=1, description="Samples B per task and iteration.")] = 4
+    action_variance: Annotated[
+        tuple[float, ...],
+        Meta(
+            description="Variance of the exploration noise for each action (the diagonal of Σ); "
+            "one number stands for all."
+        ),
+    ] = (0.05,)
+    step_rule: Annotated[
+        Literal["constant", "normalised", "adam", "decaying"],
+        Meta(
+            description="constant: η times the gradient, the printed form; normalised: a step of "
+            "RKHS norm about η, the gradient divided by its running root mean square; adam: the "
+            "same with momentum; decaying: normalised, with η falling as 1/√(1 + k/step_decay)."
+        ),
+    ] = "decaying"
+    step_size: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="Step size η. A step of RKHS norm η changes an action by at most η times "
+            "√κ(s, s): take about the range of your actions, or less.",
+        ),
+    ] = 2.0
+    step_decay: Annotated[
+        float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
+    ] = 500.0
+    step_clip: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="A gradient longer than this many times its running root mean square is "
+            "shortened to that, so that one rare crash does not throw a policy far off; inf: "
+            "never. The constant rule does not use it.",
+        ),
+    ] = 1.0
+    momentum: Annotated[
+        float, Meta(ge=0.0, lt=1.0, description="Share of the old direction that adam keeps.")
+    ] = 0.9
+    second_moment: Annotated[
+        float,
+        Meta(
+            ge=0.0, lt=1.0, description="Share of the old mean square that a normalisation keeps."
+        ),
+    ] = 0.99
+    alpha: Annotated[
+        float | None,
+        Meta(
+            description="Stop when the stationarity gap of every task is at most this; none: never."
+        ),
+    ] = None
+    stopping: Annotated[
+        Literal["checked", "batch"],
+        Meta(
+            description="How alpha is tested. checked: by upper confidence bounds from a batch of "
+            "its own every check_every iterations; batch: by the estimate of each iteration, as "
+            "printed, which noise alone can satisfy."
+        ),
+    ] = "checked"
+    check_every: Annotated[
+        int, Meta(ge=1, description="Iterations between checks of the stationarity gap.")
+    ] = 200
+    check_batch: Annotated[
+        int,
+        Meta(ge=1, description="Samples per task of a check, rounded up to hundreds of estimates."),
+    ] = 1000
+    check_delta: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            lt=1.0,
+            description="Chance, over all checks of a run, to stop where some gap is above alpha.",
+        ),
+    ] = 0.05
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for value in self.action_variance:
+            if not (math.isfinite(value) and value > 0):
+                raise InputError(f"action_variance must be positive, got {self.action_variance}")
+        for name in ("step_size", "step_decay"):
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
+        if self.alpha is not None and not 0.0 <= self.alpha < math.inf:
+            raise InputError(f"alpha must be finite and at least 0, got {self.alpha}")
+        if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):
+            raise InputError(
+                "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
+                "without a bound on the policies, and always 0 if all must be equal"
+            )
+        if self.estimator == "baseline" and self.batch_size < 2:
+            raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")

@@ -1,0 +1,93 @@
+"""What rollouts return: plain arrays, the same from every executor."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Samples(NamedTuple):
+    """One state, its action's noise and the rewards that followed, for N tasks and B samples.
+
+    Attributes
+    ----------
+    observations : array, shape (N, B, q)
+        s_t: where the action was taken.
+    deviations : array, shape (N, B, p)
+        a_t − h_i(s_t): the noise of the action.
+    values : array, shape (N, B, 2)
+        Q̂ after a_t, and, if the rollouts are mirrored, after the mirrored action.
+    returns : array, shape (N, B)
+        Rewards up to and including step t: since P(t ≥ τ) = γ^τ, an unbiased estimate of the
+        discounted return U_i.
+    steps : array of int, shape (N, B)
+        Environment steps taken, those that repeat a path to put an environment back included.
+    """
+
+    observations: Floats
+    deviations: Floats
+    values: Floats
+    returns: Floats
+    steps: Integers
+
+    @classmethod
+    def empty(cls, tasks: int, batch: int, observation_size: int, outputs: int) -> Samples:
+        """Return arrays of the right shapes for an executor to fill."""
+        return cls(
+            observations=np.empty((tasks, batch, observation_size)),
+            deviations=np.empty((tasks, batch, outputs)),
+            values=np.zeros((tasks, batch, 2)),
+            returns=np.empty((tasks, batch)),
+            steps=np.empty((tasks, batch), dtype=np.int64),
+        )
+
+
+class Episodes(NamedTuple):
+    """Whole episodes of N tasks, n of each; :meth:`of_task` takes the first axis off.
+
+    Attributes
+    ----------
+    rewards : array, shape (N, n, horizon)
+        Zero after the end of an episode.
+    lengths : array of int, shape (N, n)
+        Steps until the end.
+    terminated : array of bool, shape (N, n)
+        Whether the episode ended; one that did not was cut off, by the horizon or by the
+        environment's own time limit, and more rewards would have followed.
+    observations : array, shape (N, n, horizon + 1, q)
+        After the end of an episode its last one is repeated.
+    actions : array, shape (N, n, horizon, p)
+        Before they were clipped to the action space; zero after the end.
+    states : array, shape (N, n, horizon + 1, state_size), or None
+        For compiled tasks: the whole path; ``Task.outcomes`` reads its last states. Tasks with
+        a smaller state leave the last columns zero.
+    """
+
+    rewards: Floats
+    lengths: Integers
+    terminated: NDArray[np.bool_]
+    observations: Floats
+    actions: Floats
+    states: Floats | None
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int, int], q: int, p: int, state_size: int = 0) -> Episodes:
+        """Return arrays for (N, n, horizon) episodes in which nothing has happened."""
+        N, n, horizon = shape
+        return cls(
+            rewards=np.zeros(shape),
+            lengths=np.zeros((N, n), dtype=np.int64),
+            terminated=np.zeros((N, n), dtype=np.bool_),
+            observations=np.zeros((N, n, horizon + 1, q)),
+            actions=np.zeros((N, n, horizon, p)),
+            states=np.zeros((N, n, horizon + 1, state_size)) if state_size else None,
+        )
+
+    def of_task(self, task: int) -> Episodes:
+        """Return the episodes of one task, without the axis of tasks."""
+        return Episodes(*(None if array is None else array[task] for array in self))  # type: ignore[arg-type]

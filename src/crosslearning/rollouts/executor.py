@@ -1,0 +1,91 @@
+"""Executors: they run a plan, and all give the same samples and episodes for the same plan."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from crosslearning.errors import InputError, NumericalError
+from crosslearning.rkhs.program import Expansion
+from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
+from crosslearning.tasks import Task
+
+
+class Executor(Protocol):
+    """Whoever runs rollouts of N tasks; function i of the policies drives task i."""
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks."""
+
+    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
+        """Run one sample of every task B times, if ``mirrored`` with the opposite action too."""
+
+    def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
+        """Run whole episodes of every task."""
+
+    def close(self) -> None:
+        """Give back threads, processes and environments."""
+
+
+def executor_for(tasks: Sequence[Task], workers: int = 1) -> Executor:
+    """Return the fastest executor that can run these tasks.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    workers : int
+        Threads for tasks with compiled dynamics. Environments of Python are stepped by one;
+        a warning says so if more were asked for.
+    """
+    # Imported here because either is made of this module, and a run needs one of them.
+    from crosslearning.rollouts.compiled_executor import CompiledExecutor
+    from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
+
+    if isinstance(workers, bool) or int(workers) != workers or workers < 1:
+        raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
+    slow = [task.name for task in tasks if task.dynamics is None]
+    if not slow:
+        return CompiledExecutor(tasks, int(workers))
+    if workers > 1:
+        warnings.warn(
+            f"workers = {workers} has no effect: {', '.join(slow[:3])} have no compiled dynamics, "
+            "and one thread steps all environments",
+            stacklevel=3,
+        )
+    return GymnasiumExecutor(tasks)
+
+
+def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
+    """Return the error for a task whose numbers are not finite."""
+    return NumericalError(
+        f"task {task.name!r} returned {what} that is not finite{where}; the iteration was not "
+        "applied. Check the task, for instance with crosslearning.tasks.check_task"
+    )
+
+
+def check_samples(tasks: Sequence[Task], samples: Samples) -> Samples:
+    """Return the samples, or raise an error that names the task whose numbers are not finite."""
+    numbers = (
+        ("an observation", samples.observations),
+        ("a reward", samples.values),
+        ("a reward", samples.returns),
+    )
+    for what, array in numbers:
+        if not np.all(np.isfinite(array)):
+            i = int(np.argwhere(~np.isfinite(array))[0][0])
+            raise not_finite(tasks[i], what)
+    return samples
+
+
+def empty_episodes(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes:
+    """Return arrays for a plan's episodes, with room for states if all tasks have some."""
+    shape = plan.noise.shape[:3]
+    compiled = all(task.dynamics is not None for task in tasks)
+    state_size = max(task.state_size for task in tasks) if compiled else 0
+    q = tasks[0].observation_space.shape[0]
+    return Episodes.empty(shape, q, plan.noise.shape[3], state_size)
