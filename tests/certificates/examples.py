@@ -27,9 +27,9 @@ def scalar_learner(gains: dict[str, float], centre: float = CENTRE, **settings) 
 
 def place(learner: CrossLearner, knots: np.ndarray, weights: np.ndarray) -> None:
     """Set the policies of a new learner, h_1 … h_N and g."""
-    full = np.zeros((len(knots), learner._core.dictionary.functions, weights.shape[2]))
+    full = np.zeros((len(knots), learner._core.iterate.dictionary.functions, weights.shape[2]))
     full[:, : weights.shape[1]] = weights
-    learner._core.dictionary.extend(knots, full)
+    learner._core.iterate.dictionary.extend(knots, full)
 
 
 def true_gap(gain: float, centre: float, radius: float) -> float:

@@ -1,29 +1,30 @@
 """Every executor runs a plan to the same samples, and those are the ones of Algorithm 1."""
 
 import copy
+import re
 
 import numpy as np
 import pytest
 
-from crosslearning.errors import InputError, NumericalError
+from crosslearning.errors import InputError, NumericalError, TaskError
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import (
     CompiledExecutor,
     GymnasiumExecutor,
     Samples,
-    compiled_episodes,
     executor_for,
-    gymnasium_episodes,
+    gymnasium_executor,
     plan_episodes,
     plan_samples,
 )
 from crosslearning.tasks import LinearQuadratic, Task, task_set
+from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
 
 EXECUTORS = {
-    "compiled-1": lambda tasks, std: CompiledExecutor(tasks, std, workers=1),
-    "compiled-2": lambda tasks, std: CompiledExecutor(tasks, std, workers=2),
-    "compiled-3": lambda tasks, std: CompiledExecutor(tasks, std, workers=3),
+    "compiled-1": lambda tasks: CompiledExecutor(tasks, workers=1),
+    "compiled-2": lambda tasks: CompiledExecutor(tasks, workers=2),
+    "compiled-3": lambda tasks: CompiledExecutor(tasks, workers=3),
     "gymnasium": GymnasiumExecutor,
 }
 every_executor = pytest.mark.parametrize("executor", EXECUTORS)
@@ -61,10 +62,22 @@ def noise_std(tasks):
     return np.linspace(STD, 0.5 * STD, tasks[0].action_space.shape[0])
 
 
-def run(executor, tasks, policies, plan, std, antithetic=True):
-    made = EXECUTORS[executor](tasks, std)
+def sample_plan(tasks, seed, batch, discount):
+    return plan_samples(np.random.default_rng(seed), tasks, batch, discount, noise_std(tasks))
+
+
+def run(executor, tasks, policies, plan, mirrored=True):
+    made = EXECUTORS[executor](tasks)
     try:
-        return made.samples(policies.expansion, plan, antithetic)
+        return made.samples(policies.expansion, plan, mirrored)
+    finally:
+        made.close()
+
+
+def run_episodes(executor, tasks, policies, plan):
+    made = EXECUTORS[executor](tasks)
+    try:
+        return made.episodes(policies.expansion, plan)
     finally:
         made.close()
 
@@ -87,7 +100,7 @@ class Walk:
         return reward
 
 
-def literal_samples(tasks, policies, plan, std, repeats):
+def literal_samples(tasks, policies, plan, repeats):
     """Return the samples by Algorithm 1, lines 1 to 5, as they read; both actions at s_t.
 
     An executor that comes back to s_t by repeating its path has taken those steps twice.
@@ -108,7 +121,7 @@ def literal_samples(tasks, policies, plan, std, repeats):
 
         # 1. Draw t, T ~ Geom(γ).
         t, T = plan.before[i, b], plan.after[i, b]
-        n = std * plan.noise[i, b]
+        n = plan.noise[i, b]
         # 2. Run the system up to time t.
         walk = Walk(tasks[i], plan.uniforms[i, b])
         rewards = [walk.step(h(walk.observation) + n[k]) for k in range(t)]
@@ -142,20 +155,18 @@ def assert_same(samples, expected):
 @every_executor
 def test_samples_are_those_of_algorithm_1(executor, tasks):
     policies = random_policies(tasks, 0)
-    plan = plan_samples(np.random.default_rng(1), tasks, 5, 0.85)
-    std = noise_std(tasks)
-    expected = literal_samples(tasks, policies, plan, std, repeats=executor == "gymnasium")
-    assert_same(run(executor, tasks, policies, plan, std), expected)
+    plan = sample_plan(tasks, 1, 5, 0.85)
+    expected = literal_samples(tasks, policies, plan, repeats=executor == "gymnasium")
+    assert_same(run(executor, tasks, policies, plan), expected)
 
 
 @every_task_set
 @every_executor
 def test_every_executor_gives_the_same_bits(executor, tasks):
     policies = random_policies(tasks, 2)
-    plan = plan_samples(np.random.default_rng(3), tasks, 5, 0.85)
-    std = noise_std(tasks)
-    expected = run("compiled-1", tasks, policies, plan, std)
-    samples = run(executor, tasks, policies, plan, std)
+    plan = sample_plan(tasks, 3, 5, 0.85)
+    expected = run("compiled-1", tasks, policies, plan)
+    samples = run(executor, tasks, policies, plan)
     for field in ("observations", "deviations", "values", "returns"):
         np.testing.assert_array_equal(getattr(samples, field), getattr(expected, field))
 
@@ -165,10 +176,9 @@ def test_every_executor_gives_the_same_bits(executor, tasks):
 @pytest.mark.parametrize("batch", [1, 2, 7])
 def test_the_number_of_threads_changes_no_bit(executor, batch, tasks):
     policies = random_policies(tasks, 4)
-    plan = plan_samples(np.random.default_rng(5), tasks, batch, 0.9)
-    std = noise_std(tasks)
-    expected = run("compiled-1", tasks, policies, plan, std)
-    for one, other in zip(run(executor, tasks, policies, plan, std), expected, strict=True):
+    plan = sample_plan(tasks, 5, batch, 0.9)
+    expected = run("compiled-1", tasks, policies, plan)
+    for one, other in zip(run(executor, tasks, policies, plan), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -176,10 +186,9 @@ def test_the_number_of_threads_changes_no_bit(executor, batch, tasks):
 @every_executor
 def test_without_mirrored_actions_only_the_first_value_is_computed(executor, tasks):
     policies = random_policies(tasks, 0)
-    plan = plan_samples(np.random.default_rng(1), tasks, 5, 0.85)
-    std = noise_std(tasks)
-    once = run(executor, tasks, policies, plan, std, antithetic=False)
-    twice = run(executor, tasks, policies, plan, std, antithetic=True)
+    plan = sample_plan(tasks, 1, 5, 0.85)
+    once = run(executor, tasks, policies, plan, mirrored=False)
+    twice = run(executor, tasks, policies, plan, mirrored=True)
     for field in ("observations", "deviations", "returns"):
         np.testing.assert_array_equal(getattr(once, field), getattr(twice, field))
     np.testing.assert_array_equal(once.values[:, :, 0], twice.values[:, :, 0])
@@ -194,12 +203,11 @@ SCALARS = (SCALAR.task("scalar"), rope_task(0.75), SCALAR.replace(A=[[0.5]]).tas
 @pytest.mark.parametrize("tasks", [*TASK_SETS.values(), SCALARS], ids=[*TASK_SETS, "scalars"])
 def test_neighbours_change_no_bit(tasks):
     policies = random_policies(tasks, 11)
-    plan = plan_samples(np.random.default_rng(12), tasks, 4, 0.9)
-    std = noise_std(tasks)
-    together = run("compiled-1", tasks, policies, plan, std)
+    plan = sample_plan(tasks, 12, 4, 0.9)
+    together = run("compiled-1", tasks, policies, plan)
     for i, task in enumerate(tasks):
         mine = type(plan)(*(array[i : i + 1] for array in plan))
-        alone = run("compiled-1", [task], policies.select(i), mine, std)
+        alone = run("compiled-1", [task], policies.select(i), mine)
         for one, all_of_them in zip(alone, together, strict=True):
             np.testing.assert_array_equal(one[0], all_of_them[i])
 
@@ -207,8 +215,8 @@ def test_neighbours_change_no_bit(tasks):
 @every_executor
 def test_episodes_that_end_pay_nothing_more(executor):
     tasks = TASK_SETS["ending"]
-    plan = plan_samples(np.random.default_rng(1), tasks, 40, 0.9)
-    samples = run(executor, tasks, random_policies(tasks, 0), plan, noise_std(tasks), False)
+    plan = sample_plan(tasks, 1, 40, 0.9)
+    samples = run(executor, tasks, random_policies(tasks, 0), plan, False)
     over = samples.values[:, :, 0] == 0.0
     early = samples.steps < plan.before + 1 + plan.after
     assert 5 < over.sum() < 100  # before t
@@ -220,14 +228,13 @@ def test_episodes_that_end_pay_nothing_more(executor):
 def test_an_executor_can_be_used_again(executor):
     # A second policy on more knots, a second plan: nothing of the first is left.
     tasks = TASK_SETS["mixed"]
-    std = noise_std(tasks)
-    made = EXECUTORS[executor](tasks, std)
+    made = EXECUTORS[executor](tasks)
     generator = np.random.default_rng(6)
     for seed in range(3):
         policies = random_policies(tasks, seed, functions=len(tasks) + seed)
-        plan = plan_samples(generator, tasks, 2, 0.8)
-        samples = made.samples(policies.expansion, plan, antithetic=bool(seed % 2))
-        fresh = run(executor, tasks, policies, plan, std, antithetic=bool(seed % 2))
+        plan = plan_samples(generator, tasks, 2, 0.8, noise_std(tasks))
+        samples = made.samples(policies.expansion, plan, mirrored=bool(seed % 2))
+        fresh = run(executor, tasks, policies, plan, mirrored=bool(seed % 2))
         for one, other in zip(samples, fresh, strict=True):
             np.testing.assert_array_equal(one, other)
     made.close()
@@ -241,84 +248,172 @@ CALM = EXPLODING.replace(A=[[0.5]])
 def test_numbers_that_are_not_finite_name_the_task(executor):
     tasks = [CALM.task("calm"), EXPLODING.task("exploding"), CALM.task("calm too")]
     policies = Family(Gaussian(std=[1.0]), [[0.0]] * 2, np.zeros((2, 3, 1)))
-    plan = plan_samples(np.random.default_rng(0), tasks, 4, 0.95)
+    plan = sample_plan(tasks, 0, 4, 0.95)
     # The Gymnasium environment's own arithmetic may warn on its way to infinity.
     with np.errstate(all="ignore"), pytest.raises(NumericalError, match="task 'exploding'"):
-        run(executor, tasks, policies, plan, np.array([0.1]))
+        run(executor, tasks, policies, plan)
 
 
 def test_an_environment_of_its_own_start_gets_the_seeds_of_the_plan():
     tasks = [Task("one", wide_system(0).environment), Task("other", wide_system(1).environment)]
-    plan = plan_samples(np.random.default_rng(13), tasks, 4, 0.8)
+    plan = sample_plan(tasks, 13, 4, 0.8)
     plan = plan._replace(before=np.zeros_like(plan.before))
-    policies, std = random_policies(tasks, 14), noise_std(tasks)
-    samples = run("gymnasium", tasks, policies, plan, std)
+    policies = random_policies(tasks, 14)
+    samples = run("gymnasium", tasks, policies, plan)
     for i, b in np.ndindex(2, 4):
         start, _ = tasks[i].make().reset(seed=int(plan.seeds[i, b]))
         np.testing.assert_array_equal(samples.observations[i, b], start)
-    episodes = plan_episodes(np.random.default_rng(15), tasks[0], 4, 3, deterministic=True)
-    walked = gymnasium_episodes(tasks[0], policies.expansion, std, episodes)
-    for n in range(4):
-        start, _ = tasks[0].make().reset(seed=int(episodes.seeds[n]))
-        np.testing.assert_array_equal(walked.observations[n, 0], start)
+    episodes = plan_episodes(np.random.default_rng(15), tasks, 4, 3)
+    walked = run_episodes("gymnasium", tasks, policies, episodes)
+    for i, n in np.ndindex(2, 4):
+        start, _ = tasks[i].make().reset(seed=int(episodes.seeds[i, n]))
+        np.testing.assert_array_equal(walked.observations[i, n, 0], start)
 
 
 def test_the_fastest_executor_is_chosen():
     compiled, wide = task_set("linear-quadratic"), wide_system(0)
     plain = Task("plain", wide.environment)
-    assert isinstance(executor_for(compiled, np.ones(1)), CompiledExecutor)
-    assert isinstance(executor_for([wide.task("fast"), plain], np.ones(2)), GymnasiumExecutor)
+    assert isinstance(executor_for(compiled), CompiledExecutor)
+    assert isinstance(executor_for([wide.task("fast"), plain]), GymnasiumExecutor)
     with pytest.raises(InputError, match="task 'plain' has no compiled dynamics"):
-        CompiledExecutor([plain], np.ones(2))
-    plan = plan_episodes(np.random.default_rng(0), plain, 1, 1, deterministic=True)
-    policy = random_policies([plain], 0).expansion
-    with pytest.raises(InputError, match="task 'plain' has no compiled dynamics"):
-        compiled_episodes(plain, policy, np.ones(2), plan)
+        CompiledExecutor([plain])
+
+
+def test_workers_are_never_ignored_in_silence():
+    plain = Task("plain", wide_system(0).environment)
+    with pytest.warns(UserWarning, match="workers = 2 has no effect: plain"):
+        executor_for([plain], 2)
+    for workers in (0, -1, 1.5, True):
+        with pytest.raises(InputError, match="workers must be a whole number"):
+            executor_for(task_set("paper"), workers)
 
 
 # Whole episodes. ----------------------------------------------------------------------------
 
 
 @every_task_set
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_compiled_episodes_are_those_of_the_environment(tasks, workers, deterministic):
-    for task in tasks:
-        policy = random_policies([task], 7)
-        std = noise_std(tasks)
-        plan = plan_episodes(np.random.default_rng(8), task, 5, 30, deterministic)
-        fast = compiled_episodes(task, policy.expansion, std, plan, workers)
-        plain = gymnasium_episodes(task, policy.expansion, std, plan)
-        np.testing.assert_array_equal(fast.lengths, plain.lengths)
-        for field in ("rewards", "observations", "actions"):
-            one, other = getattr(fast, field), getattr(plain, field)
-            np.testing.assert_array_equal(one, other)
-        assert fast.states.shape == (5, 31, task.state_size)
-        assert plain.states is None
+@every_executor
+@pytest.mark.parametrize("noisy", [True, False])
+def test_episodes_are_those_of_the_environment(executor, tasks, noisy):
+    policies = random_policies(tasks, 7)
+    std = noise_std(tasks) if noisy else None
+    plan = plan_episodes(np.random.default_rng(8), tasks, 5, 30, std)
+    found = run_episodes(executor, tasks, policies, plan)
+    for i, n in np.ndindex(len(tasks), 5):
+        walk, own = Walk(tasks[i], plan.uniforms[i, n]), found.of_task(i)
+        for k in range(30):
+            np.testing.assert_array_equal(own.observations[n, k], walk.observation)
+            action = policies(walk.observation)[i] + plan.noise[i, n, k]
+            action = np.zeros_like(action) if walk.ended else action
+            np.testing.assert_array_equal(own.actions[n, k], action)
+            assert own.rewards[n, k] == walk.step(action)
+        assert (own.lengths[n], own.terminated[n]) == (walk.steps, walk.ended)
+    if executor == "gymnasium":
+        assert found.states is None
+    else:
+        assert found.states.shape == (len(tasks), 5, 31, max(task.state_size for task in tasks))
 
 
 def test_episodes_follow_the_policy_and_stop_at_their_end():
-    (task, *_) = TASK_SETS["ending"]
-    policy = random_policies([task], 9)
-    std = noise_std([task])
-    plan = plan_episodes(np.random.default_rng(10), task, 60, 40, deterministic=False)
-    episodes = compiled_episodes(task, policy.expansion, std, plan)
-    crashed = task.outcomes(episodes.states[:, -1])["crashed"]
-    arrived = task.outcomes(episodes.states[:, -1])["arrived"]
-    np.testing.assert_array_equal(episodes.lengths < 40, crashed | arrived)
+    tasks = TASK_SETS["ending"][:1]
+    plan = plan_episodes(np.random.default_rng(10), tasks, 60, 40, noise_std(tasks))
+    episodes = run_episodes("compiled-1", tasks, random_policies(tasks, 9), plan).of_task(0)
+    crashed = tasks[0].outcomes(episodes.states[:, -1])["crashed"]
+    arrived = tasks[0].outcomes(episodes.states[:, -1])["arrived"]
+    np.testing.assert_array_equal(episodes.terminated, crashed | arrived)
+    assert np.all(episodes.terminated[episodes.lengths < 40])
     assert crashed.sum() > 3
     assert arrived.sum() > 3
-    assert np.any(episodes.lengths == 40)
+    assert np.any(~episodes.terminated)
     for n, length in enumerate(episodes.lengths):
-        seen = episodes.observations[n, :length]
-        expected = policy(seen)[:, 0] + std * plan.noise[n, :length]
-        np.testing.assert_allclose(episodes.actions[n, :length], expected, rtol=1e-12)
         assert not episodes.rewards[n, length:].any()
         assert not episodes.actions[n, length:].any()
         last = episodes.observations[n, length]
-        np.testing.assert_array_equal(
-            episodes.observations[n, length:], last[None].repeat(41 - length, 0)
-        )
-        walk = Walk(task, plan.uniforms[n])
-        rewards = [walk.step(action) for action in episodes.actions[n]]
-        np.testing.assert_array_equal(episodes.rewards[n], rewards)
+        assert np.all(episodes.observations[n, length:] == last)
+
+
+def test_a_time_limit_cuts_an_episode_off_and_does_not_end_a_sample():
+    (task,) = [drift("limited", time_limit=3)]
+    policies = random_policies([task], 1)
+    plan = plan_episodes(np.random.default_rng(0), [task], 4, 10)
+    episodes = run_episodes("gymnasium", [task], policies, plan)
+    assert np.all(episodes.lengths == 3)
+    assert not episodes.terminated.any()
+    samples = sample_plan([task], 1, 20, 0.9)
+    found = run("gymnasium", [task], policies, samples, mirrored=False)
+    np.testing.assert_array_equal(found.steps, samples.before + 1 + samples.after)
+    assert found.steps.max() > 3
+
+
+# Environments that are no good. -------------------------------------------------------------
+
+
+class Faulty(Drift):
+    """A point that drifts until step four, where it does what it is told to."""
+
+    def __init__(self, act):
+        super().__init__()
+        self.act = act
+
+    def step(self, action):
+        found = super().step(action)
+        return self.act(self, found) if self.steps == 4 else found
+
+
+def _raise(*_):
+    raise ValueError("the motor is on fire")
+
+
+FAULTS = {
+    "raises": (_raise, TaskError, "raised ValueError at step 4 .* on fire"),
+    "shrinks": (lambda _, f: (f[0][:1], *f[1:]), TaskError, r"shape is \(1,\) at step 4"),
+    "column": (lambda _, f: (f[0][:, None], *f[1:]), TaskError, r"shape is \(2, 1\)"),
+    "words": (lambda _, f: ("here", *f[1:]), TaskError, "the observation is 'here'"),
+    "nothing": (lambda _, f: (f[0], None, *f[2:]), TaskError, "the reward is None at step 4"),
+    "array": (lambda _, f: (f[0], np.ones(1), *f[2:]), TaskError, "the reward is array"),
+    "text": (lambda _, f: (*f[:2], "False", *f[3:]), TaskError, "terminated is 'False'"),
+    "short": (lambda _, f: f[:4], TaskError, "five things"),
+    "nan": (lambda _, f: (f[0], np.nan, *f[2:]), NumericalError, "a reward .* at step 4"),
+    "infinite": (lambda _, f: (f[0] * np.inf, *f[1:]), NumericalError, "an observation .* step 4"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_an_environment_does_wrong_is_named(fault):
+    act, kind, message = FAULTS[fault]
+    tasks = [drift("fine"), Task("bad", lambda render_mode=None: Faulty(act))]
+    plan = sample_plan(tasks, 1, 6, 0.95)
+    policies = random_policies(tasks, 1)
+    with np.errstate(invalid="ignore"), pytest.raises(kind, match=message) as caught:
+        run("gymnasium", tasks, policies, plan)
+    assert "task 'bad'" in str(caught.value)
+    seed = int(re.search(r"with seed (\d+)", str(caught.value))[1])
+    assert seed in plan.seeds[1]
+
+
+class Forgetful(Drift):
+    """A point whose wind does not come from the seed."""
+
+    wind = 0.0
+
+    def step(self, action):
+        Forgetful.wind += 0.1
+        self.place = self.place + 0.01 * Forgetful.wind
+        return super().step(action)
+
+
+def test_an_environment_that_cannot_be_put_back_is_told():
+    tasks = [drift("fine"), Task("windy", lambda render_mode=None: Forgetful())]
+    plan, policies = sample_plan(tasks, 1, 4, 0.9), random_policies(tasks, 1)
+    with pytest.raises(TaskError, match=r"'windy' is not a function of its seed .*'baseline'"):
+        run("gymnasium", tasks, policies, plan)
+    run("gymnasium", tasks, policies, plan, mirrored=False)
+
+
+def test_more_rollouts_than_environments(monkeypatch):
+    tasks = [drift("one"), drift("other")]
+    plan, policies = sample_plan(tasks, 3, 9, 0.8), random_policies(tasks, 1)
+    expected = run("gymnasium", tasks, policies, plan)
+    monkeypatch.setattr(gymnasium_executor, "MOST_ENVIRONMENTS", 4)
+    for one, other in zip(run("gymnasium", tasks, policies, plan), expected, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -31,14 +31,14 @@ def all_samples(task, policy, variance, plans, seed, spoil=None):
     """Return samples of one task and policy, shape (plans · ROWS, BATCH, …)."""
     tasks = [task] * ROWS
     policies = policy.expansion._replace(rows=np.repeat(policy.expansion.rows, ROWS, axis=0))
-    executor = CompiledExecutor(tasks, np.sqrt(variance))
+    executor = CompiledExecutor(tasks)
     generator = np.random.default_rng(seed)
     parts = []
     for _ in range(plans):
-        plan = plan_samples(generator, tasks, BATCH, DISCOUNT)
+        plan = plan_samples(generator, tasks, BATCH, DISCOUNT, np.sqrt(variance))
         if spoil is not None:
             plan = spoil(plan, generator)
-        parts.append(executor.samples(policies, plan, antithetic=True))
+        parts.append(executor.samples(policies, plan, mirrored=True))
     return Samples(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 

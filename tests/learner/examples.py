@@ -20,13 +20,13 @@ UNPRUNED = {"budget": 0.0, "max_knots": 10_000}
 def recorded_gradients(learner: CrossLearner) -> list:
     """Return a list to which every later iteration appends its gradients."""
     records = []
-    estimator = learner._core.estimator
+    estimator = learner.method.estimator
 
     def estimate(samples, variance, discount):
         records.append(estimator.estimate(samples, variance, discount))
         return records[-1]
 
-    learner._core.estimator = dataclasses.replace(estimator, estimate=estimate)
+    learner.method.estimator = dataclasses.replace(estimator, estimate=estimate)
     return records
 
 

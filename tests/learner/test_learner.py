@@ -4,15 +4,15 @@ import functools
 import math
 
 import gymnasium
+import msgspec
 import numpy as np
 import pytest
 from scipy import optimize
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
-from crosslearning.learner.core import Core
 from crosslearning.rkhs import Family, Gaussian, Linear
-from crosslearning.rollouts import compiled_episodes, executor_for, plan_episodes
+from crosslearning.rollouts import executor_for, plan_episodes
 from crosslearning.tasks import linear_quadratic_set, task_set
 from tests.learner.examples import (
     ROUGH,
@@ -47,7 +47,7 @@ def test_epsilon_infinity_leaves_the_centre_alone():
     assert not any(report.projection.moved for report in reports)
     assert not learner.family.weights[:, -1].any()
     assert np.min(learner.family.norms()[:-1]) > 0.1
-    assert all(np.all(np.isinf(report.gaps)) for report in reports)
+    assert all(np.all(np.isinf(report.numbers["gap"])) for report in reports)
 
 
 class Replay:
@@ -55,11 +55,12 @@ class Replay:
 
     def __init__(self, executor, plans, task):
         self.executor, self.plans, self.part = executor, iter(plans), slice(task, task + 1)
+        self.tasks = executor.tasks
 
-    def samples(self, policies, plan, antithetic):
+    def samples(self, policies, plan, mirrored):
         recorded = next(self.plans)
         mine = type(recorded)(*(array[self.part] for array in recorded))
-        return self.executor.samples(policies, mine, antithetic)
+        return self.executor.samples(policies, mine, mirrored)
 
 
 @pytest.mark.parametrize("rule", ["normalised", "adam"])
@@ -73,17 +74,15 @@ def test_epsilon_infinity_is_learning_alone(rule):
         step_size=0.1,
         **UNPRUNED,
     )
-    core = together._core
-    plans, run = [], core.executor.samples
-    core.executor.samples = lambda policies, plan, both: (
-        plans.append(plan) or run(policies, plan, both)
-    )
+    executor = together.method.executor
+    plans, run = [], executor.samples
+    executor.samples = lambda policies, plan, both: plans.append(plan) or run(policies, plan, both)
     together.learn(15)
     for i, task in enumerate(together.tasks):
-        executor = executor_for([task], together._noise_std)
-        alone = Core([task], ROUGH, together.settings, Replay(executor, plans, i))
-        for _ in range(15):
-            assert alone.step().pruning.removed == 0
+        replay = Replay(executor_for([task]), plans, i)
+        settings = msgspec.structs.asdict(together.settings) | {"kernel": ROUGH}
+        alone = CrossLearner([task], executor=replay, **settings)
+        assert all(report.pruning.removed == 0 for report in recorded_reports(alone, 15))
         mine, theirs = together.family.select(i), alone.family.select(0)
         assert mine.norms()[0] > 0.1
         # Sums over other dictionaries round otherwise, and a knot moved by δ is √(2δ) away.
@@ -120,7 +119,7 @@ def test_every_iteration_keeps_its_promises(projection, rule):
         max_knots=25,
         batch_size=2,
     )
-    dictionary = learner._core.dictionary
+    dictionary = learner._core.iterate.dictionary
     pruned, prune = [], dictionary.prune
 
     def recorded(budget, max_knots):
@@ -258,8 +257,8 @@ def test_every_estimator_learns(estimator):
 
 def test_gaussian_policies_learn_within_a_small_dictionary():
     def discounted(policy, task):
-        plan = plan_episodes(np.random.default_rng(9), task, 300, 60, deterministic=True)
-        rewards = compiled_episodes(task, policy.expansion, np.ones(1), plan).rewards
+        plan = plan_episodes(np.random.default_rng(9), [task], 300, 60)
+        rewards = executor_for([task]).episodes(policy.expansion, plan).rewards[0]
         return float(np.mean(rewards @ DISCOUNT ** np.arange(60)))
 
     learner = CrossLearner(
@@ -318,16 +317,16 @@ def test_the_gap_is_the_largest_gain_in_the_ball(projection):
         # h = g + radius · u / ‖u‖, u each function but h_i and g: the first is ∇̂_i itself.
         towards = products[0, 2] - products[0, 1]
         gains = towards + radius * np.delete(products[0] / norms, [1, 2])
-        assert np.max(gains) <= report.gaps[i] * (1 + 1e-5)
-        assert gains[0] == pytest.approx(report.gaps[i], rel=1e-5)
-        assert np.max(gains[1:]) > 0.9 * report.gaps[i]
-        assert report.gradient_norms[i] == pytest.approx(norms[0], rel=1e-9)
-    assert report.gap == np.max(report.gaps)
+        assert np.max(gains) <= report.numbers["gap"][i] * (1 + 1e-5)
+        assert gains[0] == pytest.approx(report.numbers["gap"][i], rel=1e-5)
+        assert np.max(gains[1:]) > 0.9 * report.numbers["gap"][i]
+        assert report.numbers["gradient_norm"][i] == pytest.approx(norms[0], rel=1e-9)
 
 
 def test_the_printed_rule_stops_at_the_first_small_gap():
     settings = {"epsilon": 0.3, "step_size": 0.1, "max_knots": 25, "seed": 5, "stopping": "batch"}
-    gaps = [r.gap for r in recorded_reports(CrossLearner("linear-quadratic", **settings), 40)]
+    reports = recorded_reports(CrossLearner("linear-quadratic", **settings), 40)
+    gaps = [np.max(report.numbers["gap"]) for report in reports]
     assert min(gaps) > 0.0
     # The smallest so far, well before the last: a gap of alpha itself is small enough.
     smallest = int(np.argmin(gaps[:20]))
@@ -356,8 +355,8 @@ def test_a_callback_sees_every_iteration_and_can_stop():
 
 def test_what_a_report_says_of_the_rollouts():
     learner = CrossLearner("linear-quadratic", estimator="baseline", batch_size=6, seed=6)
-    samples, run = [], learner._core.executor.samples
-    learner._core.executor.samples = lambda *given: samples.append(run(*given)) or samples[-1]
+    samples, run = [], learner.method.executor.samples
+    learner.method.executor.samples = lambda *given: samples.append(run(*given)) or samples[-1]
     reports = recorded_reports(learner, 3)
     for report, drawn in zip(reports, samples, strict=True):
         assert drawn.returns.shape == (3, 6)

@@ -16,7 +16,7 @@ def policy_of(bound=100.0, dtype=np.float64, seed=0):
     generator = np.random.default_rng(1)
     function = Family(KERNEL, generator.standard_normal((6, 3)), generator.normal(size=(6, 1, 2)))
     space = gymnasium.spaces.Box(-bound, bound, (2,), dtype)
-    return Policy("some", function, STD, space, seed)
+    return Policy("some", function, STD, space, seed=seed)
 
 
 def test_one_observation_and_a_batch():

@@ -1,11 +1,15 @@
 """Bad tasks and crafted files: refused by name, before compiled code meets them."""
 
+import signal
+
+import gymnasium
 import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.files import read_tensors, write_tensors
+from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.rkhs import Family, Gaussian
 from tests.learner.examples import Drift, drift
 from tests.learner.test_learner_files import saved  # noqa: F401  (a fixture)
@@ -61,8 +65,10 @@ CRAFTS = {
     "guarded": lambda arrays, d: d["dictionary"].update(guarded=2),
     "iteration": lambda arrays, d: d.update(iteration=-5),
     "outputs": lambda arrays, d: arrays.update(rows=np.repeat(arrays["rows"], 2, axis=1)),
+    "generator": lambda arrays, d: d["generator"]["state"].update(state="many"),
+    "steps": lambda arrays, d: d.update(steps=1.5),
     "nan": lambda arrays, d: arrays.update(rows=arrays["rows"] * np.nan),
-    "mean square": lambda arrays, d: arrays.update(mean_square=np.zeros(7)),
+    "mean square": lambda arrays, d: arrays.update({"method.mean_square": np.zeros(7)}),
     "features": lambda arrays, d: arrays.update(features=arrays["features"][:, :1]),
     "knots": lambda arrays, d: arrays.update(knots=arrays["knots"][:1]),
     "gram": lambda arrays, d: arrays.update(gram=arrays["gram"][:1]),
@@ -72,9 +78,58 @@ CRAFTS = {
 
 @pytest.mark.parametrize("craft", CRAFTS.values(), ids=CRAFTS.keys())
 def test_a_crafted_file_with_a_right_checksum_is_refused(saved, craft):  # noqa: F811
-    arrays, description = read_tensors(saved, "learner", 1)
+    arrays, description = read_tensors(saved, FILE_KIND, FILE_VERSION)
     craft(arrays, description)
     content = {k: v for k, v in description.items() if k not in ("kind", "version")}
-    write_tensors(saved, "learner", 1, arrays, content)
+    write_tensors(saved, FILE_KIND, FILE_VERSION, arrays, content)
     with pytest.raises((FileFormatError, InputError)):
         CrossLearner.load(saved)
+
+
+def test_ctrl_c_ends_learning_between_iterations():
+    learner = CrossLearner("paper", epsilon=0.5, max_knots=30, seed=1)
+    pruned = learner._core.iterate.dictionary.prune
+
+    def interrupted(*given):
+        # In the middle of an iteration, where a half-done one would break the constraint.
+        if learner.iteration == 4:
+            signal.raise_signal(signal.SIGINT)
+        return pruned(*given)
+
+    learner._core.iterate.dictionary.prune = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(50)
+    assert learner.iteration == 5
+    assert np.max(learner.family.distances()) <= 0.5 * (1 + 1e-9)
+    expected = CrossLearner("paper", epsilon=0.5, max_knots=30, seed=1).learn(8)
+    np.testing.assert_array_equal(learner.learn(3).family.weights, expected.family.weights)
+
+
+def test_rewards_that_overflow_are_told():
+    class Rich(Drift):
+        def step(self, action):
+            observation, reward, *rest = super().step(action)
+            return observation, 1e160 * reward, *rest
+
+    tasks = [drift("poor"), Task("rich", lambda render_mode=None: Rich())]
+    learner = CrossLearner(tasks, kernel=KERNEL)
+    with pytest.raises(NumericalError, match=r"gradient of task 'rich' .* scale its rewards"):
+        learner.learn(1)
+
+
+@pytest.mark.parametrize(
+    "space", [gymnasium.spaces.Box(0, 3, (2,), np.int64), gymnasium.spaces.Box(1.0, 1.0, (2,))]
+)
+def test_actions_that_cannot_be_learned_are_refused(space):
+    class Odd(Drift):
+        def __init__(self):
+            super().__init__()
+            self.action_space = space
+
+    with pytest.raises(InputError, match="give a Box of floats"):
+        CrossLearner([Task("odd", lambda render_mode=None: Odd())], kernel=KERNEL)
+
+
+def test_one_task_is_not_a_list():
+    with pytest.raises(InputError, match=r"the one task 'lone'; give a list, such as \[task\]"):
+        CrossLearner(drift("lone"))

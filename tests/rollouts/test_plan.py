@@ -80,15 +80,22 @@ def test_the_same_generator_gives_the_same_plan():
 
 
 def test_a_plan_of_episodes():
-    quiet = plan_episodes(np.random.default_rng(6), PAPER[0], 4, 9, deterministic=True)
-    noisy = plan_episodes(np.random.default_rng(6), PAPER[0], 4, 9, deterministic=False)
-    assert quiet.noise.shape == noisy.noise.shape == (4, 9, 2)
+    quiet = plan_episodes(np.random.default_rng(6), PAPER, 4, 9)
+    noisy = plan_episodes(np.random.default_rng(6), PAPER, 4, 9, np.array([1.0, 2.0]))
+    assert quiet.noise.shape == noisy.noise.shape == (3, 4, 9, 2)
     assert not quiet.noise.any()
     assert len(np.unique(noisy.noise)) == noisy.noise.size
     # Both start from the same places.
     np.testing.assert_array_equal(quiet.uniforms, noisy.uniforms)
     np.testing.assert_array_equal(quiet.seeds, noisy.seeds)
-    assert quiet.uniforms.shape == (4, PAPER[0].reset_size)
+    assert quiet.uniforms.shape == (3, 4, PAPER[0].reset_size)
+
+
+def test_the_noise_is_scaled_by_its_standard_deviation():
+    std = np.array([0.3, 2.0])
+    plain = plan_samples(np.random.default_rng(9), PAPER, 5, 0.9)
+    scaled = plan_samples(np.random.default_rng(9), PAPER, 5, 0.9, std)
+    np.testing.assert_array_equal(scaled.noise, plain.noise * std)
 
 
 def test_returns_estimate_the_discounted_return():
@@ -105,11 +112,11 @@ def test_returns_with_two_actions():
 
 def check_returns(systems, tasks, gains, variance, discount):
     policies = linear_family(gains, np.ones(gains[0].shape[1])).expansion
-    generator, executor = np.random.default_rng(7), CompiledExecutor(tasks, np.sqrt(variance))
+    generator, executor = np.random.default_rng(7), CompiledExecutor(tasks)
     drawn = []
     for _ in range(20):
-        plan = plan_samples(generator, tasks, 2_000, discount)
-        drawn.append(executor.samples(policies, plan, antithetic=False).returns)
+        plan = plan_samples(generator, tasks, 2_000, discount, np.sqrt(variance))
+        drawn.append(executor.samples(policies, plan, mirrored=False).returns)
     for i, (system, gain) in enumerate(zip(systems, gains, strict=True)):
         returns = np.concatenate([part[i] for part in drawn])
         error = returns.std(ddof=1) / np.sqrt(returns.size)

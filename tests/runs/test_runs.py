@@ -283,7 +283,7 @@ def test_wrong_fields_are_named(fields, message):
 def test_infinite_epsilon_survives_the_files(tmp_path):
     outcome = train(tmp_path / "run", make_config({**FIELDS, "iterations": 3, "epsilon": "inf"}))
     assert outcome.learner.settings.epsilon == float("inf")
-    assert RunFolder(tmp_path / "run").config().epsilon == float("inf")
+    assert RunFolder(tmp_path / "run").config().settings.epsilon == float("inf")
     assert CrossLearner.load(RunFolder(tmp_path / "run").model).settings.epsilon == float("inf")
     line = RunFolder(tmp_path / "run").read_metrics()[-1]
     assert line["gap"]["r=1"] is None

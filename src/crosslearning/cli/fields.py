@@ -6,29 +6,37 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
-import msgspec
 import typer
 
 from crosslearning.errors import InputError
-from crosslearning.runs import RunConfig, describe_fields, read_config
+from crosslearning.learner.settings import METHODS
+from crosslearning.runs import describe_fields, read_config
+from crosslearning.runs.config import FieldDescription
 
 ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file with fields; flags win over it.")
 ]
 
 
-def _field_option(name: str, annotation: Any, default: str, help_text: str) -> inspect.Parameter:
-    """Return the command-line parameter of one configuration field."""
-    inner = get_args(annotation)[0]
+def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
+    """Return the command-line parameter of a field, which several methods may have."""
+    first = fields[0]
+    inner = get_args(first.annotation)[0]
     # What the command line cannot hold as it is comes as text; see read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
-    option = typer.Option(help=f"{help_text} [default: {default}]", show_default=False)
+    texts = [
+        (f"({field.group}) " if field.group in METHODS and len(METHODS) > 1 else "")
+        + f"{field.description} [default: {field.default}]"
+        for field in fields
+    ]
+    option = typer.Option(help=" ".join(texts), show_default=False)
     return inspect.Parameter(
-        name,
+        first.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[kind | None, option],
@@ -46,12 +54,10 @@ def with_config_options(
             for p in inspect.signature(command, eval_str=True).parameters.values()
             if p.kind is not inspect.Parameter.VAR_KEYWORD
         ]
-        types = {field.name: field.type for field in msgspec.structs.fields(RunConfig)}
-        extra = [
-            _field_option(name, types[name], default, text)
-            for name, _, default, text in describe_fields()
-            if name not in without
-        ]
+        known = [field for field in describe_fields() if field.name not in without]
+        order = list(dict.fromkeys(field.name for field in known))
+        known.sort(key=lambda field: order.index(field.name))
+        extra = [_field_option(list(same)) for _, same in groupby(known, lambda f: f.name)]
         command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
         return command
 
@@ -79,9 +85,12 @@ def read_flag(name: str, value: Any) -> Any:
     return value
 
 
-def _read_table(text: str) -> Any:
+def _read_table(text: str) -> dict[str, Any]:
     """Return a table that is written as in a configuration file, or as JSON."""
     try:
-        return json.loads(text)
+        table = json.loads(text)
     except ValueError:
-        return tomllib.loads(f"table = {text}")["table"]
+        table = tomllib.loads(f"table = {text}")["table"]
+    if not isinstance(table, dict):
+        raise ValueError(f"{text} is no table")
+    return table

@@ -15,7 +15,7 @@ from crosslearning.cli.fields import ConfigOption, read_fields, with_config_opti
 from crosslearning.cli.output import show_evaluation
 from crosslearning.errors import InputError
 from crosslearning.evaluation import evaluate as evaluate_policies
-from crosslearning.runs import Outcome, RunConfig, RunFolder, make_config
+from crosslearning.runs import Outcome, RunFolder, make_config
 from crosslearning.runs import resume as resume_run
 from crosslearning.runs import train as train_run
 
@@ -77,8 +77,7 @@ def info(run: RunArgument) -> None:
     folder = RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
-    for name in RunConfig.__struct_fields__:
-        value = getattr(config, name)
+    for name, value in config.to_plain().items():
         table.add_row(name, "none" if value is None else escape(str(value)))
     console.print(table)
     metrics = folder.read_metrics()
@@ -114,7 +113,7 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.style import save_figure
 
     folder = RunFolder.open(run)
-    curves = learning_figure(folder.read_metrics(), folder.config().epsilon)
+    curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
     written = save_figure(curves, folder.figures / "learning")
     learner = folder.load()
     try:

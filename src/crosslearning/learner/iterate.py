@@ -95,8 +95,9 @@ class Iterate:
         whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in counts)
         if sizes[0] != sizes[1] or not whole:
             raise FileFormatError("its parts do not fit together")
+        drawn = numbers["generator"]
         try:
-            self.generator.bit_generator.state = numbers["generator"]
+            self.generator.bit_generator.state = drawn
         except (ValueError, TypeError, KeyError, OverflowError) as problem:
             raise FileFormatError(f"the state of its generator is damaged: {problem}") from problem
         self.dictionary = dictionary

@@ -74,6 +74,13 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             **msgspec.structs.asdict(self.settings),
         )
 
+    def replace(self, **changes: Any) -> RunConfig:
+        """Return a copy with some fields changed, of the run or of the learner."""
+        own = {name: value for name, value in changes.items() if name in RUN_FIELDS}
+        learning = {name: value for name, value in changes.items() if name not in RUN_FIELDS}
+        settings = make_settings({**msgspec.structs.asdict(self.settings), **learning})
+        return msgspec.structs.replace(self, settings=settings, **own)
+
     def to_plain(self) -> dict[str, Any]:
         """Return all fields by name, those of the learner among them, as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self)

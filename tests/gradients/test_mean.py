@@ -13,7 +13,7 @@ from scipy import stats
 
 from crosslearning.errors import InputError
 from crosslearning.gradients import GradientMean, Units
-from crosslearning.gradients.statistics import (
+from crosslearning.gradients.mean import (
     quantile,
 )
 from crosslearning.rkhs import Linear

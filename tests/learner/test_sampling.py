@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 
 from crosslearning.errors import InputError
-from crosslearning.gradients import ESTIMATORS, Sampling, Units
-from crosslearning.gradients.sampling import (
-    GROUPS,
-    draw_plans,
-    group_products,
-    noise_scale,
-    run_plans,
-)
+from crosslearning.gradients import ESTIMATORS, GROUPS, Units, group_products
+from crosslearning.learner.sampling import Sampling, draw_plans, noise_scale, run_plans
 from crosslearning.rkhs import Gaussian, Linear
-from crosslearning.rollouts import CompiledExecutor
+from crosslearning.rollouts import CompiledExecutor, Noise
 from tests.rollouts.examples import LOPSIDED, linear_family
 
 VARIANCE = np.array([0.3, 0.15])
@@ -23,9 +17,9 @@ DISCOUNT = 0.8
 
 def sampling_of(name, workers=1):
     tasks = [LOPSIDED.task("one"), LOPSIDED.task("two")]
-    executor = CompiledExecutor(tasks, np.sqrt(VARIANCE), workers)
+    executor = CompiledExecutor(tasks, workers)
     kernel = Linear(std=[1.0, 1.0])
-    return Sampling(tasks, executor, ESTIMATORS[name], kernel, VARIANCE, DISCOUNT, 4)
+    return Sampling(executor, ESTIMATORS[name], kernel, Noise(VARIANCE), DISCOUNT, 4)
 
 
 def units_of(name, samples, seed, workers=1):
@@ -103,7 +97,7 @@ def random_units(seed, units, size, kernel):
 @pytest.mark.parametrize("kernel", [Gaussian(std=[1.0, 0.5]), Linear(std=[1.0, 2.0])])
 def test_inner_products_against_the_whole_gram_matrix(kernel, size, monkeypatch):
     # So few kernel values at a time that several blocks are needed.
-    monkeypatch.setattr("crosslearning.gradients.sampling._BLOCK", 5000)
+    monkeypatch.setattr("crosslearning.gradients.units._BLOCK", 5000)
     units = random_units(1, 2 * GROUPS, size, kernel)
     weights = (units.weights * units.ratios[:, None, None]).reshape(-1, 2)
     gram = kernel(units.knots.reshape(-1, 2)) * (weights @ weights.T)
