@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +100,8 @@ class CompiledExecutor:
             del self._pool
 
 
-class _Group(NamedTuple):
+@dataclass(frozen=True)
+class _Group:
     """Neighbouring tasks with the same compiled functions, run by one call."""
 
     part: slice

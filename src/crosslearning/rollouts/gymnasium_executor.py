@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -171,20 +171,21 @@ class _Episode:
     seed: int
     uniforms: Floats
     noise: Floats
-    into: Episodes  # of one episode
-    steps: int = field(default=0)
+    result: Episodes
+    number: int
+    steps: int = 0
 
     def advance(self, player: Player, mean: Floats) -> bool:
-        k, into = self.steps, self.into
+        k, result, place = self.steps, self.result, (self.task, self.number)
         if k == 0:
-            into.observations[:] = player.observation
+            result.observations[place] = player.observation
         action = mean + self.noise[k]
-        into.rewards[k] = player.step(action)
-        into.actions[k] = action
-        into.observations[k + 1 :] = player.observation
+        result.rewards[*place, k] = player.step(action)
+        result.actions[*place, k] = action
+        result.observations[*place, k + 1 :] = player.observation
         self.steps += 1
-        into.lengths[...] = self.steps
-        into.terminated[...] = player.terminated
+        result.lengths[place] = self.steps
+        result.terminated[place] = player.terminated
         return not player.terminated and not player.truncated and self.steps < len(self.noise)
 
 
@@ -241,14 +242,14 @@ class GymnasiumExecutor:
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end, the time limit or the horizon."""
         result = empty_episodes(self.tasks, plan)._replace(states=None)
-        parts = (result.rewards, result.lengths, result.terminated, result.observations)
         rollouts = [
             _Episode(
                 task=i,
                 seed=int(plan.seeds[i, e]),
                 uniforms=plan.uniforms[i, e],
                 noise=plan.noise[i, e],
-                into=Episodes(*(a[i, e, ...] for a in parts), result.actions[i, e], None),
+                result=result,
+                number=e,
             )
             for i, e in np.ndindex(*plan.seeds.shape)
         ]
@@ -293,12 +294,10 @@ class GymnasiumExecutor:
         player.start(rollout.seed, rollout.uniforms)
 
     def _check_replay(self, first: _Sample, second: _Sample) -> None:
-        same = (
-            first.before_rewards == second.before_rewards
-            and first.observation is not None
-            and np.array_equal(first.observation, second.observation)
-        )
-        if not same:
+        assert first.observation is not None
+        assert second.observation is not None
+        same = np.array_equal(first.observation, second.observation)
+        if not same or first.before_rewards != second.before_rewards:
             raise TaskError(
                 f"task {self.tasks[first.task].name!r} is not a function of its seed and actions: "
                 f"led twice along one path of {first.before} steps from seed {first.seed} it came "

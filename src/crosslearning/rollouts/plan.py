@@ -80,7 +80,9 @@ def plan_samples(
     after = generator.geometric(1.0 - discount, size=shape) - 1
     rows = 1 + int(np.max(before + after))
     drawn = generator.standard_normal((*shape, rows, tasks[0].action_space.shape[0]))
-    return SamplePlan(seeds, uniforms, before, after, drawn if noise_std is None else drawn * noise_std)
+    return SamplePlan(
+        seeds, uniforms, before, after, drawn if noise_std is None else drawn * noise_std
+    )
 
 
 def plan_episodes(
