@@ -18,11 +18,12 @@ from typing import Any
 
 import msgspec
 
-from crosslearning.learner import LearnerSettings
-from crosslearning.runs import RunConfig, describe_fields
+from crosslearning.learner.settings import METHODS
+from crosslearning.runs import describe_fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "options.md"
-TABLES = ("learning", "run")
+#: What all methods share, what each has of its own, and what a run adds.
+TABLES = ("learner", *METHODS, "run")
 _WORDS = {
     "integer": "whole number",
     "number": "number",
@@ -50,15 +51,14 @@ def value_of(kind: str, schema: dict[str, Any]) -> str:
 
 
 def table_of(name: str) -> str:
-    """Return a table in Markdown: the fields of the learner, or those of a run alone."""
-    schemas = msgspec.json.schema(RunConfig)["$defs"]["RunConfig"]["properties"]
+    """Return a table in Markdown: the fields of one group."""
     lines = ["| field | value | default | meaning |", "|---|---|---|---|"]
-    for field, kind, default, description in describe_fields():
-        if (field in LearnerSettings.__struct_fields__) != (name == "learning"):
+    for field in describe_fields():
+        if field.group != name:
             continue
-        shown = "none" if default == "none" else f"`{_toml(default)}`"
-        meaning = _escaped(description)
-        lines.append(f"| `{field}` | {value_of(kind, schemas[field])} | {shown} | {meaning} |")
+        value = value_of(field.type_name, msgspec.json.schema(field.annotation))
+        shown = "none" if field.default == "none" else f"`{_toml(field.default)}`"
+        lines.append(f"| `{field.name}` | {value} | {shown} | {_escaped(field.description)} |")
     return "\n".join(lines)
 
 

@@ -28,9 +28,9 @@ def test_the_page_is_up_to_date(writer):
 
 def test_every_field_is_in_exactly_one_table(writer):
     rows = [line for name in writer.TABLES for line in writer.table_of(name).splitlines()]
-    for name, _, _, description in describe_fields():
-        assert description, f"the field {name} has no description"
-        assert sum(line.startswith(f"| `{name}` |") for line in rows) == 1
+    for field in describe_fields():
+        assert field.description, f"the field {field.name} has no description"
+        assert sum(line.startswith(f"| `{field.name}` |") for line in rows) == 1
 
 
 def test_no_cell_breaks_its_table(writer):

@@ -20,7 +20,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 console = Console()
 errors = Console(stderr=True)
@@ -35,6 +34,9 @@ def main() -> None:
     except CrossLearningError as problem:
         errors.print(Text.assemble(("error: ", "bold red"), str(problem)), soft_wrap=True)
         sys.exit(1)
+    except KeyboardInterrupt:
+        errors.print("Interrupted before anything was saved.")
+        sys.exit(130)
 
 
 def _show_version(wanted: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,12 +12,11 @@ from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
-from crosslearning.cli.output import show_evaluation
 from crosslearning.errors import InputError
-from crosslearning.evaluation import evaluate as evaluate_policies
-from crosslearning.runs import Outcome, RunFolder, make_config
-from crosslearning.runs import resume as resume_run
-from crosslearning.runs import train as train_run
+from crosslearning.runs import make_config
+
+if TYPE_CHECKING:
+    from crosslearning.runs import Outcome
 
 
 @app.command()
@@ -26,6 +25,12 @@ def quickstart(
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
+    from crosslearning.cli.output import show_evaluation
+    from crosslearning.evaluation import evaluate as evaluate_policies
+    from crosslearning.runs import RunFolder
+    from crosslearning.runs import resume as resume_run
+    from crosslearning.runs import train as train_run
+
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
     config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
@@ -55,6 +60,8 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
+    from crosslearning.runs import train as train_run
+
     values = read_fields(config, fields)
     checked = make_config(values, source=str(config) if config is not None else "the flags")
     announce_compilation()
@@ -67,6 +74,8 @@ def resume(
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; default: as begun.")] = None,
 ) -> None:
     """Go on with a run that was interrupted, bit for bit as if it had not been."""
+    from crosslearning.runs import resume as resume_run
+
     announce_compilation()
     _finish(run, resume_run(run, workers, console))
 
@@ -74,6 +83,8 @@ def resume(
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
+    from crosslearning.runs import RunFolder
+
     folder = RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
@@ -111,6 +122,7 @@ def plot(
 def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.run import learning_figure, trajectory_figure
     from crosslearning.figures.style import save_figure
+    from crosslearning.runs import RunFolder
 
     folder = RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
