@@ -1,8 +1,9 @@
 """Rollouts: plans that hold all randomness, and executors that run them."""
 
+from crosslearning.rollouts.choice import executor_for
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
 from crosslearning.rollouts.data import Episodes, Samples
-from crosslearning.rollouts.executor import Executor, executor_for
+from crosslearning.rollouts.executor import Executor
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
 from crosslearning.rollouts.noise import Noise
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan, plan_episodes, plan_samples

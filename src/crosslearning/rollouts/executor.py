@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from crosslearning.errors import InputError, NumericalError
+from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import Episodes, Samples
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
@@ -30,34 +29,6 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Give back threads, processes and environments."""
-
-
-def executor_for(tasks: Sequence[Task], workers: int = 1) -> Executor:
-    """Return the fastest executor that can run these tasks.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-    workers : int
-        Threads for tasks with compiled dynamics. Environments of Python are stepped by one;
-        a warning says so if more were asked for.
-    """
-    # Imported here because either is made of this module, and a run needs one of them.
-    from crosslearning.rollouts.compiled_executor import CompiledExecutor
-    from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-
-    if isinstance(workers, bool) or int(workers) != workers or workers < 1:
-        raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
-    slow = [task.name for task in tasks if task.dynamics is None]
-    if not slow:
-        return CompiledExecutor(tasks, int(workers))
-    if workers > 1:
-        warnings.warn(
-            f"workers = {workers} has no effect: {', '.join(slow[:3])} have no compiled dynamics, "
-            "and one thread steps all environments",
-            stacklevel=3,
-        )
-    return GymnasiumExecutor(tasks)
 
 
 def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
