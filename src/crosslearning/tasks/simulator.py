@@ -25,16 +25,14 @@ def _hold(pointer: Any) -> Any:
 
 
 @compiled
-def _reset(
-    reset: Any, observe: Any, parameters: Any, uniforms: Any, state: Any, observation: Any
-) -> None:
+def _reset(reset: Any, parameters: Any, uniforms: Any, state: Any) -> None:
     reset[0](parameters, uniforms, state)
-    observe[0](parameters, state, observation)
 
 
 @compiled
-def _observe(observe: Any, parameters: Any, state: Any, observation: Any) -> None:
+def _look(observe: Any, ended: Any, parameters: Any, state: Any, observation: Any) -> bool:
     observe[0](parameters, state, observation)
+    return bool(ended[0](parameters, state))
 
 
 @compiled
@@ -77,22 +75,20 @@ class Simulator:
         self._pointers: tuple[FunctionPointer, ...] = dynamics[1:]
         self._reset, self._observe, self._step, self._ended = map(_hold, self._pointers)
 
-    def reset(self, uniforms: Floats) -> Floats:
-        """Start an episode from uniform numbers in [0, 1); return the first observation."""
-        observation = np.empty(self._observation_size)
-        _reset(self._reset, self._observe, self._parameters, uniforms, self.state, observation)
-        return observation
+    def reset(self, uniforms: Floats) -> None:
+        """Start an episode from uniform numbers in [0, 1)."""
+        _reset(self._reset, self._parameters, uniforms, self.state)
 
-    def observe(self) -> Floats:
-        """Return the observation of the present state."""
+    def look(self) -> tuple[Floats, bool]:
+        """Return the observation of the present state, and whether it is the end."""
         observation = np.empty(self._observation_size)
-        _observe(self._observe, self._parameters, self.state, observation)
-        return observation
+        over = _look(self._observe, self._ended, self._parameters, self.state, observation)
+        return observation, over
 
     def step(self, action: Floats) -> tuple[Floats, float, bool]:
         """Move one step on; return the observation, the reward and whether it is the end."""
         observation = np.empty(self._observation_size)
-        reward, ended = _step(
+        reward, over = _step(
             self._step,
             self._observe,
             self._ended,
@@ -101,4 +97,4 @@ class Simulator:
             action,
             observation,
         )
-        return observation, reward, ended
+        return observation, reward, over

@@ -11,16 +11,19 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from crosslearning.tasks.navigation.description import Navigation
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.navigation.environment import Navigation
 
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 Place = tuple[float, float]

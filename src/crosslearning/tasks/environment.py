@@ -1,0 +1,334 @@
+"""A base for environments of your own: the physics is written once, as four short functions.
+
+They are compiled. The same machine code then moves the Gymnasium environment and the rollouts of
+the learner, so that both give the same bits, and a rollout can start again from any state.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.compiled import compiled, pointer_to
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.numbers import read_array, read_number
+from crosslearning.tasks.simulator import Simulator
+from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
+
+
+class Parameters(IntEnum):
+    """Names of the numbers that a task's physics reads, each declared with its default.
+
+    A member stands for its place in the parameter vector, also in compiled code:
+
+    >>> class Boat(Parameters):
+    ...     MASS = 2.0
+    ...     DRAG = 0.5
+    >>> vector = Boat.vector(drag=0.7)
+    >>> float(vector[Boat.MASS]), float(vector[Boat.DRAG])
+    (2.0, 0.7)
+    """
+
+    default: float
+
+    def __new__(cls, default: float) -> Parameters:
+        place = len(cls.__members__)
+        member = int.__new__(cls, place)
+        member._value_ = place
+        member.default = default
+        return member
+
+    @classmethod
+    def vector(cls, **numbers: float) -> Floats:
+        """Return the parameter vector: the defaults, but for the numbers given by name."""
+        names = {member.name.lower(): member for member in cls}
+        vector = np.array([member.default for member in cls], dtype=np.float64)
+        for name, number in numbers.items():
+            if name not in names:
+                raise unknown_name("parameter", name, names)
+            vector[names[name]] = read_number(name, number)
+        return vector
+
+
+@compiled
+def clipped(number: float, low: float, high: float) -> float:
+    """Return the number moved into [low, high]; a NaN stays one, so that it is seen."""
+    if number < low:
+        return low
+    if number > high:
+        return high
+    return number
+
+
+@compiled
+def never_ends(parameters: Floats, state: Floats) -> bool:
+    """Return False: an episode has no end."""
+    return False
+
+
+@dataclass(frozen=True)
+class Physics:
+    """Four functions over flat float64 vectors: how a kind of task moves, and what it pays.
+
+    Each is a plain function, or one compiled with ``@compiled``, at the top of a module; what
+    they call must be compiled. None draws a random number. They are compiled on first use.
+
+    Parameters
+    ----------
+    reset : callable
+        ``reset(parameters, uniforms, state)`` fills all of ``state`` with a start, from
+        uniform numbers in [0, 1).
+    observe : callable
+        ``observe(parameters, state, observation)`` fills all of ``observation``.
+    step : callable
+        ``step(parameters, state, action)`` moves ``state`` one step on, in place, and returns
+        the reward. Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
+        It is never called after the end.
+    ended : callable
+        ``ended(parameters, state)`` tells whether the episode is over; by default never.
+    state_size, reset_size : int
+        How many numbers the state has, and how many ``reset`` takes from ``uniforms``.
+    parameters : subclass of Parameters, optional
+        The names of the numbers in ``parameters``.
+    """
+
+    reset: Callable[..., None]
+    observe: Callable[..., None]
+    step: Callable[..., float]
+    ended: Callable[..., bool] = never_ends
+    _: KW_ONLY
+    state_size: int
+    reset_size: int
+    parameters: type[Parameters] | None = None
+
+    def dynamics(self, parameters: Floats) -> Dynamics:
+        """Return the physics of one task, compiled."""
+        return Dynamics(
+            parameters,
+            pointer_to(self.reset, RESET),
+            pointer_to(self.observe, OBSERVE),
+            pointer_to(self.step, STEP),
+            pointer_to(self.ended, ENDED),
+        )
+
+
+class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
+    """A Gymnasium environment that compiled physics moves; the base for your own.
+
+    A subclass states :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
+    float64 with one axis), in its body or before ``super().__init__``. It may override
+    :meth:`outcomes`, :meth:`information` and :meth:`picture`.
+
+    Parameters
+    ----------
+    vector : array_like, optional
+        The parameter vector, for physics whose parameters have no names.
+    render_mode : str, optional
+        One of ``metadata["render_modes"]``.
+    **parameters : float
+        The parameters of the physics by their names.
+
+    Attributes
+    ----------
+    parameters : ndarray
+        The parameter vector.
+
+    Notes
+    -----
+    ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
+    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`.
+
+    After the end of an episode ``step`` moves nothing and pays 0. There is no time limit.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+    observation_space: gymnasium.spaces.Box
+    action_space: gymnasium.spaces.Box
+    #: Squared widths of a Gaussian kernel that suits the observations, if known.
+    kernel_covariance: tuple[float, ...] | None = None
+    #: What ``reset(options=...)`` knows; a further one is read by :meth:`state_from`.
+    reset_options: ClassVar[tuple[str, ...]] = ("state", "uniforms")
+
+    def __init__(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        render_mode: str | None = None,
+        **parameters: float,
+    ) -> None:
+        names = self.physics.parameters or Parameters
+        if vector is None:
+            vector = names.vector(**parameters)
+        elif parameters:
+            raise InputError("give the parameters as a vector or by their names, not both")
+        self.parameters = read_array("the parameter vector", vector, (np.size(vector),))
+        self.render_mode = self._known_mode(render_mode)
+        self._running = self._over = False
+
+    @property
+    def physics(self) -> Physics:
+        """The physics; a subclass states it, most often as ``physics = Physics(...)``."""
+        raise InputError(f"{type(self).__name__} has no physics; state it: physics = Physics(...)")
+
+    # What a subclass may override -------------------------------------------------------
+
+    def outcomes(self, states: Floats) -> Mapping[str, NDArray[Any]]:
+        """Read final states, shape (n, state_size), into named arrays of length n."""
+        return {}
+
+    def information(self) -> dict[str, Any]:
+        """Return the ``info`` of the present state."""
+        return {}
+
+    def picture(self) -> Any:
+        """Return what ``render`` shows of the present state."""
+        raise NotImplementedError(f"{type(self).__name__} has render modes but no picture()")
+
+    def state_from(self, option: str, given: Any) -> Floats:
+        """Return the state that a reset option asks for, or refuse it with an InputError."""
+        return read_array(f"the option {option!r}", given, (self.physics.state_size,))
+
+    # Gymnasium --------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Floats:
+        """A copy of the state vector; ``reset(options={"state": ...})`` goes back to it."""
+        self._require_reset()
+        return self._simulator.state.copy()
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Start an episode; the class describes the options."""
+        super().reset(seed=seed)
+        for name in options or ():
+            if name not in self.reset_options:
+                raise unknown_name("reset option", str(name), self.reset_options)
+        if options and len(options) > 1:
+            raise InputError(
+                f"the reset options {sorted(options)} exclude one another; give only one of them"
+            )
+        option, given = next(iter((options or {"": None}).items()))
+        if option in ("", "uniforms"):
+            size = self.physics.reset_size
+            uniforms = self.np_random.random(size) if not option else _read_uniforms(given, size)
+            self._simulator.reset(uniforms)
+        else:
+            self._simulator.state[:] = self.state_from(option, given)
+        self._running = True
+        observation, self._over = self._simulator.look()
+        return observation, self.information()
+
+    def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Move one step on; the physics clips the action to the bounds of the action space."""
+        self._require_reset()
+        numbers = self._read_action(action)
+        if self._over:
+            return self._simulator.look()[0], 0.0, True, False, self.information()
+        observation, reward, self._over = self._simulator.step(numbers)
+        return observation, reward, self._over, False, self.information()
+
+    def render(self) -> Any:
+        """Return a picture of the present state, or None without a render mode."""
+        if self.render_mode is None:
+            return None
+        self._require_reset()
+        return self.picture()
+
+    # The learner ------------------------------------------------------------------------
+
+    def fresh(self, render_mode: str | None = None) -> CompiledEnvironment:
+        """Return a new environment of the same task, not yet reset or seeded."""
+        twin = copy.deepcopy(self)
+        twin.render_mode = twin._known_mode(render_mode)
+        twin._running, twin._np_random, twin._np_random_seed = False, None, None
+        return twin
+
+    def task(self, name: str, horizon: int = 0) -> Task:
+        """Return this environment as a task for the learner, with its compiled dynamics.
+
+        Parameters
+        ----------
+        name : str
+            The task's name in its task set.
+        horizon : int
+            The most steps of an evaluated episode; by default 50, or what Gymnasium's
+            registration says.
+        """
+        reads = type(self).outcomes is not CompiledEnvironment.outcomes
+        return Task(
+            name=name,
+            make=self.fresh,
+            dynamics=self.physics.dynamics(self.parameters.copy()),
+            state_size=self.physics.state_size,
+            reset_size=self.physics.reset_size,
+            reset_options=_start_from,
+            outcomes=self.outcomes if reads else None,
+            kernel_covariance=self.kernel_covariance,
+            horizon=horizon,
+        )
+
+    # Below ------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _simulator(self) -> Simulator:
+        # Made on first use, because it compiles.
+        (size,) = self.observation_space.shape
+        return Simulator(self.physics.dynamics(self.parameters), self.physics.state_size, size)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Machine code cannot be copied or sent; the state can, and the rest is made anew.
+        kept = self.__dict__.copy()
+        simulator: Simulator | None = kept.pop("_simulator", None)
+        kept["_kept_state"] = None if simulator is None else simulator.state.copy()
+        return kept
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        state = kept.pop("_kept_state")
+        self.__dict__.update(kept)
+        if state is not None:
+            self._simulator.state[:] = state
+
+    def _require_reset(self) -> None:
+        if not self._running:
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
+
+    def _known_mode(self, mode: str | None) -> str | None:
+        modes = self.metadata["render_modes"]
+        if mode is not None and not modes:
+            raise InputError(f"render_mode is {mode!r}; this environment has no pictures")
+        if mode is not None and mode not in modes:
+            raise unknown_name("render mode", str(mode), modes)
+        return mode
+
+    def _read_action(self, action: ArrayLike) -> Floats:
+        shape = self.action_space.shape
+        try:
+            numbers = np.ascontiguousarray(action, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.empty(0)
+        if numbers.shape != shape or np.isnan(numbers).any():
+            raise InputError(f"the action is {action!r}; give {shape[0]} numbers, none of them NaN")
+        return numbers
+
+
+def _read_uniforms(given: Any, size: int) -> Floats:
+    uniforms = read_array("the option 'uniforms'", given, (size,))
+    if not np.all((uniforms >= 0.0) & (uniforms < 1.0)):
+        raise InputError(
+            f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
+            "numbers in [0, 1), such as generator.random(...)"
+        )
+    return uniforms
+
+
+def _start_from(uniforms: Floats) -> dict[str, Any]:
+    return {"uniforms": uniforms}
