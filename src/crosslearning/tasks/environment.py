@@ -11,23 +11,23 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import gymnasium
 import numpy as np
+from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.compiled import compiled, pointer_to
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.numbers import read_array, read_number
-from crosslearning.tasks.simulator import Simulator
 from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
 
 
 class Parameters(IntEnum):
     """Names of the numbers that a task's physics reads, each declared with its default.
 
-    A member stands for its place in the parameter vector, also in compiled code:
+    A member stands for its place in the parameter vector, in compiled code too.
 
     >>> class Boat(Parameters):
     ...     MASS = 2.0
@@ -39,7 +39,8 @@ class Parameters(IntEnum):
 
     default: float
 
-    def __new__(cls, default: float) -> Parameters:
+    def __new__(cls, default: float) -> Self:
+        """Return the member at the next place."""
         place = len(cls.__members__)
         member = int.__new__(cls, place)
         member._value_ = place
@@ -120,6 +121,43 @@ class Physics:
         )
 
 
+# Calls from Python go through typed lists that hold a pointer each. Numba asks Python for the type
+# of a bare pointer at every call, which takes longer than the call itself.
+
+
+@compiled
+def _hold(pointer: Any) -> Any:
+    held = List()
+    held.append(pointer)
+    return held
+
+
+@compiled
+def _reset(reset: Any, parameters: Floats, uniforms: Floats, state: Floats) -> None:
+    reset[0](parameters, uniforms, state)
+
+
+@compiled
+def _look(observe: Any, ended: Any, parameters: Floats, state: Floats, observation: Floats) -> bool:
+    observe[0](parameters, state, observation)
+    return bool(ended[0](parameters, state))
+
+
+@compiled
+def _step(
+    step: Any,
+    observe: Any,
+    ended: Any,
+    parameters: Floats,
+    state: Floats,
+    action: Floats,
+    observation: Floats,
+) -> tuple[float, bool]:
+    reward = step[0](parameters, state, action)
+    observe[0](parameters, state, observation)
+    return reward, ended[0](parameters, state)
+
+
 class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     """A Gymnasium environment that compiled physics moves; the base for your own.
 
@@ -171,6 +209,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise InputError("give the parameters as a vector or by their names, not both")
         self.parameters = read_array("the parameter vector", vector, (np.size(vector),))
         self.render_mode = self._known_mode(render_mode)
+        self._state: Floats = np.zeros(self.physics.state_size)
         self._running = self._over = False
 
     @property
@@ -202,7 +241,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     def state(self) -> Floats:
         """A copy of the state vector; ``reset(options={"state": ...})`` goes back to it."""
         self._require_reset()
-        return self._simulator.state.copy()
+        return self._state.copy()
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
@@ -220,20 +259,21 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         if option in ("", "uniforms"):
             size = self.physics.reset_size
             uniforms = self.np_random.random(size) if not option else _read_uniforms(given, size)
-            self._simulator.reset(uniforms)
+            _reset(self._code["reset"], self.parameters, uniforms, self._state)
         else:
-            self._simulator.state[:] = self.state_from(option, given)
+            self._state[:] = self.state_from(option, given)
         self._running = True
-        observation, self._over = self._simulator.look()
-        return observation, self.information()
+        return self._look(), self.information()
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Move one step on; the physics clips the action to the bounds of the action space."""
         self._require_reset()
         numbers = self._read_action(action)
         if self._over:
-            return self._simulator.look()[0], 0.0, True, False, self.information()
-        observation, reward, self._over = self._simulator.step(numbers)
+            return self._look(), 0.0, True, False, self.information()
+        observation = np.empty(self.observation_space.shape)
+        code = self._code["step"], self._code["observe"], self._code["ended"]
+        reward, self._over = _step(*code, self.parameters, self._state, numbers, observation)
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:
@@ -260,8 +300,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         name : str
             The task's name in its task set.
         horizon : int
-            The most steps of an evaluated episode; by default 50, or what Gymnasium's
-            registration says.
+            The most steps of an evaluated episode; by default 50.
         """
         reads = type(self).outcomes is not CompiledEnvironment.outcomes
         return Task(
@@ -279,23 +318,20 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     # Below ------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _simulator(self) -> Simulator:
+    def _code(self) -> dict[str, Any]:
         # Made on first use, because it compiles.
-        (size,) = self.observation_space.shape
-        return Simulator(self.physics.dynamics(self.parameters), self.physics.state_size, size)
+        named = self.physics.dynamics(self.parameters)._asdict()
+        return {name: _hold(pointer) for name, pointer in named.items() if name != "parameters"}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Machine code cannot be copied or sent; the state can, and the rest is made anew.
-        kept = self.__dict__.copy()
-        simulator: Simulator | None = kept.pop("_simulator", None)
-        kept["_kept_state"] = None if simulator is None else simulator.state.copy()
-        return kept
+        # Machine code cannot be copied or sent; it is made anew.
+        return {name: value for name, value in self.__dict__.items() if name != "_code"}
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        state = kept.pop("_kept_state")
-        self.__dict__.update(kept)
-        if state is not None:
-            self._simulator.state[:] = state
+    def _look(self) -> Floats:
+        observation = np.empty(self.observation_space.shape)
+        code = self._code["observe"], self._code["ended"]
+        self._over = _look(*code, self.parameters, self._state, observation)
+        return observation
 
     def _require_reset(self) -> None:
         if not self._running:

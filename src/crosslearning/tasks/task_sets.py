@@ -80,10 +80,15 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
     maker, horizon = _SETS[name]
-    counted = "count" in inspect.signature(maker).parameters
+    signature = inspect.signature(maker)
+    counted = "count" in signature.parameters
     asked = _asked_of_family(only) if counted else None
     if asked is not None:
         only, options = "", options | asked
+    try:
+        signature.bind(**options)
+    except TypeError as problem:
+        raise InputError(f"the task set {name!r} cannot be made: {problem}") from problem
     made = maker(**options)
     described = dict(made) if isinstance(made, Mapping) else {task.name: task for task in made}
     if counted and only not in ("", *described):

@@ -1,7 +1,7 @@
 """The exact geometry of elliptical obstacles: distance, tangents and first contact.
 
-An obstacle is six numbers in a row, named by :class:`Row`: the centre, the semi-axes (a, b) and the
-cosine and sine of the angle by which its first axis is turned. A circle has a = b. The functions of one
+An obstacle is the six numbers of :class:`Row`: the centre, the semi-axes (a, b) and the cosine and
+sine of the angle by which its first axis is turned. A circle has a = b. The functions of one
 obstacle work in its own frame, where the centre is the origin and the axes are the coordinate
 axes; :func:`to_frame` leads there.
 """
