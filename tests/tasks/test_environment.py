@@ -111,6 +111,9 @@ def test_a_task_has_both_paths_and_its_environments_are_new():
     # A seed given to the one is not the other's.
     assert made.reset(seed=3)[0] == TankEnvironment().reset(seed=3)[0]
     assert task.make().reset()[0] != environment.reset()[0]
+    # Later changes are not the task's.
+    environment.parameters[Tank.AREA] = 9.0
+    assert task.make().parameters[Tank.AREA] == task.dynamics.parameters[Tank.AREA] == 4.0
     # Tasks of one kind have the same machine code, and run as one group.
     assert task.dynamics[1:] == TankEnvironment(leak=0.1).task("other").dynamics[1:]
 

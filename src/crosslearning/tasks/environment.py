@@ -188,8 +188,8 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
-    observation_space: gymnasium.spaces.Box
-    action_space: gymnasium.spaces.Box
+    observation_space: gymnasium.spaces.Box  # type: ignore[assignment]
+    action_space: gymnasium.spaces.Box  # type: ignore[assignment]
     #: Squared widths of a Gaussian kernel that suits the observations, if known.
     kernel_covariance: tuple[float, ...] | None = None
     #: What ``reset(options=...)`` knows; a further one is read by :meth:`state_from`.
@@ -303,14 +303,15 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             The most steps of an evaluated episode; by default 50.
         """
         reads = type(self).outcomes is not CompiledEnvironment.outcomes
+        kept = self.fresh()  # what becomes of this one is not the task's concern
         return Task(
             name=name,
-            make=self.fresh,
+            make=kept.fresh,
             dynamics=self.physics.dynamics(self.parameters.copy()),
             state_size=self.physics.state_size,
             reset_size=self.physics.reset_size,
             reset_options=_start_from,
-            outcomes=self.outcomes if reads else None,
+            outcomes=kept.outcomes if reads else None,
             kernel_covariance=self.kernel_covariance,
             horizon=horizon,
         )

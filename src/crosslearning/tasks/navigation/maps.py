@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,6 @@ ROOM = 0.5
 #: Least share of the start area that a random map leaves free.
 FREE_SHARE = 0.6
 
-_START = (0.5, 1.5)
-_GOAL = (5.0, 6.0)
 #: How often a map is begun anew, and how many obstacles are drawn for it before that.
 _BEGINNINGS = 20
 _DRAWS = 200
@@ -43,11 +42,10 @@ def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
     Parameters
     ----------
     name : str
-        One of ``paper``, ``paper-radii``, ``paper-circle``, ``paper-ellipse``, ``mission`` and
-        ``random``.
+        A key of :data:`NAVIGATION_SETS`.
     **options
-        Parameters of :class:`Navigation` to change in every task; for ``random`` also those of
-        :func:`random_maps`.
+        Parameters of :class:`Navigation` to change in every task; for ``"random"`` also those
+        of :func:`random_maps`.
 
     Returns
     -------
@@ -59,49 +57,45 @@ def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
     return NAVIGATION_SETS[name](**options)
 
 
-def _paper(**options: Any) -> dict[str, Navigation]:
-    """Return the three training tasks of the paper."""
-    circles = (Circle((7.0, 2.0), 0.5), Circle((2.0, 2.0), 1.0), Circle((7.0, 7.0), 2.0))
-    return {f"r={c.radius:g}": _scene(options, obstacles=(c,)) for c in circles}
+def _scenes(scenes: dict[str, dict[str, Any]], /, **options: Any) -> dict[str, Navigation]:
+    return {name: Navigation().replace(**(scene | options)) for name, scene in scenes.items()}
 
 
-def _paper_radii(**options: Any) -> dict[str, Navigation]:
-    """Return the scenes of the paper's cost figures: one centre, three radii."""
-    circles = (Circle((2.0, 2.0), radius) for radius in (0.5, 1.0, 2.0))
-    return {f"r={c.radius:g}": _scene(options, obstacles=(c,)) for c in circles}
+def _radii(*circles: tuple[float, float, float]) -> dict[str, dict[str, Any]]:
+    return {f"r={radius:g}": {"obstacles": [(x, y, radius)]} for x, y, radius in circles}
 
 
-def _paper_circle(**options: Any) -> dict[str, Navigation]:
-    """Return the scene of the paper's sample trajectories around a circle."""
-    obstacle = Circle((2.5, 3.5), 0.5)
-    return {"circle": _scene(options, obstacles=(obstacle,), start=_START)}
-
-
-def _paper_ellipse(**options: Any) -> dict[str, Navigation]:
-    """Return the scene of the paper's sample trajectories around an ellipse."""
-    obstacle = Ellipse((2.5, 3.5), (0.5, 2.0))
-    return {"ellipse": _scene(options, obstacles=(obstacle,), start=_START)}
-
-
-def _mission(**options: Any) -> dict[str, Navigation]:
-    """Return three goals among many obstacles; the map is ours, as the paper's is lost."""
-    obstacles = (
-        Circle((2.5, 3.5), 0.5),  # on the way to the first goal
-        Circle((5.3, 3.8), 0.6),  # on the way to the second
-        Ellipse((8.3, 3.4), (0.7, 2.0), 0.3),  # the large one, before the last
-        Circle((2.4, 6.8), 1.0),
-        Circle((3.3, 0.8), 0.4),
-        Ellipse((8.2, 7.4), (1.1, 0.5), -0.5),
-        Circle((10.8, 2.2), 0.5),
-    )
-    goals = (_GOAL, (5.5, 1.5), (11.0, 5.0))
-    return {"mission": _scene(options, obstacles=obstacles, goals=goals, start=_START)}
+_START, _GOAL = (0.5, 1.5), (5.0, 6.0)
+#: The three training tasks of the paper.
+_PAPER = _radii((7, 2, 0.5), (2, 2, 1.0), (7, 7, 2.0))
+#: The scenes of its cost figures: one centre, three radii.
+_PAPER_RADII = _radii((2, 2, 0.5), (2, 2, 1.0), (2, 2, 2.0))
+#: The scenes of its sample trajectories, around a circle and around an ellipse.
+_PAPER_CIRCLE = {"circle": {"obstacles": [Circle((2.5, 3.5), 0.5)], "start": _START}}
+_PAPER_ELLIPSE = {"ellipse": {"obstacles": [Ellipse((2.5, 3.5), (0.5, 2.0))], "start": _START}}
+#: Three goals among many obstacles; the map is ours, as the paper's is lost.
+_MISSION = {
+    "mission": {
+        "obstacles": [
+            Circle((2.5, 3.5), 0.5),  # on the way to the first goal
+            Circle((5.3, 3.8), 0.6),  # on the way to the second
+            Ellipse((8.3, 3.4), (0.7, 2.0), 0.3),  # the large one, before the last
+            Circle((2.4, 6.8), 1.0),
+            Circle((3.3, 0.8), 0.4),
+            Ellipse((8.2, 7.4), (1.1, 0.5), -0.5),
+            Circle((10.8, 2.2), 0.5),
+        ],
+        "goals": [_GOAL, (5.5, 1.5), (11.0, 5.0)],
+        "start": _START,
+    }
+}
 
 
 def random_maps(
     seed: int = 0,
     count: int = 3,
     *,
+    unseen: bool = False,
     obstacle_count: tuple[int, int] = (1, 3),
     sizes: tuple[float, float] = (0.4, 1.6),
     ellipse_share: float = 0.5,
@@ -115,6 +109,8 @@ def random_maps(
         At least 0. The first maps of a seed are the same whatever ``count`` is.
     count : int
         How many maps.
+    unseen : bool
+        Whether to take the maps of :data:`UNSEEN_SEED`, which are kept for evaluation.
     obstacle_count : pair of int
         Least and greatest number of obstacles in a map.
     sizes : pair of float
@@ -138,6 +134,11 @@ def random_maps(
     """
     fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
     smallest, largest = read_numbers("sizes", sizes, 2)
+    if unseen and seed:
+        raise InputError(
+            f"unseen maps are those of seed {UNSEEN_SEED}, but seed is {seed}; drop one of the two"
+        )
+    seed = UNSEEN_SEED if unseen else seed
     if seed < 0 or count < 1:
         raise InputError(f"seed is {seed} and count {count}; give at least 0 and 1")
     if not 0 <= fewest <= most:
@@ -168,28 +169,6 @@ def random_maps(
                 f"{empty.start_area}; ask for fewer or smaller ones, or a larger area"
             )
     return maps
-
-
-def random_set(unseen: bool = False, count: int = 3, **options: Any) -> dict[str, Navigation]:
-    """Return random maps as a set: those of seed 0, or those that are kept for evaluation.
-
-    Parameters
-    ----------
-    unseen : bool
-        Whether to take the maps of :data:`UNSEEN_SEED`.
-    count, **options
-        As for :func:`random_maps`.
-    """
-    if unseen and "seed" in options:
-        raise InputError(
-            f"unseen maps are those of seed {UNSEEN_SEED}, but seed is {options['seed']}; drop "
-            "either 'unseen' or the seed"
-        )
-    return random_maps(**({"seed": UNSEEN_SEED} if unseen else {}), count=count, **options)
-
-
-def _scene(options: dict[str, Any], **defaults: Any) -> Navigation:
-    return Navigation().replace(**(defaults | options))
 
 
 def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navigation:
@@ -238,10 +217,10 @@ def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
 
 
 NAVIGATION_SETS: dict[str, Callable[..., dict[str, Navigation]]] = {
-    "paper": _paper,
-    "paper-circle": _paper_circle,
-    "paper-ellipse": _paper_ellipse,
-    "paper-radii": _paper_radii,
-    "mission": _mission,
-    "random": random_set,
+    "paper": partial(_scenes, _PAPER),
+    "paper-circle": partial(_scenes, _PAPER_CIRCLE),
+    "paper-ellipse": partial(_scenes, _PAPER_ELLIPSE),
+    "paper-radii": partial(_scenes, _PAPER_RADII),
+    "mission": partial(_scenes, _MISSION),
+    "random": random_maps,
 }
