@@ -1,18 +1,14 @@
 """The base of compiled environments: what a subclass of a few lines gets from it."""
 
-import copy
 import dataclasses
-import pickle
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from crosslearning.compiled import FunctionPointer, pointer_to
 from crosslearning.errors import InputError
 from crosslearning.tasks import CompiledEnvironment, Parameters, Physics, clipped, compiled
-from crosslearning.tasks.task import STEP
 
 
 class Tank(Parameters):
@@ -133,40 +129,3 @@ def test_what_cannot_be_compiled_is_said():
     physics = dataclasses.replace(TankEnvironment.physics, step=wild)
     with pytest.raises(InputError, match="'wild' cannot be compiled"):
         physics.dynamics(np.zeros(3))
-
-
-# Pointers --------------------------------------------------------------------------------------
-
-
-def plain_flow(parameters, state, action):
-    return parameters[0] * state[0] + action[0]
-
-
-contracted_flow = compiled(lambda parameters, state, action: parameters[0] * state[0] + action[0])
-
-
-@compiled
-def call(step, parameters, state, action):
-    return step(parameters, state, action)
-
-
-def test_a_pointer_keeps_the_rule_of_its_function():
-    # x·x − fl(x·x) is the rounding error if the two operations are fused, and else 0.
-    x = np.array([1.0 + 2.0**-30])
-    arguments = x, x, -x * x
-    assert call(FunctionPointer(plain_flow, STEP), *arguments) == 0.0
-    fused = call(FunctionPointer(contracted_flow, STEP), *arguments)
-    assert fused == contracted_flow(*arguments)
-    assert fused in (0.0, 2.0**-60)
-
-
-def test_a_pointer_is_sent_by_name_and_copied_as_it_is():
-    for function in (flow, plain_flow):
-        pointer = pointer_to(function, STEP)
-        assert pickle.loads(pickle.dumps(pointer)) is pointer
-        assert copy.deepcopy(pointer) is pointer
-        assert b"plain_flow" in pickle.dumps(pointer) or function is flow
-    local = FunctionPointer(contracted_flow, STEP)
-    assert copy.deepcopy(local) is local
-    with pytest.raises(InputError, match="cannot be sent to another process"):
-        pickle.dumps(local)

@@ -38,7 +38,7 @@ class _Path(NamedTuple):
 
 
 def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -> None:
-    """Raise an error that names the first property of a task that fails.
+    """Raise an InputError that names the first property of a task that fails, and a remedy.
 
     The properties: both spaces are boxes with one axis; observations keep their shape and type,
     are finite and lie in their space; rewards are finite numbers and ends truth values; the
@@ -55,11 +55,6 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
         How many episodes are run, and for how many steps at most.
     seed : int
         Seeds the starts and the actions, which are random, some beyond their bounds.
-
-    Raises
-    ------
-    InputError
-        What is wrong, and what to do about it.
     """
     _check_description(task)
     generator = np.random.default_rng(seed)

@@ -252,9 +252,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             if name not in self.reset_options:
                 raise unknown_name("reset option", str(name), self.reset_options)
         if options and len(options) > 1:
-            raise InputError(
-                f"the reset options {sorted(options)} exclude one another; give only one of them"
-            )
+            raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
         option, given = next(iter((options or {"": None}).items()))
         if option in ("", "uniforms"):
             size = self.physics.reset_size
@@ -268,7 +266,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Move one step on; the physics clips the action to the bounds of the action space."""
         self._require_reset()
-        numbers = self._read_action(action)
+        numbers = read_array("the action", action, self.action_space.shape)
         if self._over:
             return self._look(), 0.0, True, False, self.information()
         observation = np.empty(self.observation_space.shape)
@@ -339,22 +337,10 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
 
     def _known_mode(self, mode: str | None) -> str | None:
-        modes = self.metadata["render_modes"]
-        if mode is not None and not modes:
-            raise InputError(f"render_mode is {mode!r}; this environment has no pictures")
-        if mode is not None and mode not in modes:
-            raise unknown_name("render mode", str(mode), modes)
+        if mode not in (None, *self.metadata["render_modes"]):
+            known = self.metadata["render_modes"] or ["none, as there is no picture"]
+            raise unknown_name("render mode", str(mode), known)
         return mode
-
-    def _read_action(self, action: ArrayLike) -> Floats:
-        shape = self.action_space.shape
-        try:
-            numbers = np.ascontiguousarray(action, dtype=np.float64)
-        except (TypeError, ValueError):
-            numbers = np.empty(0)
-        if numbers.shape != shape or np.isnan(numbers).any():
-            raise InputError(f"the action is {action!r}; give {shape[0]} numbers, none of them NaN")
-        return numbers
 
 
 def _read_uniforms(given: Any, size: int) -> Floats:

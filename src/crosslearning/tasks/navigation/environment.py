@@ -122,25 +122,6 @@ class Navigation:
     distance_cost: float = 10.0
 
     def __post_init__(self) -> None:
-        for name, value in self._read().items():
-            object.__setattr__(self, name, value)
-        for name in ("time_step", "arrival_radius"):
-            if getattr(self, name) <= 0.0:
-                raise InputError(f"{name} is {getattr(self, name)}; it must be greater than 0")
-        for name, choice in _CHOICES.items():
-            choice.of(name, getattr(self, name))
-        if not self.goals:
-            raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
-        for goal in self.goals:
-            if not self.is_free(*goal):
-                raise InputError(
-                    f"the goal {goal} lies in an obstacle, so that arriving is a collision; "
-                    "move the goal or the obstacle"
-                )
-        self._free_place()
-
-    def _read(self) -> dict[str, Any]:
-        """Return the parameters that are numbers or shapes, in their own types."""
         read: dict[str, Any] = {
             "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
             "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
@@ -159,10 +140,24 @@ class Navigation:
             read[name] = read_interval(name, getattr(self, name))
         for name in _NUMBERS:
             read[name] = read_number(name, getattr(self, name))
+            if name in ("time_step", "arrival_radius") and read[name] <= 0.0:
+                raise InputError(f"{name} is {read[name]}; it must be greater than 0")
         if not isinstance(self.swept, bool | np.bool_):
             raise InputError(f"swept is {self.swept!r}; give True or False")
         read["swept"] = bool(self.swept)
-        return read
+        for name, choice in _CHOICES.items():
+            choice.of(name, getattr(self, name))
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+        if not self.goals:
+            raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
+        for goal in self.goals:
+            if not self.is_free(*goal):
+                raise InputError(
+                    f"the goal {goal} lies in an obstacle, so that arriving is a collision; "
+                    "move the goal or the obstacle"
+                )
+        self._free_place()
 
     def _clearances(self, points: Any) -> Floats:
         places = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, 2)
