@@ -7,6 +7,9 @@ reference is its own ``.py_func``.
 
 from __future__ import annotations
 
+import functools
+import importlib
+import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -50,10 +53,16 @@ def _stamped(cached: Any) -> None:
         index._source_stamp = (index._source_stamp, _STAMP)
 
 
+def _has_file(function: Callable[..., Any]) -> bool:
+    # What was typed into a prompt has no file beside which its machine code could lie.
+    return Path(function.__code__.co_filename).exists()
+
+
 def _compile(function: F, fastmath: set[str]) -> F:
-    wrapped: F = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(
-        function
-    )
+    wrapped: F = numba.njit(
+        cache=_has_file(function), nogil=True, error_model="numpy", fastmath=fastmath
+    )(function)
+    wrapped.rule = fastmath  # type: ignore[attr-defined]
     _stamped(wrapped)
     return wrapped
 
@@ -105,7 +114,7 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     ----------
     function : callable
         A Python function, or one compiled with :func:`compiled`, that Numba can compile
-        for ``signature``.
+        for ``signature``. The latter keeps its rule; in the former nothing is fused.
     signature : numba signature
         The exact types of its arguments and of its result.
     """
@@ -113,11 +122,9 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.python: Callable[..., Any] = getattr(function, "py_func", function)
         self._signature = signature
-        self._entry = CFunc(
-            self.python, normalize_signature(signature), {}, {"error_model": "numpy"}
-        )
-        # What was typed into a prompt has no file beside which its machine code could lie.
-        if Path(self.python.__code__.co_filename).exists():
+        options = {"error_model": "numpy", "fastmath": getattr(function, "rule", False)}
+        self._entry = CFunc(self.python, normalize_signature(signature), {}, options)
+        if _has_file(self.python):
             self._entry.enable_caching()
             _stamped(self._entry)
         try:
@@ -127,12 +134,23 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
             raise InputError(
                 f"the function {self.python.__name__!r} cannot be compiled for {signature}: "
                 f"{plain}\nUse only arithmetic, math functions and NumPy calls that Numba "
-                "supports."
+                "supports, and functions that are compiled themselves (@compiled)."
             ) from problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The address is this process's own: another one compiles, or reads its cache.
-        return FunctionPointer, (self.python, self._signature)
+        # The address is this process's own: another one finds the function by its name, and
+        # compiles it or reads its cache.
+        module, name = self.python.__module__, self.python.__qualname__
+        if "<" in name:
+            raise InputError(
+                f"the function {name!r} cannot be sent to another process, which would have to "
+                "find it by its name; define it at the top of a module"
+            )
+        return _find, (module, name, self._signature)
+
+    def __deepcopy__(self, memo: Any) -> FunctionPointer:
+        # In one process a copy is the same code; sending is another matter.
+        return self
 
     def __wrapper_address__(self) -> int:
         address: Any = self._entry.address
@@ -141,3 +159,13 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     def signature(self) -> Any:
         """Return the signature, as Numba's wrapper address protocol asks."""
         return self._signature
+
+
+@functools.cache
+def pointer_to(function: Callable[..., Any], signature: Any) -> FunctionPointer:
+    """Return the pointer to a function, always the same one; it is compiled on first use."""
+    return FunctionPointer(function, signature)
+
+
+def _find(module: str, name: str, signature: Any) -> FunctionPointer:
+    return pointer_to(operator.attrgetter(name)(importlib.import_module(module)), signature)

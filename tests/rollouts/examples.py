@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from gymnasium.spaces import Box
 
-from crosslearning.compiled import FunctionPointer
 from crosslearning.rkhs import Family, Linear
-from crosslearning.tasks import Dynamics, LinearQuadratic, Task
-from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP
+from crosslearning.tasks import CompiledEnvironment, LinearQuadratic, Parameters, Physics, Task
 
 #: Two coordinates, two actions, nothing symmetric about it and a start that is not centred.
 LOPSIDED = LinearQuadratic(
@@ -58,35 +57,47 @@ SCALAR = LinearQuadratic([[0.9]], [[0.5]], [[2.0]], [[0.3]], [-1.0], [3.0])
 ROPE = {"pull": 1.05, "push": 0.6, "variance": 0.25, "cost": 0.2}
 
 
-def _rope_reset(parameters, uniforms, state):
+class Rope(Parameters):
+    LIMIT = 8.0
+    PULL = ROPE["pull"]
+    PUSH = ROPE["push"]
+    COST = ROPE["cost"]
+
+
+def rope_reset(parameters, uniforms, state):
     state[0] = -0.5 + 1.1 * uniforms[0]
 
 
-def _rope_observe(parameters, state, observation):
+def rope_observe(parameters, state, observation):
     observation[0] = state[0]
 
 
-def _rope_step(parameters, state, action):
+def rope_step(parameters, state, action):
     x = state[0]
-    if abs(x) > parameters[0]:
-        return 0.0
-    state[0] = parameters[1] * x + parameters[2] * action[0]
-    return 2.0 - x * x - parameters[3] * action[0] * action[0]
+    state[0] = parameters[Rope.PULL] * x + parameters[Rope.PUSH] * action[0]
+    return 2.0 - x * x - parameters[Rope.COST] * action[0] * action[0]
 
 
-def _rope_ended(parameters, state):
-    return abs(state[0]) > parameters[0]
+def rope_ended(parameters, state):
+    return abs(state[0]) > parameters[Rope.LIMIT]
+
+
+class RopeEnvironment(CompiledEnvironment):
+    """A scalar system whose episodes end beyond ±limit; alive, it is paid about 2 a step."""
+
+    physics = Physics(
+        rope_reset,
+        rope_observe,
+        rope_step,
+        rope_ended,
+        state_size=1,
+        reset_size=1,
+        parameters=Rope,
+    )
+    observation_space = Box(-1e12, 1e12, (1,), np.float64)
+    action_space = Box(-1e6, 1e6, (1,), np.float64)
 
 
 def rope_task(limit: float) -> Task:
-    """Return a scalar system whose episodes end beyond ±limit; alive, it is paid about 2 a step."""
-    parameters = np.array([limit, ROPE["pull"], ROPE["push"], ROPE["cost"]])
-    pointers = (
-        FunctionPointer(_rope_reset, RESET),
-        FunctionPointer(_rope_observe, OBSERVE),
-        FunctionPointer(_rope_step, STEP),
-        FunctionPointer(_rope_ended, ENDED),
-    )
-    # The environment only tells the sizes: this task has compiled rollouts alone.
-    dynamics = Dynamics(parameters, *pointers)
-    return Task("rope", SCALAR.environment, dynamics, state_size=1, reset_size=1)
+    """Return the rope with a limit as a task."""
+    return RopeEnvironment(limit=limit).task("rope")

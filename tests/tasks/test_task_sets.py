@@ -10,11 +10,14 @@ from crosslearning.errors import InputError
 from crosslearning.tasks import (
     Circle,
     Ellipse,
+    Navigation,
     linear_quadratic_set,
     navigation_set,
     random_maps,
+    register_task_set,
     task_set,
     task_set_names,
+    task_sets,
 )
 from crosslearning.tasks.navigation.dynamics import Slot, State
 from crosslearning.tasks.navigation.geometry import clearances
@@ -184,9 +187,72 @@ def test_random_maps_take_options():
         assert clearances(np.array([[0.5, 1.5]]), obstacle_rows(scene.obstacles))[0] >= 0.5
 
 
+def test_random_maps_by_their_number():
+    assert [t.name for t in task_set("random:5")] == list(random_maps(0, 5))
+    assert [t.name for t in task_set("random:2", seed=7)] == list(random_maps(7, 2))
+    (one,) = task_set("random:random-0-1")
+    np.testing.assert_array_equal(one.dynamics.parameters, random_maps()["random-0-1"].parameters)
+
+
+def test_unseen_maps_are_of_a_seed_of_their_own():
+    unseen = task_set("random:unseen:4", crash="terminate")
+    expected = random_maps(30_000, 4, crash="terminate")
+    assert [task.name for task in unseen] == list(expected)
+    for task, scene in zip(unseen, expected.values(), strict=True):
+        np.testing.assert_array_equal(task.dynamics.parameters, scene.parameters)
+    assert [task.name for task in task_set("random:unseen")] == list(random_maps(30_000))
+
+
+def test_a_set_gives_its_tasks_a_horizon():
+    horizons = {name: {task.horizon for task in task_set(name)} for name in task_set_names()}
+    assert horizons.pop("mission") == {120}
+    assert all(horizon == {50} for horizon in horizons.values())
+
+
+@pytest.fixture
+def own_set(monkeypatch):
+    monkeypatch.setattr(task_sets, "_SETS", dict(task_sets._SETS))
+
+    def squares(count=2, unseen=False, crash="absorbing"):
+        shift = 0.25 if unseen else 0.0
+        return {
+            f"x={k + shift:g}": Navigation(start=(k + shift, 0.0), crash=crash)
+            for k in range(count)
+        }
+
+    register_task_set("squares", squares, horizon=33)
+
+
+@pytest.mark.usefixtures("own_set")
+def test_a_set_of_ones_own():
+    assert "squares" in task_set_names()
+    assert [task.name for task in task_set("squares")] == ["x=0", "x=1"]
+    assert [task.name for task in task_set("squares:3")] == ["x=0", "x=1", "x=2"]
+    (task,) = task_set("squares:unseen:1", crash="terminate")
+    assert (task.name, task.horizon) == ("x=0.25", 33)
+    assert task.make().navigation.crash == "terminate"
+    with pytest.raises(InputError, match="'squares' cannot be made"):
+        task_set("squares", crahs="terminate")
+    # Tasks themselves will do, and a name may be given anew.
+    tasks = [Navigation().task("a"), Navigation().task("b")]
+    register_task_set("squares", lambda: tasks)
+    assert [(t.name, t.horizon) for t in task_set("squares")] == [("a", 50), ("b", 50)]
+    assert [t.name for t in task_set("squares:b")] == ["b"]
+    with pytest.raises(InputError, match="no such task of the set 'squares' '3'"):
+        task_set("squares:3")
+    with pytest.raises(InputError, match="'a:b'; give one without a colon"):
+        register_task_set("a:b", lambda: tasks)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
+        ("random:0", {}, "random:0 names no tasks; give how many, such as random:50"),
+        ("random:many", {}, "one of the names random-0-0, random-0-1"),
+        ("random:unseen:x", {}, "such as random:50"),
+        ("random:unseen:5", {"seed": 3}, "unseen maps are those of seed 30000, but seed is 3"),
+        ("paper", {"self": 1}, "no such navigation parameter 'self'"),
+        ("paper", {"name": "x"}, "no such navigation parameter 'name'"),
         ("papr", {}, "no such task set 'papr'; did you mean 'paper'"),
         ("linear-quadratics", {}, "did you mean 'linear-quadratic'"),
         ("linear-quadratic", {"crash": "continue"}, "no such linear-quadratic parameter"),

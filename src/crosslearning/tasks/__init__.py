@@ -6,33 +6,31 @@ Importing this package registers ``crosslearning/Navigation-v0`` and
 
 from __future__ import annotations
 
-from crosslearning.tasks.linear_quadratic import LinearQuadratic
-from crosslearning.tasks.linear_quadratic_environment import (
+from crosslearning.compiled import compiled
+from crosslearning.tasks.contract import check_task
+from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
+from crosslearning.tasks.linear_quadratic import (
     LINEAR_QUADRATIC_ID,
+    LinearQuadratic,
     LinearQuadraticEnvironment,
+    linear_quadratic_set,
 )
-from crosslearning.tasks.navigation.description import Navigation
 from crosslearning.tasks.navigation.environment import (
     ENVIRONMENT_ID,
-    HORIZON,
+    Navigation,
     NavigationEnvironment,
 )
+from crosslearning.tasks.navigation.maps import navigation_set, random_maps
 from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle
-from crosslearning.tasks.simulator import Simulator
-from crosslearning.tasks.task import Dynamics, Task
-from crosslearning.tasks.task_sets import (
-    linear_quadratic_set,
-    navigation_set,
-    random_maps,
-    task_set,
-    task_set_names,
-)
+from crosslearning.tasks.task import HORIZON, Dynamics, Task
+from crosslearning.tasks.task_sets import register_task_set, task_set, task_set_names
 
 __all__ = [
     "ENVIRONMENT_ID",
     "HORIZON",
     "LINEAR_QUADRATIC_ID",
     "Circle",
+    "CompiledEnvironment",
     "Dynamics",
     "Ellipse",
     "LinearQuadratic",
@@ -40,11 +38,16 @@ __all__ = [
     "Navigation",
     "NavigationEnvironment",
     "Obstacle",
-    "Simulator",
+    "Parameters",
+    "Physics",
     "Task",
+    "check_task",
+    "clipped",
+    "compiled",
     "linear_quadratic_set",
     "navigation_set",
     "random_maps",
+    "register_task_set",
     "task_set",
     "task_set_names",
 ]

@@ -10,24 +10,26 @@ same machine code.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gymnasium
 import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike
 
-from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
+from crosslearning.tasks.environment import CompiledEnvironment, Physics, clipped
+from crosslearning.tasks.numbers import read_array
+from crosslearning.tasks.task import HORIZON, Floats, Task
 
-if TYPE_CHECKING:
-    from crosslearning.tasks.linear_quadratic_environment import LinearQuadraticEnvironment
-
+LINEAR_QUADRATIC_ID = "crosslearning/LinearQuadratic-v0"
 #: Actions are clipped to ± this, so far out that no policy of use ever comes near: the closed
 #: forms, which know no bounds, hold.
 ACTION_BOUND = 1e6
+#: The observation space ends here. A stable system stays far inside.
+OBSERVATION_BOUND = 1e12
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -53,12 +55,6 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
 
 
 @compiled
-def ended(parameters: Floats, state: Floats) -> bool:
-    """Return False: an episode has no end."""
-    return False
-
-
-@compiled
 def step(parameters: Floats, state: Floats, action: Floats) -> float:
     """Move ``state`` one step on and return the reward of the state before the move."""
     q, p = int(parameters[0]), int(parameters[1])
@@ -66,12 +62,7 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     Q, R = B + q * p, B + q * p + q * q
     x, a = state[:q].copy(), np.empty(p)
     for k in range(p):
-        # Not min and max, which would lose a NaN.
-        a[k] = action[k]
-        if a[k] < -ACTION_BOUND:
-            a[k] = -ACTION_BOUND
-        elif a[k] > ACTION_BOUND:
-            a[k] = ACTION_BOUND
+        a[k] = clipped(action[k], -ACTION_BOUND, ACTION_BOUND)
     cost = 0.0
     for i in range(q):
         moved = 0.0
@@ -85,34 +76,6 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
         for k in range(p):
             cost += a[i] * parameters[R + i * p + k] * a[k]
     return -cost
-
-
-# Plain entry points, which another process finds by their names.
-def _enter_reset(parameters: Floats, uniforms: Floats, state: Floats) -> None:
-    start_episode(parameters, uniforms, state)
-
-
-def _enter_observe(parameters: Floats, state: Floats, observation: Floats) -> None:
-    observe(parameters, state, observation)
-
-
-def _enter_step(parameters: Floats, state: Floats, action: Floats) -> float:
-    return step(parameters, state, action)
-
-
-def _enter_ended(parameters: Floats, state: Floats) -> bool:
-    return ended(parameters, state)
-
-
-@functools.cache
-def _pointers() -> tuple[FunctionPointer, FunctionPointer, FunctionPointer, FunctionPointer]:
-    # Made on first use: compiling takes seconds, and importing should not.
-    return (
-        FunctionPointer(_enter_reset, RESET),
-        FunctionPointer(_enter_observe, OBSERVE),
-        FunctionPointer(_enter_step, STEP),
-        FunctionPointer(_enter_ended, ENDED),
-    )
 
 
 @dataclass(frozen=True)
@@ -154,7 +117,7 @@ class LinearQuadratic:
     start_high: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if np.ndim(self.B) != 2:
+        if np.ndim(self.B) != 2 or np.size(self.B) == 0:
             raise InputError(f"B is {self.B!r}; give a matrix with a row for each coordinate of x")
         q, p = np.shape(self.B)
         for names, shape in ((("A", "Q"), (q, q)), (("B",), (q, p)), (("R",), (p, p))):
@@ -197,12 +160,7 @@ class LinearQuadratic:
         parts = (sizes, *(np.ravel(m) for m in (self.A, self.B, self.Q, self.R)), low, width)
         return np.concatenate(parts)
 
-    @property
-    def dynamics(self) -> Dynamics:
-        """The compiled physics."""
-        return Dynamics(self.parameters, *_pointers())
-
-    def replace(self, **changes: Any) -> LinearQuadratic:
+    def replace(self, /, **changes: Any) -> LinearQuadratic:
         """Return a copy with some parameters changed; an unknown name is an error."""
         names = [field.name for field in dataclasses.fields(self)]
         for name in changes:
@@ -212,23 +170,11 @@ class LinearQuadratic:
 
     def environment(self, render_mode: str | None = None) -> LinearQuadraticEnvironment:
         """Return a new Gymnasium environment of this task, without a time limit."""
-        # Imported here because the environment, in turn, is made of this class.
-        from crosslearning.tasks.linear_quadratic_environment import LinearQuadraticEnvironment
-
         return LinearQuadraticEnvironment(self, render_mode=render_mode)
 
     def task(self, name: str) -> Task:
         """Return this task under a name, with its compiled dynamics."""
-        ends = np.abs([self.start_low, self.start_high])
-        return Task(
-            name=name,
-            make=self.environment,
-            dynamics=self.dynamics,
-            state_size=self.state_size,
-            reset_size=self.state_size,
-            reset_options=_reset_options,
-            kernel_covariance=tuple((np.maximum(ends.max(axis=0), 1e-3) ** 2).tolist()),
-        )
+        return self.environment().task(name)
 
     # Closed forms ----------------------------------------------------------------------
 
@@ -315,16 +261,56 @@ def cart(
     )
 
 
-def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
-    """Return finite numbers of a shape, or say what is wrong with them."""
-    try:
-        numbers = np.ascontiguousarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape != shape or numbers.size == 0 or not np.all(np.isfinite(numbers)):
-        raise InputError(f"{what} is {given!r}; give finite numbers of shape {shape}")
-    return numbers
+def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
+    """Return three carts of different mass, each on the same spring, as descriptions.
+
+    Parameters
+    ----------
+    **options
+        Parameters of :class:`LinearQuadratic` to change in every task.
+    """
+    return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
 
 
-def _reset_options(uniforms: Floats) -> dict[str, Any]:
-    return {"uniforms": uniforms}
+class LinearQuadraticEnvironment(CompiledEnvironment):
+    """A linear system with a quadratic cost as a Gymnasium environment; its state is x.
+
+    Parameters
+    ----------
+    system : LinearQuadratic, optional
+        The task; by default the cart of unit mass of the set ``"linear-quadratic"``.
+    render_mode : None
+        There is nothing to see.
+    **parameters
+        Parameters of :class:`LinearQuadratic`: changes to the system.
+    """
+
+    def __init__(
+        self,
+        system: LinearQuadratic | None = None,
+        *,
+        render_mode: str | None = None,
+        **parameters: Any,
+    ) -> None:
+        self.system = (cart(1.0) if system is None else system).replace(**parameters)
+        super().__init__(self.system.parameters, render_mode=render_mode)
+        q, p = self.system.state_size, self.system.outputs
+        box, far, bound = gymnasium.spaces.Box, OBSERVATION_BOUND, ACTION_BOUND
+        self.observation_space = box(-far, far, (q,), np.float64)
+        self.action_space = box(-bound, bound, (p,), np.float64)
+        ends = np.abs([self.system.start_low, self.system.start_high]).max(axis=0)
+        self.kernel_covariance = tuple((np.maximum(ends, 1e-3) ** 2).tolist())
+
+    @property
+    def physics(self) -> Physics:
+        """The physics of systems with as many coordinates as this one."""
+        q = self.system.state_size
+        return Physics(start_episode, observe, step, state_size=q, reset_size=q)
+
+
+if LINEAR_QUADRATIC_ID not in gymnasium.registry:
+    gymnasium.register(
+        id=LINEAR_QUADRATIC_ID,
+        entry_point="crosslearning.tasks.linear_quadratic:LinearQuadraticEnvironment",
+        max_episode_steps=HORIZON,
+    )

@@ -24,13 +24,14 @@ _VECTOR = types.float64[::1]
 RESET = types.void(_VECTOR, _VECTOR, _VECTOR)
 #: ``observe(parameters, state, observation)`` fills ``observation``.
 OBSERVE = types.void(_VECTOR, _VECTOR, _VECTOR)
-#: ``step(parameters, state, action) -> reward`` moves ``state`` one step on, in place. After
-#: the end of an episode it leaves the state where it is and goes on returning the reward
-#: that belongs there, so that a sum of rewards needs no special case.
+#: ``step(parameters, state, action) -> reward`` moves ``state`` one step on, in place. The
+#: action may lie beyond the bounds of the action space and is clipped to them here. It is never
+#: called once ``ended`` is true: nothing is paid and nothing moves after an end, and whoever
+#: steps (a rollout, an environment) asks ``ended`` first.
 STEP = types.float64(_VECTOR, _VECTOR, _VECTOR)
-#: ``ended(parameters, state)`` tells whether the episode is over (Gymnasium's *terminated*).
+#: ``ended(parameters, state)`` tells whether the episode is over (Gymnasium's *terminated*). It
+#: is false at every start: Gymnasium has no word for an episode that ends before its first step.
 ENDED = types.boolean(_VECTOR, _VECTOR)
-
 
 #: The most steps of an evaluated episode, for environments that set no limit of their own.
 HORIZON = 50
@@ -62,7 +63,7 @@ class Task:
         ``make(render_mode=None)`` returns a new Gymnasium environment.
     dynamics : Dynamics, optional
         The same physics, compiled. The environment and the dynamics must give the same
-        observations and rewards.
+        observations and rewards: :func:`crosslearning.tasks.check_task` looks.
     state_size : int
         Length of the dynamics' state vector.
     reset_size : int

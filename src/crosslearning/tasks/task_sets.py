@@ -1,47 +1,51 @@
-"""Named task sets: those of the paper, a mission, random maps, and linear systems."""
+"""The registry of named task sets: those that come with the library, and users' own."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
-
-import numpy as np
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.linear_quadratic import LinearQuadratic, cart
-from crosslearning.tasks.navigation.description import Navigation
-from crosslearning.tasks.navigation.geometry import clearances
-from crosslearning.tasks.navigation.obstacles import (
-    Circle,
-    Ellipse,
-    Obstacle,
-    obstacle_rows,
-    outline,
-    read_numbers,
-)
+from crosslearning.tasks.linear_quadratic import linear_quadratic_set
+from crosslearning.tasks.navigation.maps import NAVIGATION_SETS
 from crosslearning.tasks.task import Task
-
-#: Least distance in a random map between two obstacles. Convex obstacles that do not touch
-#: never close off a part of the plane, so that every goal can be reached from everywhere.
-GAP = 1.0
-#: Least distance in a random map between an obstacle and the rim of a goal, or a fixed start.
-ROOM = 0.5
-#: Least share of the start area that a random map leaves free.
-FREE_SHARE = 0.6
-
-_START = (0.5, 1.5)
-_GOAL = (5.0, 6.0)
-#: How often a map is begun anew, and how many obstacles are drawn for it before that.
-_BEGINNINGS = 20
-_DRAWS = 200
 
 
 class Description(Protocol):
-    """What describes a task and makes it."""
+    """What describes a task and makes it, such as ``Navigation`` or a compiled environment."""
 
     def task(self, name: str) -> Task:
         """Return the task under a name."""
+
+
+#: ``maker(**options)`` returns tasks, or descriptions under their names.
+Maker: TypeAlias = Callable[..., Mapping[str, Description | Task] | Iterable[Task]]
+
+
+#: Each maker with the horizon that it gives its tasks, or 0.
+_SETS: dict[str, tuple[Maker, int]] = {}
+
+
+def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
+    """Give a task set of your own a name, for :func:`task_set` and the command line.
+
+    Parameters
+    ----------
+    name : str
+        The name, without a colon; a set that has it already is replaced.
+    maker : callable
+        ``maker(**options)`` returns tasks, or a mapping of names to what has a method
+        ``task(name)``, such as a compiled environment. If it has a parameter ``count``, then
+        ``"name:50"`` calls it with ``count=50``; if it has also ``unseen``, then
+        ``"name:unseen:50"`` adds ``unseen=True``: tasks that training never sees.
+    horizon : int
+        The most steps of an evaluated episode in these tasks; by default each task's own.
+    """
+    if not name or ":" in name:
+        raise InputError(f"the name of a task set is {name!r}; give one without a colon")
+    _SETS[name] = (maker, horizon)
 
 
 def task_set_names() -> tuple[str, ...]:
@@ -49,18 +53,19 @@ def task_set_names() -> tuple[str, ...]:
     return tuple(_SETS)
 
 
-def task_set(name: str, **options: Any) -> tuple[Task, ...]:
+def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     """Return the tasks of a named set, in a fixed order.
 
     Parameters
     ----------
     name : str
-        One of :func:`task_set_names`; ``"paper:r=1"`` takes one task out of a set, and
-        ``"random:200"`` is a set of 200 random maps.
+        One of :func:`task_set_names`. ``"paper:r=1"`` takes one task out of a set;
+        ``"random:200"`` are the first 200 random maps of seed 0, and ``"random:unseen:50"`` are
+        50 of a seed that is kept for evaluation.
     **options
-        Parameters of :class:`Navigation` to change in every task, such as
-        ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`; for
-        ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
+        Options of the set. For those of navigation: parameters of :class:`Navigation` to change
+        in every task, such as ``crash="terminate"``; for ``"random"`` also those of
+        :func:`random_maps`; for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
 
     Returns
     -------
@@ -71,217 +76,46 @@ def task_set(name: str, **options: Any) -> tuple[Task, ...]:
     InputError
         If the name or an option is unknown.
     """
-    name, colon, only = str(name).partition(":")
+    name, _, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
-    if name == "random" and colon and not only.startswith("random-"):
-        if not only.isascii() or not only.isdigit() or int(only) < 1:
-            raise InputError(f"{name}:{only} names no maps; give how many, such as random:50")
-        colon, options = "", {"count": int(only), **options}
-    described = _SETS[name](**options)
-    if colon and only not in described:
+    maker, horizon = _SETS[name]
+    signature = inspect.signature(maker)
+    counted = "count" in signature.parameters
+    asked = _asked_of_family(only) if counted else None
+    if asked is not None:
+        only, options = "", options | asked
+    try:
+        signature.bind(**options)
+    except TypeError as problem:
+        raise InputError(f"the task set {name!r} cannot be made: {problem}") from problem
+    made = maker(**options)
+    described = dict(made) if isinstance(made, Mapping) else {task.name: task for task in made}
+    if counted and only not in ("", *described):
+        raise InputError(
+            f"{name}:{only} names no tasks; give how many, such as {name}:50, or one of the "
+            f"names {', '.join(described)}"
+        )
+    if only and only not in described:
         raise unknown_name(f"task of the set {name!r}", only, described)
-    return tuple(one.task(label) for label, one in described.items() if not colon or only == label)
+    chosen = {only: described[only]} if only else described
+    tasks = (one if isinstance(one, Task) else one.task(label) for label, one in chosen.items())
+    return tuple(dataclasses.replace(t, horizon=horizon or t.horizon) for t in tasks)
 
 
-def navigation_set(name: str, **options: Any) -> dict[str, Navigation]:
-    """Return a set of navigation tasks as descriptions that can be drawn, changed and sent.
-
-    Parameters
-    ----------
-    name, **options
-        As for :func:`task_set`; the set must be one of navigation tasks.
-
-    Returns
-    -------
-    dict of str to Navigation
-        In the order of the set.
-    """
-    if name not in _NAVIGATION:
-        raise unknown_name("navigation task set", str(name), _NAVIGATION)
-    return _NAVIGATION[name](**options)
+def _asked_of_family(words: str) -> dict[str, Any] | None:
+    """Return the options that ``50``, ``unseen`` or ``unseen:50`` stand for; None if neither."""
+    asked: dict[str, Any] = {}
+    if words.split(":")[0] == "unseen":
+        asked["unseen"] = True
+        words = words[len("unseen:") :]
+    if words.isascii() and words.isdigit() and int(words) > 0:
+        asked["count"] = int(words)
+    elif words:
+        return None
+    return asked
 
 
-def _paper(**options: Any) -> dict[str, Navigation]:
-    """Return the three training tasks of the paper."""
-    circles = (Circle((7.0, 2.0), 0.5), Circle((2.0, 2.0), 1.0), Circle((7.0, 7.0), 2.0))
-    return {f"r={c.radius:g}": _scene(options, obstacles=(c,)) for c in circles}
-
-
-def _paper_radii(**options: Any) -> dict[str, Navigation]:
-    """Return the scenes of the paper's cost figures: one centre, three radii."""
-    circles = (Circle((2.0, 2.0), radius) for radius in (0.5, 1.0, 2.0))
-    return {f"r={c.radius:g}": _scene(options, obstacles=(c,)) for c in circles}
-
-
-def _paper_circle(**options: Any) -> dict[str, Navigation]:
-    """Return the scene of the paper's sample trajectories around a circle."""
-    obstacle = Circle((2.5, 3.5), 0.5)
-    return {"circle": _scene(options, obstacles=(obstacle,), start=_START)}
-
-
-def _paper_ellipse(**options: Any) -> dict[str, Navigation]:
-    """Return the scene of the paper's sample trajectories around an ellipse."""
-    obstacle = Ellipse((2.5, 3.5), (0.5, 2.0))
-    return {"ellipse": _scene(options, obstacles=(obstacle,), start=_START)}
-
-
-def _mission(**options: Any) -> dict[str, Navigation]:
-    """Return three goals among many obstacles; the map is ours, as the paper's is lost."""
-    obstacles = (
-        Circle((2.5, 3.5), 0.5),  # on the way to the first goal
-        Circle((5.3, 3.8), 0.6),  # on the way to the second
-        Ellipse((8.3, 3.4), (0.7, 2.0), 0.3),  # the large one, before the last
-        Circle((2.4, 6.8), 1.0),
-        Circle((3.3, 0.8), 0.4),
-        Ellipse((8.2, 7.4), (1.1, 0.5), -0.5),
-        Circle((10.8, 2.2), 0.5),
-    )
-    goals = (_GOAL, (5.5, 1.5), (11.0, 5.0))
-    return {"mission": _scene(options, obstacles=obstacles, goals=goals, start=_START)}
-
-
-def random_maps(
-    seed: int = 0,
-    count: int = 3,
-    *,
-    obstacle_count: tuple[int, int] = (1, 3),
-    sizes: tuple[float, float] = (0.4, 1.6),
-    ellipse_share: float = 0.5,
-    **options: Any,
-) -> dict[str, Navigation]:
-    """Return random maps, each a pure function of the seed and of its own number.
-
-    Parameters
-    ----------
-    seed : int
-        At least 0. The first maps of a seed are the same whatever ``count`` is.
-    count : int
-        How many maps.
-    obstacle_count : pair of int
-        Least and greatest number of obstacles in a map.
-    sizes : pair of float
-        Bounds of the radii and semi-axes.
-    ellipse_share : float
-        Probability that an obstacle is an ellipse, turned at random.
-    **options
-        Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn at random from
-        the inner 80 % of the start area.
-
-    Returns
-    -------
-    dict of str to Navigation
-        Goals have room around them, obstacles keep a distance from one another, and at least
-        60 % of the start area is free; so every goal can be reached.
-
-    Raises
-    ------
-    InputError
-        If an argument has no meaning, or the obstacles do not fit into the start area.
-    """
-    fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
-    smallest, largest = read_numbers("sizes", sizes, 2)
-    if seed < 0 or count < 1:
-        raise InputError(f"seed is {seed} and count {count}; give at least 0 and 1")
-    if not 0 <= fewest <= most:
-        raise InputError(f"obstacle_count is {obstacle_count}; give 0 ≤ fewest ≤ most")
-    if not 0.0 < smallest <= largest:
-        raise InputError(f"sizes is {sizes}; give 0 < smallest ≤ largest")
-    if not 0.0 <= ellipse_share <= 1.0:
-        raise InputError(f"ellipse_share is {ellipse_share}; give a probability")
-    maps = {}
-    for number in range(count):
-        generator = np.random.default_rng([seed, number])
-        for _ in range(_BEGINNINGS):
-            empty = _empty_map(generator, options)
-            wanted = int(generator.integers(fewest, most + 1))
-            obstacles: list[Obstacle] = []
-            for _ in range(_DRAWS):
-                if len(obstacles) == wanted:
-                    break
-                drawn = _random_obstacle(generator, empty, smallest, largest, ellipse_share)
-                if _fits(empty, obstacles, drawn):
-                    obstacles.append(drawn)
-            if len(obstacles) == wanted:
-                maps[f"random-{seed}-{number}"] = empty.replace(obstacles=tuple(obstacles))
-                break
-        else:
-            raise InputError(
-                f"no room for {fewest} to {most} obstacles of sizes {sizes} in the start area "
-                f"{empty.start_area}; ask for fewer or smaller ones, or a larger area"
-            )
-    return maps
-
-
-def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
-    """Return three carts of different mass, each on the same spring, as descriptions.
-
-    Parameters
-    ----------
-    **options
-        Parameters of :class:`LinearQuadratic` to change in every task.
-    """
-    return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
-
-
-def _scene(options: dict[str, Any], **defaults: Any) -> Navigation:
-    return Navigation().replace(**(defaults | options))
-
-
-def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navigation:
-    bare = Navigation(obstacles=()).replace(**options)
-    if bare.obstacles:
-        raise InputError("random maps draw their own obstacles; drop the option 'obstacles'")
-    (x_low, x_high), (y_low, y_high) = bare.start_area
-    x, y = generator.uniform(0.1, 0.9, size=2)
-    goal = (x_low + x * (x_high - x_low), y_low + y * (y_high - y_low))
-    return bare if "goals" in options else bare.replace(goals=(goal,))
-
-
-def _random_obstacle(
-    generator: np.random.Generator,
-    scene: Navigation,
-    smallest: float,
-    largest: float,
-    ellipse_share: float,
-) -> Obstacle:
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    centre = (generator.uniform(x_low, x_high), generator.uniform(y_low, y_high))
-    a, b = generator.uniform(smallest, largest, size=2)
-    angle = generator.uniform(0.0, math.pi)
-    if generator.random() < ellipse_share:
-        return Ellipse(centre, (a, b), angle)
-    return Circle(centre, a)
-
-
-def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
-    """Tell whether a drawn obstacle leaves room for the goals, the others and the starts."""
-    row = obstacle_rows([drawn])
-    if clearances(np.array(scene.goals), row).min() < scene.arrival_radius + ROOM:
-        return False
-    if scene.start is not None and clearances(np.array([scene.start]), row)[0] < ROOM:
-        return False
-    for other in placed:
-        # Both ways, because one may lie inside the other.
-        apart = clearances(outline(drawn), obstacle_rows([other])).min()
-        if min(apart, clearances(outline(other), row).min()) < GAP:
-            return False
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    grid = np.meshgrid(np.linspace(x_low, x_high, 41), np.linspace(y_low, y_high, 41))
-    places = np.stack(grid, axis=-1).reshape(-1, 2)
-    free = clearances(places, obstacle_rows([*placed, drawn])) > 0.0
-    return bool(free.mean() >= FREE_SHARE)
-
-
-_NAVIGATION: dict[str, Callable[..., dict[str, Navigation]]] = {
-    "paper": _paper,
-    "paper-circle": _paper_circle,
-    "paper-ellipse": _paper_ellipse,
-    "paper-radii": _paper_radii,
-    "mission": _mission,
-    "random": random_maps,
-}
-_SETS: dict[str, Callable[..., Mapping[str, Description]]] = {
-    **_NAVIGATION,
-    "linear-quadratic": linear_quadratic_set,
-}
+for _name, _maker in NAVIGATION_SETS.items():
+    register_task_set(_name, _maker, horizon=120 if _name == "mission" else 0)
+register_task_set("linear-quadratic", linear_quadratic_set)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.tasks import Circle, Ellipse, Navigation
+from crosslearning.tasks import Circle, Ellipse, Navigation, NavigationEnvironment
 from crosslearning.tasks.navigation import dynamics as dynamics
 from crosslearning.tasks.navigation.dynamics import FAR_AWAY, RESET_SIZE, STATE_SIZE, State
 from crosslearning.tasks.navigation.geometry import wrap_angle
@@ -29,9 +29,12 @@ def observed(navigation, x, y, heading=0.0):
 
 
 def drive(navigation, state, actions):
-    """Apply the actions in turn; return the rewards."""
-    parameters = navigation.parameters
-    return [dynamics.step(parameters, state, np.array(action, float)) for action in actions]
+    """Apply the actions in turn; return the rewards. As in any rollout, an end is the end."""
+    parameters, rewards = navigation.parameters, []
+    for action in actions:
+        over = dynamics.ended(parameters, state)
+        rewards.append(0.0 if over else dynamics.step(parameters, state, np.array(action, float)))
+    return rewards
 
 
 def paper_step(x, y, heading, speed, turn, centre, radius, goal):
@@ -348,7 +351,7 @@ def test_outcomes_read_final_states():
     states = np.stack([start(1.0, 2.0), start(3.0, 4.0)])
     states[0, [State.CRASHED, State.GOAL, State.PATH_LENGTH]] = 1.0, 2.0, 7.5
     states[1, [State.ARRIVED, State.ARRIVAL_STEP]] = 1.0, 12.0
-    outcomes = dynamics.navigation_outcomes(states)
+    outcomes = NavigationEnvironment().outcomes(states)
     assert outcomes["crashed"].tolist() == [True, False]
     assert outcomes["arrived"].tolist() == [False, True]
     assert outcomes["goals_reached"].tolist() == [2, 1]
@@ -360,3 +363,30 @@ def test_outcomes_read_final_states():
 def test_bad_numbers_are_seen():
     state = start(1.0, 1.0)
     assert math.isnan(drive(Navigation(), state, [(math.nan, 0.0)])[0])
+
+
+def test_compiled_functions_agree_with_their_python_bodies():
+    generator = np.random.default_rng(4)
+    for crash in ("absorbing", "terminate", "continue"):
+        navigation = Navigation(
+            obstacles=(TURNED, Circle((7.0, 2.0), 1.5)), goals=((1.0, 8.0), (9.0, 9.0)), crash=crash
+        )
+        parameters = navigation.parameters
+        for _ in range(20):
+            uniforms = generator.random(RESET_SIZE)
+            fast, plain = np.empty(STATE_SIZE), np.empty(STATE_SIZE)
+            dynamics.start_episode(parameters, uniforms, fast)
+            dynamics.start_episode.py_func(parameters, uniforms, plain)
+            np.testing.assert_allclose(fast, plain, atol=1e-14)
+            for action in generator.uniform([0.0, -2.0], [2.0, 2.0], size=(15, 2)):
+                reward = dynamics.step(parameters, fast, action)
+                expected = dynamics.step.py_func(parameters, plain, action)
+                assert reward == pytest.approx(expected, abs=1e-11)
+                np.testing.assert_allclose(fast, plain, atol=1e-12)
+                seen, wanted = np.empty(5), np.empty(5)
+                dynamics.observe(parameters, fast, seen)
+                dynamics.observe.py_func(parameters, plain, wanted)
+                # Where a crash has put the robot on a surface, the opening angle is the square
+                # root of a rounding error away from π.
+                np.testing.assert_allclose(seen, wanted, atol=1e-6)
+                assert dynamics.ended(parameters, fast) == dynamics.ended.py_func(parameters, plain)

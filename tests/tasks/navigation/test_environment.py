@@ -161,9 +161,25 @@ def test_bad_options_are_refused_and_change_nothing(environment, options, messag
 @pytest.mark.parametrize("action", [[1.0], [[1.0, 2.0]], [math.nan, 0.0], "fast", None, [1, 2, 3]])
 def test_bad_actions_are_refused(environment, action):
     before = environment.state
-    with pytest.raises(InputError, match="give two numbers"):
+    with pytest.raises(InputError, match="give 2 finite numbers"):
         environment.step(action)
     np.testing.assert_array_equal(environment.state, before)
+
+
+def test_after_the_end_nothing_moves_and_nothing_is_paid():
+    environment = NavigationEnvironment(crash="terminate")
+    environment.reset(options={"start": (5.9, 2.0, 0.0)})
+    observation, reward, terminated, *_ = environment.step([2.0, 0.0])
+    assert (reward, terminated) == (-100.0, True)
+    over, again = environment.state, NavigationEnvironment(crash="terminate")
+    again.reset(options={"state": over})
+    for ended in (environment, again):
+        seen, reward, terminated, truncated, _ = ended.step([2.0, 1.0])
+        np.testing.assert_array_equal(seen, observation)
+        np.testing.assert_array_equal(ended.state, over)
+        assert (reward, terminated, truncated) == (0.0, True, False)
+    assert environment.reset(seed=1)[0].shape == (5,)
+    assert environment.step([0.0, 0.0])[1] != 0.0
 
 
 def test_nothing_works_before_the_first_reset():

@@ -10,23 +10,66 @@ State: the numbers of :class:`State`.
 
 from __future__ import annotations
 
-import functools
 import math
 from enum import IntEnum
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.compiled import compiled
+from crosslearning.errors import unknown_name
+from crosslearning.tasks.environment import Physics, clipped
 from crosslearning.tasks.navigation.geometry import (
+    Row,
     first_contact,
     nearest_obstacle,
     tangent_cone,
     to_frame,
     wrap_angle,
 )
-from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats
+from crosslearning.tasks.task import Floats
+
+
+class Choice(IntEnum):
+    """Words that a user chooses from; in the parameter vector stands the chosen one's number."""
+
+    @classmethod
+    def words(cls) -> tuple[str, ...]:
+        """Return the words, as users write them."""
+        return tuple(member.name.lower() for member in cls)
+
+    @classmethod
+    def of(cls, what: str, word: object) -> Choice:
+        """Return the member that a word names, or say which words there are."""
+        if word not in cls.words():
+            raise unknown_name(f"choice for {what}", str(word), cls.words())
+        return cls[str(word).upper()]
+
+
+class StartInObstacle(Choice):
+    """What becomes of a start that falls into an obstacle."""
+
+    REDRAW = 0
+    CRASH = 1
+
+
+class Arrival(Choice):
+    """What follows at the last goal."""
+
+    CONTINUE = 0
+    TERMINATE = 1
+
+
+class Crash(Choice):
+    """What follows a collision."""
+
+    ABSORBING = 0
+    TERMINATE = 1
+    CONTINUE = 2
+
+
+class ObstacleDistance(Choice):
+    """To what the distance of the nearest obstacle is observed."""
+
+    SURFACE = 0
+    CENTRE = 1
 
 
 class Slot(IntEnum):
@@ -43,14 +86,14 @@ class Slot(IntEnum):
     START_HEIGHT = 8
     HEADING = 9  #: low end of the start heading
     HEADING_WIDTH = 10  #: 0 for a fixed heading
-    REDRAW = 11  #: 1: a start inside an obstacle is replaced
+    START_IN_OBSTACLE = 11  #: a choice
     FREE_X = 12  #: the free place that is taken when every drawn start is covered
     FREE_Y = 13
     ARRIVAL_RADIUS = 14
-    ARRIVAL = 15  #: index into ARRIVAL_WORDS
-    CRASH = 16  #: index into CRASH_WORDS
+    ARRIVAL = 15  #: a choice
+    CRASH = 16  #: a choice
     SWEPT = 17  #: 1: the whole path is tested for collisions
-    OBSTACLE_DISTANCE = 18  #: index into DISTANCE_WORDS
+    OBSTACLE_DISTANCE = 18  #: a choice
     CRASH_REWARD = 19
     GOAL_REWARD = 20
     DISTANCE_COST = 21
@@ -82,10 +125,6 @@ RESET_SIZE = 1 + 2 * CANDIDATES
 #: The distance that is observed where there is no obstacle.
 FAR_AWAY = 100.0
 
-CRASH_WORDS = ("absorbing", "terminate", "continue")
-ARRIVAL_WORDS = ("continue", "terminate")
-DISTANCE_WORDS = ("surface", "centre")
-
 
 @compiled
 def _covered(parameters: Floats, x: float, y: float) -> bool:
@@ -93,16 +132,6 @@ def _covered(parameters: Floats, x: float, y: float) -> bool:
     begin = Slot.END + 2 * int(parameters[Slot.GOALS])
     count = int(parameters[Slot.OBSTACLES])
     return first_contact(parameters, begin, count, x, y, x, y) == 0.0
-
-
-@compiled
-def _clipped(number: float, low: float, high: float) -> float:
-    """Return the number moved into [low, high]; a NaN stays one, so that it is seen."""
-    if number < low:
-        return low
-    if number > high:
-        return high
-    return number
 
 
 @compiled
@@ -127,11 +156,12 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     )
     state[State.X] = parameters[Slot.FREE_X]
     state[State.Y] = parameters[Slot.FREE_Y]
+    keep_covered = int(parameters[Slot.START_IN_OBSTACLE]) == StartInObstacle.CRASH
     for candidate in range(CANDIDATES):
         first = 0 if candidate == 0 else 1 + 2 * candidate
         x = parameters[Slot.START_X] + uniforms[first] * parameters[Slot.START_WIDTH]
         y = parameters[Slot.START_Y] + uniforms[first + 1] * parameters[Slot.START_HEIGHT]
-        if parameters[Slot.REDRAW] == 0.0 or not _covered(parameters, x, y):
+        if keep_covered or not _covered(parameters, x, y):
             state[State.X] = x
             state[State.Y] = y
             break
@@ -156,12 +186,12 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
         middle, opening = tangent_cone(
             u,
             v,
-            parameters[row + 2],
-            parameters[row + 3],
-            parameters[row + 4],
-            parameters[row + 5],
+            parameters[row + Row.FIRST_AXIS],
+            parameters[row + Row.SECOND_AXIS],
+            parameters[row + Row.COSINE],
+            parameters[row + Row.SINE],
         )
-        if parameters[Slot.OBSTACLE_DISTANCE] == 1.0:
+        if int(parameters[Slot.OBSTACLE_DISTANCE]) == ObstacleDistance.CENTRE:
             distance = math.sqrt(u * u + v * v)
         observation[0] = distance
         observation[1] = wrap_angle(middle - heading)
@@ -176,9 +206,9 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
 @compiled
 def ended(parameters: Floats, state: Floats) -> bool:
     """Tell whether the episode has terminated."""
-    by_crash = state[State.CRASHED] == 1.0 and parameters[Slot.CRASH] == 1.0
-    by_arrival = state[State.ARRIVED] == 1.0 and parameters[Slot.ARRIVAL] == 1.0
-    return bool(by_crash or by_arrival)
+    if state[State.CRASHED] == 1.0 and int(parameters[Slot.CRASH]) == Crash.TERMINATE:
+        return True
+    return state[State.ARRIVED] == 1.0 and int(parameters[Slot.ARRIVAL]) == Arrival.TERMINATE
 
 
 @compiled
@@ -189,17 +219,15 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     so an action is paid for its own effect. Paying for the state before the move would change
     nothing but the scale: the discounted sum would be r(s₀) + γ times the one here.
     """
-    if ended(parameters, state):
-        return 0.0
     state[State.STEPS] += 1.0
-    crash_rule = parameters[Slot.CRASH]
-    if state[State.CRASHED] == 1.0 and crash_rule == 0.0:
+    crash_rule = int(parameters[Slot.CRASH])
+    if state[State.CRASHED] == 1.0 and crash_rule == Crash.ABSORBING:
         return float(parameters[Slot.CRASH_REWARD])
 
     # The dynamics of the paper: the move uses the heading from before the turn.
     time_step = parameters[Slot.TIME_STEP]
-    speed = _clipped(action[0], parameters[Slot.SPEED_LOW], parameters[Slot.SPEED_HIGH])
-    turn = _clipped(action[1], parameters[Slot.TURN_LOW], parameters[Slot.TURN_HIGH])
+    speed = clipped(action[0], parameters[Slot.SPEED_LOW], parameters[Slot.SPEED_HIGH])
+    turn = clipped(action[1], parameters[Slot.TURN_LOW], parameters[Slot.TURN_HIGH])
     x = state[State.X]
     y = state[State.Y]
     heading = state[State.HEADING]
@@ -217,7 +245,7 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     crashed = touch <= 1.0
     if crashed:
         state[State.CRASHED] = 1.0
-        if crash_rule != 2.0:
+        if crash_rule != Crash.CONTINUE:
             # Stuck where the path met the obstacle; the turn does not take place.
             state[State.X] = x + touch * (to_x - x)
             state[State.Y] = y + touch * (to_y - y)
@@ -246,61 +274,6 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     return float(parameters[Slot.GOAL_REWARD] - parameters[Slot.DISTANCE_COST] * distance)
 
 
-# The entry points only pass on, so that all arithmetic is compiled under the one rule of
-# `compiled`. They are plain functions, which another process finds by their names.
-def _enter_reset(parameters: Floats, uniforms: Floats, state: Floats) -> None:
-    start_episode(parameters, uniforms, state)
-
-
-def _enter_observe(parameters: Floats, state: Floats, observation: Floats) -> None:
-    observe(parameters, state, observation)
-
-
-def _enter_step(parameters: Floats, state: Floats, action: Floats) -> float:
-    return step(parameters, state, action)
-
-
-def _enter_ended(parameters: Floats, state: Floats) -> bool:
-    return ended(parameters, state)
-
-
-@functools.cache
-def _pointers() -> tuple[FunctionPointer, FunctionPointer, FunctionPointer, FunctionPointer]:
-    # Made on first use: compiling takes seconds, and importing should not.
-    return (
-        FunctionPointer(_enter_reset, RESET),
-        FunctionPointer(_enter_observe, OBSERVE),
-        FunctionPointer(_enter_step, STEP),
-        FunctionPointer(_enter_ended, ENDED),
-    )
-
-
-def navigation_dynamics(parameters: Floats) -> Dynamics:
-    """Return the dynamics of the task that a parameter vector describes."""
-    return Dynamics(parameters, *_pointers())
-
-
-def navigation_outcomes(states: Floats) -> dict[str, NDArray[Any]]:
-    """Read final states into named arrays.
-
-    Parameters
-    ----------
-    states : ndarray, shape (n, STATE_SIZE)
-
-    Returns
-    -------
-    dict
-        ``crashed`` and ``arrived``, bool, shape (n,); ``goals_reached``, int, shape (n,);
-        ``arrival_time``, float, shape (n,), in steps, NaN if the robot never arrived;
-        ``path_length``, float, shape (n,); ``position``, float, shape (n, 2).
-    """
-    states = np.atleast_2d(np.asarray(states, dtype=np.float64))
-    arrived = states[:, State.ARRIVED] == 1.0
-    return {
-        "crashed": states[:, State.CRASHED] == 1.0,
-        "arrived": arrived,
-        "goals_reached": states[:, State.GOAL].astype(np.int64) + arrived,
-        "arrival_time": np.where(arrived, states[:, State.ARRIVAL_STEP], np.nan),
-        "path_length": states[:, State.PATH_LENGTH].copy(),
-        "position": states[:, [State.X, State.Y]],
-    }
+NAVIGATION = Physics(
+    start_episode, observe, step, ended, state_size=STATE_SIZE, reset_size=RESET_SIZE
+)

@@ -1,41 +1,239 @@
-"""The navigation task as a Gymnasium environment, registered when this module is imported."""
+"""The navigation task of the paper: a robot drives to a goal around obstacles.
+
+:class:`Navigation` describes one task; :meth:`Navigation.task` gives it to the learner, and
+``gymnasium.make("crosslearning/Navigation-v0", ...)`` to anything that speaks Gymnasium.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.navigation.description import Navigation
+from crosslearning.tasks.environment import CompiledEnvironment
 from crosslearning.tasks.navigation.dynamics import (
-    OBSERVATION_SIZE,
-    RESET_SIZE,
+    NAVIGATION,
     STATE_SIZE,
+    Arrival,
+    Choice,
+    Crash,
+    ObstacleDistance,
+    Slot,
+    StartInObstacle,
     State,
-    navigation_dynamics,
 )
-from crosslearning.tasks.navigation.obstacles import read_numbers
-from crosslearning.tasks.simulator import Simulator
-from crosslearning.tasks.task import Floats
+from crosslearning.tasks.navigation.geometry import clearances
+from crosslearning.tasks.navigation.obstacles import Circle, Obstacle, obstacle_rows, read_obstacle
+from crosslearning.tasks.numbers import read_interval, read_number, read_numbers
+from crosslearning.tasks.task import HORIZON, Floats, Task
 
 if TYPE_CHECKING:
     from crosslearning.tasks.navigation.rendering import Painter
 
 ENVIRONMENT_ID = "crosslearning/Navigation-v0"
-#: Steps after which the registered environment truncates an episode, unless
-#: ``gymnasium.make(..., max_episode_steps=...)`` says otherwise.
-HORIZON = 50
 
-_OPTIONS = ("start", "state", "uniforms")
+_CHOICES: dict[str, type[Choice]] = {
+    "start_in_obstacle": StartInObstacle,
+    "arrival": Arrival,
+    "crash": Crash,
+    "obstacle_distance": ObstacleDistance,
+}
+_NUMBERS = ("time_step", "arrival_radius", "crash_reward", "goal_reward", "distance_cost")
+#: Places along each side of the start area that are tried in the search for a free one.
+_SEARCH = 65
+
+Point = tuple[float, float]
+
+#: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
+KERNEL_COVARIANCE = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
 
 
-class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
+@dataclass(frozen=True)
+class Navigation:
+    """One navigation task; every reading of the paper is a parameter.
+
+    Parameters
+    ----------
+    obstacles : sequence of Circle, Ellipse, mapping or numbers
+        Any number, also none. Default: the circle of the paper's first task. Plain forms are
+        described at :func:`crosslearning.tasks.navigation.obstacles.read_obstacle`.
+    goals : sequence of pairs
+        Visited in this order. The paper gives no training goal; (5, 6) is its evaluation goal.
+    start : pair, optional
+        A fixed start place. Without it the start is uniform in ``start_area``.
+    start_area : pair of pairs
+        ((x low, x high), (y low, y high)); the paper's [0, 10] × [0, 10].
+    heading : float, optional
+        A fixed start heading. Without it the heading is uniform in [−π, π).
+    start_in_obstacle : {"redraw", "crash"}
+        What becomes of a start that falls into an obstacle: replaced by another uniform place,
+        or kept, so that the first step is a collision.
+    time_step : float
+        T_s of the dynamics.
+    speed_bounds, turn_bounds : pairs of float
+        Bounds of the speed and of the turn rate; ``step`` clips actions to them.
+    arrival_radius : float
+        The robot has reached the current goal when a step ends within this distance of it.
+    arrival : {"continue", "terminate"}
+        What follows at the last goal: the episode goes on, or ends with 0 ever after.
+    crash : {"absorbing", "terminate", "continue"}
+        What follows a collision: stuck, with the crash reward at every later step; the end of
+        the episode, with 0 ever after; or nothing, the robot drives through.
+    swept : bool
+        Whether the whole path of a step is tested for collisions, or only its end.
+    obstacle_distance : {"surface", "centre"}
+        Which distance to the nearest obstacle is observed. The nearest is always the one with
+        the nearest surface.
+    crash_reward, goal_reward, distance_cost : float
+        The reward is ``crash_reward`` for a collision, and otherwise
+        ``goal_reward - distance_cost · d_g``.
+
+    Raises
+    ------
+    InputError
+        If a parameter has no meaning, a goal or a fixed start lies in an obstacle, or no free
+        place is found in the start area.
+    """
+
+    obstacles: tuple[Obstacle, ...] = (Circle((7.0, 2.0), 0.5),)
+    goals: tuple[Point, ...] = ((5.0, 6.0),)
+    start: Point | None = None
+    start_area: tuple[Point, Point] = ((0.0, 10.0), (0.0, 10.0))
+    heading: float | None = None
+    start_in_obstacle: Literal["redraw", "crash"] = "redraw"
+    time_step: float = 0.5
+    speed_bounds: Point = (0.0, 2.0)
+    turn_bounds: Point = (-math.pi, math.pi)
+    arrival_radius: float = 0.5
+    arrival: Literal["continue", "terminate"] = "continue"
+    crash: Literal["absorbing", "terminate", "continue"] = "absorbing"
+    swept: bool = True
+    obstacle_distance: Literal["surface", "centre"] = "surface"
+    crash_reward: float = -100.0
+    goal_reward: float = 10.0
+    distance_cost: float = 10.0
+
+    def __post_init__(self) -> None:
+        read: dict[str, Any] = {
+            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
+            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
+        }
+        sides = _items("start_area", self.start_area)
+        if len(sides) != 2:
+            raise InputError(
+                f"start_area is {self.start_area!r}; give ((x low, x high), (y low, y high))"
+            )
+        read["start_area"] = tuple(read_interval("a side of start_area", s) for s in sides)
+        if self.start is not None:
+            read["start"] = read_numbers("start", self.start, 2)
+        if self.heading is not None:
+            read["heading"] = read_number("heading", self.heading)
+        for name in ("speed_bounds", "turn_bounds"):
+            read[name] = read_interval(name, getattr(self, name))
+        for name in _NUMBERS:
+            read[name] = read_number(name, getattr(self, name))
+            if name in ("time_step", "arrival_radius") and read[name] <= 0.0:
+                raise InputError(f"{name} is {read[name]}; it must be greater than 0")
+        if not isinstance(self.swept, bool | np.bool_):
+            raise InputError(f"swept is {self.swept!r}; give True or False")
+        read["swept"] = bool(self.swept)
+        for name, choice in _CHOICES.items():
+            choice.of(name, getattr(self, name))
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+        if not self.goals:
+            raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
+        for goal in self.goals:
+            if not self.is_free(*goal):
+                raise InputError(
+                    f"the goal {goal} lies in an obstacle, so that arriving is a collision; "
+                    "move the goal or the obstacle"
+                )
+        self._free_place()
+
+    def _clearances(self, points: Any) -> Floats:
+        places = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, 2)
+        return clearances(places, obstacle_rows(self.obstacles))
+
+    def is_free(self, x: float, y: float) -> bool:
+        """Tell whether (x, y) lies outside every obstacle."""
+        return bool(self._clearances((x, y))[0] > 0.0)
+
+    def _free_place(self) -> Point:
+        """Return a free place in the start area, the one farthest from the obstacles."""
+        if self.start is not None:
+            if self.start_in_obstacle == "redraw" and not self.is_free(*self.start):
+                raise InputError(
+                    f"the start {self.start} lies in an obstacle; move it, or allow it with "
+                    "start_in_obstacle='crash'"
+                )
+            return self.start
+        across, along = (np.linspace(low, high, _SEARCH) for low, high in self.start_area)
+        places = np.stack(np.meshgrid(across, along), axis=-1).reshape(-1, 2)
+        free = self._clearances(places)
+        best = int(np.argmax(free))
+        if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
+            raise InputError(
+                f"obstacles cover the whole start area {self.start_area}: none of {_SEARCH} × "
+                f"{_SEARCH} places in it is free; make it larger or the obstacles smaller"
+            )
+        return float(places[best, 0]), float(places[best, 1])
+
+    @property
+    def parameters(self) -> Floats:
+        """The parameter vector that the compiled dynamics read, newly made."""
+        vector = np.zeros(Slot.END)
+        (x_low, x_high), (y_low, y_high) = self.start_area
+        if self.start is not None:
+            (x_low, y_low), (x_high, y_high) = self.start, self.start
+        for name in _NUMBERS:
+            vector[Slot[name.upper()]] = getattr(self, name)
+        vector[[Slot.SPEED_LOW, Slot.SPEED_HIGH]] = self.speed_bounds
+        vector[[Slot.TURN_LOW, Slot.TURN_HIGH]] = self.turn_bounds
+        vector[[Slot.START_X, Slot.START_Y]] = x_low, y_low
+        vector[[Slot.START_WIDTH, Slot.START_HEIGHT]] = x_high - x_low, y_high - y_low
+        vector[Slot.HEADING] = -math.pi if self.heading is None else self.heading
+        vector[Slot.HEADING_WIDTH] = 2.0 * math.pi if self.heading is None else 0.0
+        vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
+        vector[Slot.SWEPT] = self.swept
+        for name, choice in _CHOICES.items():
+            vector[Slot[name.upper()]] = choice.of(name, getattr(self, name))
+        vector[Slot.GOALS] = len(self.goals)
+        vector[Slot.OBSTACLES] = len(self.obstacles)
+        return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
+
+    def replace(self, /, **changes: Any) -> Navigation:
+        """Return a copy with some parameters changed; an unknown name is an error."""
+        names = [field.name for field in dataclasses.fields(self)]
+        for name in changes:
+            if name not in names:
+                raise unknown_name("navigation parameter", name, names)
+        return dataclasses.replace(self, **changes)
+
+    def environment(self, render_mode: str | None = None) -> NavigationEnvironment:
+        """Return a new Gymnasium environment of this task, without a time limit."""
+        return NavigationEnvironment(self, render_mode=render_mode)
+
+    def task(self, name: str) -> Task:
+        """Return this task under a name, with its compiled dynamics."""
+        return self.environment().task(name)
+
+
+def _items(name: str, given: Any) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InputError(f"{name} is {given!r}; give a sequence, such as a tuple")
+    return tuple(given)
+
+
+class NavigationEnvironment(CompiledEnvironment):
     """A robot that drives to a goal around obstacles.
 
     Parameters
@@ -50,12 +248,15 @@ class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
     -----
     An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate).
 
-    ``reset(options=...)`` takes one of: ``{"start": (x, y, heading)}``; ``{"uniforms": u}``
-    with the numbers in [0, 1) that would otherwise be drawn; ``{"state": vector}``, to go on
-    from a state that was read from :attr:`state`.
+    Beside ``uniforms`` and ``state``, ``reset(options=...)`` takes
+    ``{"start": (x, y, heading)}``.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012
+    physics = NAVIGATION
+    #: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
+    kernel_covariance = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
+    reset_options = ("start", "state", "uniforms")
 
     def __init__(
         self,
@@ -64,11 +265,8 @@ class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
         render_mode: str | None = None,
         **parameters: Any,
     ) -> None:
-        modes: list[str] = self.metadata["render_modes"]
-        if render_mode is not None and render_mode not in modes:
-            raise unknown_name("render mode", str(render_mode), modes)
         self.navigation = (navigation or Navigation()).replace(**parameters)
-        self.render_mode = render_mode
+        super().__init__(self.navigation.parameters, render_mode=render_mode)
         # Distances have no bound, and Gymnasium asks for finite ones. Inside an obstacle the
         # distance to its surface is negative, but never below its smaller semi-axis.
         far = float(np.finfo(np.float64).max)
@@ -80,14 +278,61 @@ class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
         )
         bounds = np.array([self.navigation.speed_bounds, self.navigation.turn_bounds])
         self.action_space = gymnasium.spaces.Box(bounds[:, 0], bounds[:, 1], dtype=np.float64)
-        self._running = False
         self._trail: list[tuple[float, float]] = []
 
-    @functools.cached_property
-    def _simulator(self) -> Simulator:
-        # Made on first use, because it compiles.
-        dynamics = navigation_dynamics(self.navigation.parameters)
-        return Simulator(dynamics, STATE_SIZE, OBSERVATION_SIZE)
+    def outcomes(self, states: Floats) -> dict[str, NDArray[Any]]:
+        """Read final states into named arrays.
+
+        Parameters
+        ----------
+        states : ndarray, shape (n, STATE_SIZE)
+
+        Returns
+        -------
+        dict
+            ``crashed`` and ``arrived``, bool, shape (n,); ``goals_reached``, int, shape (n,);
+            ``arrival_time``, float, shape (n,), in steps, NaN if the robot never arrived;
+            ``path_length``, float, shape (n,); ``position``, float, shape (n, 2).
+        """
+        states = np.atleast_2d(np.asarray(states, dtype=np.float64))
+        arrived = states[:, State.ARRIVED] == 1.0
+        return {
+            "crashed": states[:, State.CRASHED] == 1.0,
+            "arrived": arrived,
+            "goals_reached": states[:, State.GOAL].astype(np.int64) + arrived,
+            "arrival_time": np.where(arrived, states[:, State.ARRIVAL_STEP], np.nan),
+            "path_length": states[:, State.PATH_LENGTH].copy(),
+            "position": states[:, [State.X, State.Y]],
+        }
+
+    def information(self) -> dict[str, Any]:
+        """Return what Gymnasium calls info."""
+        state = self.state
+        return {
+            "crashed": bool(state[State.CRASHED]),
+            "arrived": bool(state[State.ARRIVED]),
+            "goal": int(state[State.GOAL]),
+            "position": (float(state[State.X]), float(state[State.Y])),
+        }
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Start an episode; the class describes the options."""
+        observation, information = super().reset(seed=seed, options=options)
+        self._trail = [information["position"]]
+        return observation, information
+
+    def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Move one step on; the action is clipped to the bounds of the action space."""
+        seen = super().step(action)
+        if self.render_mode is not None:
+            self._trail.append(seen[-1]["position"])
+        return seen
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return a picture of the task, shape (height, width, 3)."""
+        return self._painter.picture(self.state, np.array(self._trail))
 
     @functools.cached_property
     def _painter(self) -> Painter:
@@ -96,136 +341,40 @@ class NavigationEnvironment(gymnasium.Env[Floats, Floats]):
 
         return Painter(self.navigation)
 
-    @property
-    def state(self) -> Floats:
-        """A copy of the state vector; ``reset(options={"state": ...})`` goes back to it."""
-        self._require_reset()
-        return self._simulator.state.copy()
-
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Floats, dict[str, Any]]:
-        """Start an episode; the class describes the options."""
-        super().reset(seed=seed)
-        kind, given = _read_options(options)
-        if kind == "start":
-            self._simulator.state[:] = _read_start(self.navigation, given)
-        elif kind == "state":
-            self._simulator.state[:] = _read_state(self.navigation, given)
-        else:
-            drawn = kind is None
-            uniforms = self.np_random.random(RESET_SIZE) if drawn else _read_uniforms(given)
-            self._simulator.reset(uniforms)
-        self._running = True
-        self._trail = [self._position()]
-        return self._simulator.observe(), self._information()
-
-    def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Move one step on; the action is clipped to the bounds of the action space."""
-        self._require_reset()
-        try:
-            numbers = np.ascontiguousarray(action, dtype=np.float64)
-        except (TypeError, ValueError):
-            numbers = np.empty(0)
-        if numbers.shape != (2,) or np.isnan(numbers).any():
-            raise InputError(
-                f"the action is {action!r}; give two numbers, (speed, turn rate), neither NaN"
-            )
-        observation, reward, terminated = self._simulator.step(numbers)
-        if self.render_mode is not None:
-            self._trail.append(self._position())
-        return observation, reward, terminated, False, self._information()
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """Return a picture of the task, shape (height, width, 3), or None without a mode."""
-        if self.render_mode is None:
-            return None
-        self._require_reset()
-        return self._painter.picture(self._simulator.state, np.array(self._trail))
-
     def __getstate__(self) -> dict[str, Any]:
-        # Machine code cannot be copied or sent; the state can, and the rest is made anew.
-        kept = self.__dict__.copy()
+        kept = super().__getstate__()
         kept.pop("_painter", None)
-        simulator: Simulator | None = kept.pop("_simulator", None)
-        kept["_kept_state"] = None if simulator is None else simulator.state.copy()
         return kept
 
-    def __setstate__(self, kept: dict[str, Any]) -> None:
-        state = kept.pop("_kept_state")
-        self.__dict__.update(kept)
-        if state is not None:
-            self._simulator.state[:] = state
+    def state_from(self, option: str, given: Any) -> Floats:
+        """Return the state that the option "start" or "state" asks for."""
+        if option == "start":
+            return self._started(given)
+        state = super().state_from(option, given)
+        goal, goals = state[State.GOAL], len(self.navigation.goals)
+        if not 0 <= goal < goals or goal != int(goal):
+            raise InputError(
+                f"the option 'state' is at goal {goal}, but the task has {goals} (counted from "
+                "0); use a state that was read from an environment of the same task"
+            )
+        flags = state[[State.CRASHED, State.ARRIVED]]
+        if not np.isin(flags, (0.0, 1.0)).all():
+            raise InputError(
+                f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
+            )
+        return state
 
-    def _require_reset(self) -> None:
-        if not self._running:
-            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
-
-    def _position(self) -> tuple[float, float]:
-        state = self._simulator.state
-        return float(state[State.X]), float(state[State.Y])
-
-    def _information(self) -> dict[str, Any]:
-        state = self._simulator.state
-        return {
-            "crashed": bool(state[State.CRASHED]),
-            "arrived": bool(state[State.ARRIVED]),
-            "goal": int(state[State.GOAL]),
-            "position": self._position(),
-        }
-
-
-def _read_options(options: Mapping[str, Any] | None) -> tuple[str | None, Any]:
-    """Return which option was given, and its value; (None, None) if none was."""
-    if not options:
-        return None, None
-    for name in options:
-        if name not in _OPTIONS:
-            raise unknown_name("reset option", str(name), _OPTIONS)
-    if len(options) > 1:
-        raise InputError(
-            f"the reset options {sorted(options)} exclude one another; give only one of them"
-        )
-    return next(iter(options.items()))
-
-
-def _read_start(navigation: Navigation, given: Any) -> Floats:
-    x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
-    if navigation.start_in_obstacle == "redraw" and not navigation.is_free(x, y):
-        raise InputError(
-            f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the task "
-            "with start_in_obstacle='crash'"
-        )
-    state = np.zeros(STATE_SIZE)
-    state[[State.X, State.Y, State.HEADING]] = x, y, heading
-    state[State.ARRIVAL_STEP] = -1.0
-    return state
-
-
-def _read_state(navigation: Navigation, given: Any) -> Floats:
-    state = np.array(read_numbers("the option 'state'", given, STATE_SIZE))
-    goal = state[State.GOAL]
-    if not 0 <= goal < len(navigation.goals) or goal != int(goal):
-        raise InputError(
-            f"the option 'state' is at goal {goal}, but the task has {len(navigation.goals)} "
-            "(counted from 0); use a state that was read from an environment of the same task"
-        )
-    flags = state[[State.CRASHED, State.ARRIVED]]
-    if not np.isin(flags, (0.0, 1.0)).all():
-        raise InputError(
-            f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
-        )
-    return state
-
-
-def _read_uniforms(given: Any) -> Floats:
-    uniforms = np.array(read_numbers("the option 'uniforms'", given, RESET_SIZE))
-    if uniforms.min() < 0.0 or uniforms.max() >= 1.0:
-        raise InputError(
-            f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
-            "numbers in [0, 1), such as generator.random(...)"
-        )
-    return uniforms
+    def _started(self, given: Any) -> Floats:
+        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
+        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
+            raise InputError(
+                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
+                "task with start_in_obstacle='crash'"
+            )
+        state = np.zeros(STATE_SIZE)
+        state[[State.X, State.Y, State.HEADING]] = x, y, heading
+        state[State.ARRIVAL_STEP] = -1.0
+        return state
 
 
 if ENVIRONMENT_ID not in gymnasium.registry:

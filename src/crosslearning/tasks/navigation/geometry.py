@@ -1,6 +1,6 @@
 """The exact geometry of elliptical obstacles: distance, tangents and first contact.
 
-An obstacle is six numbers in a row: the centre (x, y), the semi-axes (a, b) and the cosine and
+An obstacle is the six numbers of :class:`Row`: the centre, the semi-axes (a, b) and the cosine and
 sine of the angle by which its first axis is turned. A circle has a = b. The functions of one
 obstacle work in its own frame, where the centre is the origin and the axes are the coordinate
 axes; :func:`to_frame` leads there.
@@ -9,14 +9,27 @@ axes; :func:`to_frame` leads there.
 from __future__ import annotations
 
 import math
+from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.compiled import compiled
 
+
+class Row(IntEnum):
+    """Where each number stands in an obstacle's row."""
+
+    X = 0
+    Y = 1
+    FIRST_AXIS = 2
+    SECOND_AXIS = 3
+    COSINE = 4
+    SINE = 5
+
+
 #: Numbers in an obstacle's row.
-ROW = 6
+ROW = len(Row)
 
 #: Newton's method below takes two or three steps as a rule and took at most 25 in 300,000 hard
 #: cases; the cap only guards against numbers that are not finite.
@@ -41,10 +54,10 @@ def wrap_angle(angle: float) -> float:
 @compiled
 def to_frame(rows: NDArray[np.float64], row: int, x: float, y: float) -> tuple[float, float]:
     """Return the point (x, y) in the frame of the obstacle whose row begins at ``rows[row]``."""
-    across = x - rows[row]
-    along = y - rows[row + 1]
-    cosine = rows[row + 4]
-    sine = rows[row + 5]
+    across = x - rows[row + Row.X]
+    along = y - rows[row + Row.Y]
+    cosine = rows[row + Row.COSINE]
+    sine = rows[row + Row.SINE]
     return cosine * across + sine * along, cosine * along - sine * across
 
 
@@ -167,8 +180,8 @@ def nearest_obstacle(
     for index in range(count):
         row = begin + ROW * index
         u, v = to_frame(rows, row, x, y)
-        a = rows[row + 2]
-        b = rows[row + 3]
+        a = rows[row + Row.FIRST_AXIS]
+        b = rows[row + Row.SECOND_AXIS]
         # The circle around the obstacle is never farther than the obstacle itself.
         if math.sqrt(u * u + v * v) - max(a, b) >= least:
             continue
@@ -195,7 +208,9 @@ def first_contact(
         row = begin + ROW * index
         u, v = to_frame(rows, row, x, y)
         to_u, to_v = to_frame(rows, row, to_x, to_y)
-        first = min(first, contact(u, v, to_u, to_v, rows[row + 2], rows[row + 3]))
+        a = rows[row + Row.FIRST_AXIS]
+        b = rows[row + Row.SECOND_AXIS]
+        first = min(first, contact(u, v, to_u, to_v, a, b))
     return first
 
 

@@ -12,28 +12,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.navigation.geometry import ROW
-
-
-def read_numbers(what: str, given: Any, count: int) -> tuple[float, ...]:
-    """Return ``count`` finite floats read from ``given``, or say what is wrong with it."""
-    try:
-        numbers = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape != (count,) or not np.all(np.isfinite(numbers)):
-        raise InputError(f"{what} is {given!r}; give {count} finite numbers")
-    return tuple(float(number) for number in numbers)
-
-
-def read_number(what: str, given: Any) -> float:
-    """Return one finite float read from ``given``, or say what is wrong with it."""
-    try:
-        number = float(given)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{what} is {given!r}; give a finite number")
-    return number
+from crosslearning.tasks.numbers import read_number, read_numbers
 
 
 @dataclass(frozen=True)

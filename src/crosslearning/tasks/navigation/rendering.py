@@ -11,16 +11,19 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from crosslearning.tasks.navigation.description import Navigation
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.navigation.environment import Navigation
 
 Colour = tuple[int, int, int] | tuple[int, int, int, int]
 Place = tuple[float, float]
@@ -114,12 +117,11 @@ class Painter:
         if navigation.start is None:
             corners = (*self._place(x_low, y_high), *self._place(x_high, y_low))
             draw.rectangle(corners, fill=_AREA)
-        for value in _whole_numbers(self._low[0], self._high[0]):
-            top, bottom = self._place(value, self._high[1]), self._place(value, self._low[1])
-            self._line(draw, [top, bottom], _GRID, 1.0)
-        for value in _whole_numbers(self._low[1], self._high[1]):
-            left, right = self._place(self._low[0], value), self._place(self._high[0], value)
-            self._line(draw, [left, right], _GRID, 1.0)
+        (left, low), (right, high) = self._low, self._high
+        for x in _whole_numbers(left, right):
+            self._line(draw, [self._place(x, high), self._place(x, low)], _GRID, 1.0)
+        for y in _whole_numbers(low, high):
+            self._line(draw, [self._place(left, y), self._place(right, y)], _GRID, 1.0)
         if navigation.start is None:
             draw.rectangle(corners, outline=_AREA_EDGE, width=round(1.3 * self._pen))
         else:
@@ -136,17 +138,13 @@ class Painter:
 
     def _draw_ticks(self, draw: ImageDraw.ImageDraw) -> None:
         """Write every second whole number along the left and the lower side."""
-        font = _font(11.0 * self._pen)
-        aside = 12.0 * self._pen
-        height = self._size[1]
-        for value in _whole_numbers(self._low[0] + 0.5, self._high[0] - 0.5):
-            if value % 2 == 0:
-                place = (self._place(value, 0.0)[0], height - aside)
-                draw.text(place, str(value), _TICK, font, anchor="mm")
-        for value in _whole_numbers(self._low[1] + 0.5, self._high[1] - 0.5):
-            if value % 2 == 0:
-                place = (aside, self._place(0.0, value)[1])
-                draw.text(place, str(value), _TICK, font, anchor="mm")
+        font, aside = _font(11.0 * self._pen), 12.0 * self._pen
+        for axis in (0, 1):
+            for value in _whole_numbers(self._low[axis] + 0.5, self._high[axis] - 0.5):
+                across, down = self._place(value, value)
+                place = (aside, down) if axis else (across, self._size[1] - aside)
+                if value % 2 == 0:
+                    draw.text(place, str(value), _TICK, font, anchor="mm")
 
     # ------------------------------------------------------------------ what changes
 

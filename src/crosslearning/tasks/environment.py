@@ -1,0 +1,357 @@
+"""A base for environments of your own: the physics is written once, as four short functions.
+
+They are compiled. The same machine code then moves the Gymnasium environment and the rollouts of
+the learner, so that both give the same bits, and a rollout can start again from any state.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import IntEnum
+from typing import Any, ClassVar, Self
+
+import gymnasium
+import numpy as np
+from numba.typed import List
+from numpy.typing import ArrayLike, NDArray
+
+from crosslearning.compiled import compiled, pointer_to
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.numbers import read_array, read_number
+from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
+
+
+class Parameters(IntEnum):
+    """Names of the numbers that a task's physics reads, each declared with its default.
+
+    A member stands for its place in the parameter vector, in compiled code too.
+
+    >>> class Boat(Parameters):
+    ...     MASS = 2.0
+    ...     DRAG = 0.5
+    >>> vector = Boat.vector(drag=0.7)
+    >>> float(vector[Boat.MASS]), float(vector[Boat.DRAG])
+    (2.0, 0.7)
+    """
+
+    default: float
+
+    def __new__(cls, default: float) -> Self:
+        """Return the member at the next place."""
+        place = len(cls.__members__)
+        member = int.__new__(cls, place)
+        member._value_ = place
+        member.default = default
+        return member
+
+    @classmethod
+    def vector(cls, **numbers: float) -> Floats:
+        """Return the parameter vector: the defaults, but for the numbers given by name."""
+        names = {member.name.lower(): member for member in cls}
+        vector = np.array([member.default for member in cls], dtype=np.float64)
+        for name, number in numbers.items():
+            if name not in names:
+                raise unknown_name("parameter", name, names)
+            vector[names[name]] = read_number(name, number)
+        return vector
+
+
+@compiled
+def clipped(number: float, low: float, high: float) -> float:
+    """Return the number moved into [low, high]; a NaN stays one, so that it is seen."""
+    if number < low:
+        return low
+    if number > high:
+        return high
+    return number
+
+
+@compiled
+def never_ends(parameters: Floats, state: Floats) -> bool:
+    """Return False: an episode has no end."""
+    return False
+
+
+@dataclass(frozen=True)
+class Physics:
+    """Four functions over flat float64 vectors: how a kind of task moves, and what it pays.
+
+    Each is a plain function, or one compiled with ``@compiled``, at the top of a module; what
+    they call must be compiled. None draws a random number. They are compiled on first use.
+
+    Parameters
+    ----------
+    reset : callable
+        ``reset(parameters, uniforms, state)`` fills all of ``state`` with a start, from
+        uniform numbers in [0, 1).
+    observe : callable
+        ``observe(parameters, state, observation)`` fills all of ``observation``.
+    step : callable
+        ``step(parameters, state, action)`` moves ``state`` one step on, in place, and returns
+        the reward. Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
+        It is never called after the end.
+    ended : callable
+        ``ended(parameters, state)`` tells whether the episode is over; by default never.
+    state_size, reset_size : int
+        How many numbers the state has, and how many ``reset`` takes from ``uniforms``.
+    parameters : subclass of Parameters, optional
+        The names of the numbers in ``parameters``.
+    """
+
+    reset: Callable[..., None]
+    observe: Callable[..., None]
+    step: Callable[..., float]
+    ended: Callable[..., bool] = never_ends
+    _: KW_ONLY
+    state_size: int
+    reset_size: int
+    parameters: type[Parameters] | None = None
+
+    def dynamics(self, parameters: Floats) -> Dynamics:
+        """Return the physics of one task, compiled."""
+        return Dynamics(
+            parameters,
+            pointer_to(self.reset, RESET),
+            pointer_to(self.observe, OBSERVE),
+            pointer_to(self.step, STEP),
+            pointer_to(self.ended, ENDED),
+        )
+
+
+# Calls from Python go through typed lists that hold a pointer each. Numba asks Python for the type
+# of a bare pointer at every call, which takes longer than the call itself.
+
+
+@compiled
+def _hold(pointer: Any) -> Any:
+    held = List()
+    held.append(pointer)
+    return held
+
+
+@compiled
+def _reset(reset: Any, parameters: Floats, uniforms: Floats, state: Floats) -> None:
+    reset[0](parameters, uniforms, state)
+
+
+@compiled
+def _look(observe: Any, ended: Any, parameters: Floats, state: Floats, observation: Floats) -> bool:
+    observe[0](parameters, state, observation)
+    return bool(ended[0](parameters, state))
+
+
+@compiled
+def _step(
+    step: Any,
+    observe: Any,
+    ended: Any,
+    parameters: Floats,
+    state: Floats,
+    action: Floats,
+    observation: Floats,
+) -> tuple[float, bool]:
+    reward = step[0](parameters, state, action)
+    observe[0](parameters, state, observation)
+    return reward, ended[0](parameters, state)
+
+
+class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
+    """A Gymnasium environment that compiled physics moves; the base for your own.
+
+    A subclass states :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
+    float64 with one axis), in its body or before ``super().__init__``. It may override
+    :meth:`outcomes`, :meth:`information` and :meth:`picture`.
+
+    Parameters
+    ----------
+    vector : array_like, optional
+        The parameter vector, for physics whose parameters have no names.
+    render_mode : str, optional
+        One of ``metadata["render_modes"]``.
+    **parameters : float
+        The parameters of the physics by their names.
+
+    Attributes
+    ----------
+    parameters : ndarray
+        The parameter vector.
+
+    Notes
+    -----
+    ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
+    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`.
+
+    After the end of an episode ``step`` moves nothing and pays 0. There is no time limit.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
+    observation_space: gymnasium.spaces.Box  # type: ignore[assignment]
+    action_space: gymnasium.spaces.Box  # type: ignore[assignment]
+    #: Squared widths of a Gaussian kernel that suits the observations, if known.
+    kernel_covariance: tuple[float, ...] | None = None
+    #: What ``reset(options=...)`` knows; a further one is read by :meth:`state_from`.
+    reset_options: ClassVar[tuple[str, ...]] = ("state", "uniforms")
+
+    def __init__(
+        self,
+        vector: ArrayLike | None = None,
+        *,
+        render_mode: str | None = None,
+        **parameters: float,
+    ) -> None:
+        names = self.physics.parameters or Parameters
+        if vector is None:
+            vector = names.vector(**parameters)
+        elif parameters:
+            raise InputError("give the parameters as a vector or by their names, not both")
+        self.parameters = read_array("the parameter vector", vector, (np.size(vector),))
+        self.render_mode = self._known_mode(render_mode)
+        self._state: Floats = np.zeros(self.physics.state_size)
+        self._running = self._over = False
+
+    @property
+    def physics(self) -> Physics:
+        """The physics; a subclass states it, most often as ``physics = Physics(...)``."""
+        raise InputError(f"{type(self).__name__} has no physics; state it: physics = Physics(...)")
+
+    # What a subclass may override -------------------------------------------------------
+
+    def outcomes(self, states: Floats) -> Mapping[str, NDArray[Any]]:
+        """Read final states, shape (n, state_size), into named arrays of length n."""
+        return {}
+
+    def information(self) -> dict[str, Any]:
+        """Return the ``info`` of the present state."""
+        return {}
+
+    def picture(self) -> Any:
+        """Return what ``render`` shows of the present state."""
+        raise NotImplementedError(f"{type(self).__name__} has render modes but no picture()")
+
+    def state_from(self, option: str, given: Any) -> Floats:
+        """Return the state that a reset option asks for, or refuse it with an InputError."""
+        return read_array(f"the option {option!r}", given, (self.physics.state_size,))
+
+    # Gymnasium --------------------------------------------------------------------------
+
+    @property
+    def state(self) -> Floats:
+        """A copy of the state vector; ``reset(options={"state": ...})`` goes back to it."""
+        self._require_reset()
+        return self._state.copy()
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Start an episode; the class describes the options."""
+        super().reset(seed=seed)
+        for name in options or ():
+            if name not in self.reset_options:
+                raise unknown_name("reset option", str(name), self.reset_options)
+        if options and len(options) > 1:
+            raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
+        option, given = next(iter((options or {"": None}).items()))
+        if option in ("", "uniforms"):
+            size = self.physics.reset_size
+            uniforms = self.np_random.random(size) if not option else _read_uniforms(given, size)
+            _reset(self._code["reset"], self.parameters, uniforms, self._state)
+        else:
+            self._state[:] = self.state_from(option, given)
+        self._running = True
+        return self._look(), self.information()
+
+    def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
+        """Move one step on; the physics clips the action to the bounds of the action space."""
+        self._require_reset()
+        numbers = read_array("the action", action, self.action_space.shape)
+        if self._over:
+            return self._look(), 0.0, True, False, self.information()
+        observation = np.empty(self.observation_space.shape)
+        code = self._code["step"], self._code["observe"], self._code["ended"]
+        reward, self._over = _step(*code, self.parameters, self._state, numbers, observation)
+        return observation, reward, self._over, False, self.information()
+
+    def render(self) -> Any:
+        """Return a picture of the present state, or None without a render mode."""
+        if self.render_mode is None:
+            return None
+        self._require_reset()
+        return self.picture()
+
+    # The learner ------------------------------------------------------------------------
+
+    def fresh(self, render_mode: str | None = None) -> CompiledEnvironment:
+        """Return a new environment of the same task, not yet reset or seeded."""
+        twin = copy.deepcopy(self)
+        twin.render_mode = twin._known_mode(render_mode)
+        twin._running, twin._np_random, twin._np_random_seed = False, None, None
+        return twin
+
+    def task(self, name: str, horizon: int = 0) -> Task:
+        """Return this environment as a task for the learner, with its compiled dynamics.
+
+        Parameters
+        ----------
+        name : str
+            The task's name in its task set.
+        horizon : int
+            The most steps of an evaluated episode; by default 50.
+        """
+        reads = type(self).outcomes is not CompiledEnvironment.outcomes
+        kept = self.fresh()  # what becomes of this one is not the task's concern
+        return Task(
+            name=name,
+            make=kept.fresh,
+            dynamics=self.physics.dynamics(self.parameters.copy()),
+            state_size=self.physics.state_size,
+            reset_size=self.physics.reset_size,
+            reset_options=_start_from,
+            outcomes=kept.outcomes if reads else None,
+            kernel_covariance=self.kernel_covariance,
+            horizon=horizon,
+        )
+
+    # Below ------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _code(self) -> dict[str, Any]:
+        # Made on first use, because it compiles.
+        named = self.physics.dynamics(self.parameters)._asdict()
+        return {name: _hold(pointer) for name, pointer in named.items() if name != "parameters"}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Machine code cannot be copied or sent; it is made anew.
+        return {name: value for name, value in self.__dict__.items() if name != "_code"}
+
+    def _look(self) -> Floats:
+        observation = np.empty(self.observation_space.shape)
+        code = self._code["observe"], self._code["ended"]
+        self._over = _look(*code, self.parameters, self._state, observation)
+        return observation
+
+    def _require_reset(self) -> None:
+        if not self._running:
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
+
+    def _known_mode(self, mode: str | None) -> str | None:
+        if mode not in (None, *self.metadata["render_modes"]):
+            known = self.metadata["render_modes"] or ["none, as there is no picture"]
+            raise unknown_name("render mode", str(mode), known)
+        return mode
+
+
+def _read_uniforms(given: Any, size: int) -> Floats:
+    uniforms = read_array("the option 'uniforms'", given, (size,))
+    if not np.all((uniforms >= 0.0) & (uniforms < 1.0)):
+        raise InputError(
+            f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
+            "numbers in [0, 1), such as generator.random(...)"
+        )
+    return uniforms
+
+
+def _start_from(uniforms: Floats) -> dict[str, Any]:
+    return {"uniforms": uniforms}

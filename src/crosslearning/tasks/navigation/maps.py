@@ -1,0 +1,226 @@
+"""The maps of the navigation tasks: those of the paper, a mission, and random ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.navigation.environment import Navigation
+from crosslearning.tasks.navigation.geometry import clearances
+from crosslearning.tasks.navigation.obstacles import (
+    Circle,
+    Ellipse,
+    Obstacle,
+    obstacle_rows,
+    outline,
+)
+from crosslearning.tasks.numbers import read_numbers
+
+#: The seed of the maps that are kept for evaluation; training maps have smaller ones.
+UNSEEN_SEED = 30_000
+#: Least distance in a random map between two obstacles. Convex obstacles that do not touch
+#: never close off a part of the plane, so that every goal can be reached from everywhere.
+GAP = 1.0
+#: Least distance in a random map between an obstacle and the rim of a goal, or a fixed start.
+ROOM = 0.5
+#: Least share of the start area that a random map leaves free.
+FREE_SHARE = 0.6
+
+#: How often a map is begun anew, and how many obstacles are drawn for it before that.
+_BEGINNINGS = 20
+_DRAWS = 200
+
+
+def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
+    """Return a set of navigation tasks as descriptions that can be drawn, changed and sent.
+
+    Parameters
+    ----------
+    name : str
+        A key of :data:`NAVIGATION_SETS`.
+    **options
+        Parameters of :class:`Navigation` to change in every task; for ``"random"`` also those
+        of :func:`random_maps`.
+
+    Returns
+    -------
+    dict of str to Navigation
+        In the order of the set.
+    """
+    if name not in NAVIGATION_SETS:
+        raise unknown_name("navigation task set", str(name), NAVIGATION_SETS)
+    return NAVIGATION_SETS[name](**options)
+
+
+def _scenes(scenes: dict[str, dict[str, Any]], /, **options: Any) -> dict[str, Navigation]:
+    return {name: Navigation().replace(**(scene | options)) for name, scene in scenes.items()}
+
+
+def _radii(*circles: tuple[float, float, float]) -> dict[str, dict[str, Any]]:
+    return {f"r={radius:g}": {"obstacles": [(x, y, radius)]} for x, y, radius in circles}
+
+
+_START, _GOAL = (0.5, 1.5), (5.0, 6.0)
+#: The three training tasks of the paper.
+_PAPER = _radii((7, 2, 0.5), (2, 2, 1.0), (7, 7, 2.0))
+#: The scenes of its cost figures: one centre, three radii.
+_PAPER_RADII = _radii((2, 2, 0.5), (2, 2, 1.0), (2, 2, 2.0))
+#: The scenes of its sample trajectories, around a circle and around an ellipse.
+_PAPER_CIRCLE = {"circle": {"obstacles": [Circle((2.5, 3.5), 0.5)], "start": _START}}
+_PAPER_ELLIPSE = {"ellipse": {"obstacles": [Ellipse((2.5, 3.5), (0.5, 2.0))], "start": _START}}
+#: Three goals among many obstacles; the map is ours, as the paper's is lost.
+_MISSION = {
+    "mission": {
+        "obstacles": [
+            Circle((2.5, 3.5), 0.5),  # on the way to the first goal
+            Circle((5.3, 3.8), 0.6),  # on the way to the second
+            Ellipse((8.3, 3.4), (0.7, 2.0), 0.3),  # the large one, before the last
+            Circle((2.4, 6.8), 1.0),
+            Circle((3.3, 0.8), 0.4),
+            Ellipse((8.2, 7.4), (1.1, 0.5), -0.5),
+            Circle((10.8, 2.2), 0.5),
+        ],
+        "goals": [_GOAL, (5.5, 1.5), (11.0, 5.0)],
+        "start": _START,
+    }
+}
+
+
+def random_maps(
+    seed: int = 0,
+    count: int = 3,
+    *,
+    unseen: bool = False,
+    obstacle_count: tuple[int, int] = (1, 3),
+    sizes: tuple[float, float] = (0.4, 1.6),
+    ellipse_share: float = 0.5,
+    **options: Any,
+) -> dict[str, Navigation]:
+    """Return random maps, each a pure function of the seed and of its own number.
+
+    Parameters
+    ----------
+    seed : int
+        At least 0. The first maps of a seed are the same whatever ``count`` is.
+    count : int
+        How many maps.
+    unseen : bool
+        Whether to take the maps of :data:`UNSEEN_SEED`, which are kept for evaluation.
+    obstacle_count : pair of int
+        Least and greatest number of obstacles in a map.
+    sizes : pair of float
+        Bounds of the radii and semi-axes.
+    ellipse_share : float
+        Probability that an obstacle is an ellipse, turned at random.
+    **options
+        Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn at random from
+        the inner 80 % of the start area.
+
+    Returns
+    -------
+    dict of str to Navigation
+        Goals have room around them, obstacles keep a distance from one another, and at least
+        60 % of the start area is free; so every goal can be reached.
+
+    Raises
+    ------
+    InputError
+        If an argument has no meaning, or the obstacles do not fit into the start area.
+    """
+    fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
+    smallest, largest = read_numbers("sizes", sizes, 2)
+    if unseen and seed:
+        raise InputError(
+            f"unseen maps are those of seed {UNSEEN_SEED}, but seed is {seed}; drop one of the two"
+        )
+    seed = UNSEEN_SEED if unseen else seed
+    if seed < 0 or count < 1:
+        raise InputError(f"seed is {seed} and count {count}; give at least 0 and 1")
+    if not 0 <= fewest <= most:
+        raise InputError(f"obstacle_count is {obstacle_count}; give 0 ≤ fewest ≤ most")
+    if not 0.0 < smallest <= largest:
+        raise InputError(f"sizes is {sizes}; give 0 < smallest ≤ largest")
+    if not 0.0 <= ellipse_share <= 1.0:
+        raise InputError(f"ellipse_share is {ellipse_share}; give a probability")
+    maps = {}
+    for number in range(count):
+        generator = np.random.default_rng([seed, number])
+        for _ in range(_BEGINNINGS):
+            empty = _empty_map(generator, options)
+            wanted = int(generator.integers(fewest, most + 1))
+            obstacles: list[Obstacle] = []
+            for _ in range(_DRAWS):
+                if len(obstacles) == wanted:
+                    break
+                drawn = _random_obstacle(generator, empty, smallest, largest, ellipse_share)
+                if _fits(empty, obstacles, drawn):
+                    obstacles.append(drawn)
+            if len(obstacles) == wanted:
+                maps[f"random-{seed}-{number}"] = empty.replace(obstacles=tuple(obstacles))
+                break
+        else:
+            raise InputError(
+                f"no room for {fewest} to {most} obstacles of sizes {sizes} in the start area "
+                f"{empty.start_area}; ask for fewer or smaller ones, or a larger area"
+            )
+    return maps
+
+
+def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navigation:
+    bare = Navigation(obstacles=()).replace(**options)
+    if bare.obstacles:
+        raise InputError("random maps draw their own obstacles; drop the option 'obstacles'")
+    (x_low, x_high), (y_low, y_high) = bare.start_area
+    x, y = generator.uniform(0.1, 0.9, size=2)
+    goal = (x_low + x * (x_high - x_low), y_low + y * (y_high - y_low))
+    return bare if "goals" in options else bare.replace(goals=(goal,))
+
+
+def _random_obstacle(
+    generator: np.random.Generator,
+    scene: Navigation,
+    smallest: float,
+    largest: float,
+    ellipse_share: float,
+) -> Obstacle:
+    (x_low, x_high), (y_low, y_high) = scene.start_area
+    centre = (generator.uniform(x_low, x_high), generator.uniform(y_low, y_high))
+    a, b = generator.uniform(smallest, largest, size=2)
+    angle = generator.uniform(0.0, math.pi)
+    if generator.random() < ellipse_share:
+        return Ellipse(centre, (a, b), angle)
+    return Circle(centre, a)
+
+
+def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
+    """Tell whether a drawn obstacle leaves room for the goals, the others and the starts."""
+    row = obstacle_rows([drawn])
+    if clearances(np.array(scene.goals), row).min() < scene.arrival_radius + ROOM:
+        return False
+    if scene.start is not None and clearances(np.array([scene.start]), row)[0] < ROOM:
+        return False
+    for other in placed:
+        # Both ways, because one may lie inside the other.
+        apart = clearances(outline(drawn), obstacle_rows([other])).min()
+        if min(apart, clearances(outline(other), row).min()) < GAP:
+            return False
+    (x_low, x_high), (y_low, y_high) = scene.start_area
+    grid = np.meshgrid(np.linspace(x_low, x_high, 41), np.linspace(y_low, y_high, 41))
+    places = np.stack(grid, axis=-1).reshape(-1, 2)
+    free = clearances(places, obstacle_rows([*placed, drawn])) > 0.0
+    return bool(free.mean() >= FREE_SHARE)
+
+
+NAVIGATION_SETS: dict[str, Callable[..., dict[str, Navigation]]] = {
+    "paper": partial(_scenes, _PAPER),
+    "paper-circle": partial(_scenes, _PAPER_CIRCLE),
+    "paper-ellipse": partial(_scenes, _PAPER_ELLIPSE),
+    "paper-radii": partial(_scenes, _PAPER_RADII),
+    "mission": partial(_scenes, _MISSION),
+    "random": random_maps,
+}

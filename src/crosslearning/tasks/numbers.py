@@ -1,0 +1,49 @@
+"""Numbers that a user gives, read with words about what is wrong with them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from crosslearning.errors import InputError
+from crosslearning.tasks.task import Floats
+
+
+def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
+    """Return finite numbers of a shape, read from ``given``; ``what`` names them in errors."""
+    try:
+        numbers = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array(math.nan)
+    if numbers.shape != shape or not np.all(np.isfinite(numbers)):
+        wanted = (
+            f"{shape[0]} finite numbers" if len(shape) == 1 else f"finite numbers of shape {shape}"
+        )
+        raise InputError(f"{what} is {given!r}; give {wanted}")
+    return numbers
+
+
+def read_numbers(what: str, given: Any, count: int) -> tuple[float, ...]:
+    """Return ``count`` finite floats read from ``given``."""
+    return tuple(read_array(what, given, (count,)).tolist())
+
+
+def read_number(what: str, given: Any) -> float:
+    """Return one finite float read from ``given``."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{what} is {given!r}; give a finite number")
+    return number
+
+
+def read_interval(what: str, given: Any) -> tuple[float, float]:
+    """Return two finite floats, the first below the second."""
+    low, high = read_numbers(what, given, 2)
+    if low >= high:
+        raise InputError(f"{what} is ({low}, {high}); the first number must be the lower one")
+    return low, high
