@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from crosslearning.gradients.sampling import draw_plans, run_plans
+from crosslearning.gradients.statistics import GradientMean
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -30,8 +32,6 @@ from benchmarks.scalar_quadratic import ScalarQuadratic
 from crosslearning import CrossLearner
 from crosslearning.certificates import estimate_constants
 from crosslearning.evaluation import share
-from crosslearning.gradients.sampling import draw_plans, run_plans
-from crosslearning.gradients.statistics import GradientMean
 from crosslearning.rkhs import Linear
 from crosslearning.tasks import LinearQuadratic
 from crosslearning.theory.estimates import TAIL_LIMIT, gradient_moments, tail_of
