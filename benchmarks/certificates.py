@@ -26,6 +26,7 @@ from rich.progress import track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
+from benchmarks.scalar_quadratic import ScalarQuadratic
 from crosslearning import CrossLearner
 from crosslearning.certificates import estimate_constants
 from crosslearning.evaluation import share
@@ -33,7 +34,6 @@ from crosslearning.gradients.sampling import draw_plans, run_plans
 from crosslearning.gradients.statistics import GradientMean
 from crosslearning.rkhs import Linear
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
 from crosslearning.theory.estimates import TAIL_LIMIT, gradient_moments, tail_of
 
 VARIANCE, DISCOUNT = 0.1, 0.8

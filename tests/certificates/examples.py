@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from benchmarks.scalar_quadratic import ScalarQuadratic
 
 from crosslearning import CrossLearner
 from crosslearning.rkhs import Linear
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
 
 VARIANCE, DISCOUNT, RADIUS, CENTRE = 0.05, 0.7, 0.4, -0.4
 SYSTEM = LinearQuadratic([[0.5]], [[0.5]], [[1.0]], [[0.1]], [0.5], [1.5])

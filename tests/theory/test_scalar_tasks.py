@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import scipy.stats
+from benchmarks.scalar_quadratic import ScalarQuadratic
 from benchmarks.scalar_tasks import ScalarTasks, gaps, project
 
 from crosslearning.gradients.estimators import antithetic
 from crosslearning.rollouts import executor_for, plan_samples
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
 from tests.rollouts.examples import linear_family
 from tests.theory.theorem_examples import projected
 

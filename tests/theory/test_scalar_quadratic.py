@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from benchmarks.scalar_quadratic import ScalarQuadratic
 
 from crosslearning.errors import InputError
 from crosslearning.gradients import estimator_of
 from crosslearning.rkhs import Family, Linear
 from crosslearning.rollouts import CompiledExecutor, plan_samples
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.tasks.scalar_quadratic import ScalarQuadratic
 
 MILD = LinearQuadratic([[0.5]], [[0.5]], [[1.0]], [[0.1]], [0.5], [1.5])
 LOPSIDED = LinearQuadratic([[0.8]], [[0.5]], [[1.0]], [[0.3]], [-1.0], [0.5])
