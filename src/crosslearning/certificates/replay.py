@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections.abc import Mapping
@@ -17,14 +18,16 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crosslearning.certificates.verification.checks import Check, Checks
+from crosslearning.certificates.verification import Check, Checks, Verification
+from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import Averages
+from crosslearning.runs.record import versions
 
 
 def replay_run(
-    run: str | Path, source: Path, lines: list[dict[str, Any]], console: Console | None = None
+    run: str | Path, verification: Verification, console: Console | None = None
 ) -> list[Check]:
     """Train a run again, in memory, and compare what it left with what comes out.
 
@@ -32,10 +35,8 @@ def replay_run(
     ----------
     run : str or Path
         The run's folder; nothing in it is changed.
-    source : Path
-        The model, or the checkpoint of a run that has not ended.
-    lines : list of dict
-        The run's metrics.
+    verification : Verification
+        What its files say: which is the model, or the newest checkpoint, and the metrics.
     console : Console, optional
         Shows a progress bar, if it is a terminal.
 
@@ -44,7 +45,31 @@ def replay_run(
     list of Check
         The model's file, the checkpoints and the lines of metrics.
     """
-    folder = RunFolder.open(run)
+    source = Path(run) / verification.source
+    try:
+        checks = _replay(RunFolder.open(run), source, verification.metrics, console)
+    except CrossLearningError as problem:
+        return [Check("replay", "fail", str(problem), "the run can be trained again")]
+    differ = _versions_differ(verification.record)
+    return [
+        dataclasses.replace(one, found=one.found + differ) if one.status == "fail" else one
+        for one in checks
+    ]
+
+
+def _versions_differ(record: Mapping[str, Any] | None) -> str:
+    """Say which versions are not those of the run: they may round otherwise."""
+    made = (record or {}).get("made_with")
+    if not isinstance(made, dict):
+        return ""
+    now = versions()
+    other = [f"{name} {made[name]}, now {now[name]}" for name in now if made.get(name) != now[name]]
+    return f" (made with {'; '.join(other)}: these may round otherwise)" if other else ""
+
+
+def _replay(
+    folder: RunFolder, source: Path, lines: list[dict[str, Any]], console: Console | None
+) -> list[Check]:
     config = folder.config()
     finished = source == folder.model
     checks = Checks()
@@ -57,7 +82,7 @@ def replay_run(
         )
         return checks.made
     first = learner.iteration
-    target = config.iterations if finished else _iteration_of(source)
+    target = config.iterations if finished else int(source.stem.split("-")[1])
     saved = {k: p for k, p in folder.checkpoints() if p != source and first < k <= target}
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
@@ -71,7 +96,9 @@ def replay_run(
             # A line averages since the one before it, wherever an interruption put that one.
             if report.iteration in logged:
                 line = json.loads(json.dumps(averages.line(learner.steps)))
-                if not _agree(logged[report.iteration], line):
+                # A run of an earlier version has fewer fields.
+                old = {k: v for k, v in logged[report.iteration].items() if k in line}
+                if old != {k: line[k] for k in old}:
                     different.append(report.iteration)
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
@@ -85,12 +112,13 @@ def replay_run(
         finally:
             learner.close()
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
-    unmade = [k for k in logged if k > learner.iteration] if finished else []
+    if finished:
+        different += [k for k in logged if k > learner.iteration]
     checks.expect(
         "replay: metrics.jsonl",
-        not different and not unmade,
-        f"other numbers at iteration {min(different + unmade)}, {len(different + unmade)} lines"
-        if different or unmade
+        not different,
+        f"other numbers at iteration {min(different)}, {len(different)} lines"
+        if different
         else f"{sum(k <= learner.iteration for k in logged)} lines the same"
         + (f", from iteration {first} on" if first else ""),
         "every line as the replay gives it",
@@ -124,15 +152,6 @@ def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, pla
         "the same bytes" if same else "other bytes",
         "the file that training again gives, byte for byte",
     )
-
-
-def _agree(stored: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
-    # A run of an earlier version has fewer fields.
-    return all(made[name] == value for name, value in stored.items() if name in made)
-
-
-def _iteration_of(checkpoint: Path) -> int:
-    return int(checkpoint.stem.split("-")[1])
 
 
 def _progress(console: Console | None) -> Progress:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.gradients.sampling import Sampling, draw_plans, run_plans
+from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
 from crosslearning.gradients.statistics import GradientMean
 from crosslearning.learner.core import Core
 from crosslearning.learner.report import GapCheck, IterationReport
@@ -32,10 +32,13 @@ class GapSample(NamedTuple):
     mean : GradientMean
     towards : array, shape (U,)
         ⟨estimate, g − h_i⟩.
+    units : Units
+        The estimates themselves.
     """
 
     mean: GradientMean
     towards: Floats
+    units: Units
 
 
 def sample_gaps(
@@ -59,7 +62,7 @@ def sample_gaps(
         U, B, q = own.knots.shape
         values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
         towards = own.along(values[:, :, -1] - values[:, :, i])
-        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards))
+        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards, own))
     return result, steps
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from crosslearning.theory.checks import (
+from crosslearning.certificates.arguments import (
     check_alpha,
     check_alpha_prime,
     check_delta,
@@ -68,9 +68,10 @@ def _gain(constants: Constants, alpha: float, eta: float) -> float:
         """Return A/η."""
         if reach == 0.0:
             return share * alpha / eta
-        if eta * alpha <= share * reach**2 / (2.0 * weight):
+        square = reach * reach  # a power would raise where a product is infinite
+        if eta * alpha <= share * square / (2.0 * weight):
             return weight * (alpha / reach) ** 2
-        return (share * alpha - share**2 * reach**2 / (4.0 * weight * eta)) / eta
+        return (share * alpha - share**2 * square / (4.0 * weight * eta)) / eta
 
     return _net(constants, eta, ascent)
 
@@ -148,7 +149,9 @@ def simultaneous_error(constants: Constants, delta: float) -> float:
     return constants.reach * constants.noise / math.sqrt(delta)
 
 
-def confidence(constants: Constants, alpha: float, alpha_prime: float, looks: int = 1) -> float:
+def false_stop_probability(
+    constants: Constants, alpha: float, alpha_prime: float, looks: int = 1
+) -> float:
     """Return the δ at which :func:`accuracy` is α'; 1 if no smaller one is promised."""
     check_alpha(alpha)
     check_alpha_prime(alpha, alpha_prime)
@@ -166,7 +169,7 @@ def confidence(constants: Constants, alpha: float, alpha_prime: float, looks: in
 def batch_for(
     constants: Constants, alpha: float, alpha_prime: float, delta: float, looks: int = 1
 ) -> int | None:
-    """Return the smallest batch with which :func:`accuracy` is at most α'; None for ε = ∞."""
+    """Return the smallest batch with which :func:`accuracy` is at most α'; None if none is."""
     check_alpha(alpha)
     check_alpha_prime(alpha, alpha_prime)
     check_delta(delta)
@@ -198,8 +201,13 @@ def batch_for_gain(constants: Constants, alpha: float) -> int | None:
     )
 
 
-def _smallest(guess: float, enough: Callable[[int], bool]) -> int:
-    """Return the smallest whole number that is enough; rounding may put the guess off by one."""
+def _smallest(guess: float, enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest whole number that is enough; rounding may put the guess off by one.
+
+    Beyond 2⁵³ neighbours are the same number, and the guess is as good; None if it is infinite.
+    """
+    if not guess < 2.0**53:
+        return math.ceil(guess) if math.isfinite(guess) else None
     batch = max(1, math.floor(guess))
     while batch > 1 and enough(batch - 1):
         batch -= 1
@@ -214,6 +222,10 @@ def best_step(constants: Constants, alpha: float) -> float | None:
     Infinite if longer is always better: no curvature (L = 0) and no noise.
     """
     check_alpha(alpha)
+    return _best_step(constants, alpha)
+
+
+def _best_step(constants: Constants, alpha: float) -> float | None:
     if constants.reach == 0.0 or math.isinf(constants.reach):
         return None
     L, S = constants.smoothness, constants.noise
@@ -277,12 +289,6 @@ def _any_positive(at: Callable[[float], float]) -> float:
     return eta
 
 
-def largest_step(constants: Constants, alpha: float) -> float | None:
-    """Return the step size up to which the gain is positive; None if it never is."""
-    steps = step_range(constants, alpha)
-    return None if steps is None else steps[1]
-
-
 def largest_budget(constants: Constants, alpha: float) -> float | None:
     """Return the pruning budget up to which the gain is positive at this step; None if none is."""
     unpruned = gain(constants.replace(budget=0.0), alpha)
@@ -304,11 +310,11 @@ def noise_floor(constants: Constants) -> float:
     if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
         return bare
     low, high = bare, max(2.0 * bare, 2.0 * pruning_loss(constants))
-    while best_step(constants, high) is None:
+    while _best_step(constants, high) is None:
         low, high = high, 2.0 * high
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if best_step(constants, middle) is None:
+        if _best_step(constants, middle) is None:
             low = middle
         else:
             high = middle

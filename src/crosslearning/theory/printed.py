@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from crosslearning.theory.checks import check_alpha, check_delta, check_rise
+from crosslearning.certificates.arguments import check_alpha, check_delta
 from crosslearning.theory.constants import Constants
 
 
@@ -20,13 +20,6 @@ def printed_gain(constants: Constants, alpha: float) -> float:
     at_rest, slope, curvature = _parts(constants)
     eta = constants.step_size
     return alpha - at_rest - eta * slope - eta**2 * curvature
-
-
-def printed_iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
-    """Return the paper's bound on E[K], rise / γ_F; infinite if γ_F is not positive."""
-    check_rise(rise)
-    gained = printed_gain(constants, alpha)
-    return rise / gained if gained > 0.0 else math.inf
 
 
 def printed_largest_step(constants: Constants, alpha: float) -> float | None:
