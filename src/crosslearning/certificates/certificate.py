@@ -4,45 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rich.console import Console
 
-from crosslearning.certificates.arguments import check_alpha, check_samples, check_seed
 from crosslearning.certificates.history import (
     ConstraintLine,
     PruningHistory,
     constraint_lines,
     pruning_history,
 )
+from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.replay import replay_run
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
-from crosslearning.certificates.text import json_of, plain
-from crosslearning.certificates.verification import Check, Verification, verify_run
+from crosslearning.certificates.text import plain
+from crosslearning.certificates.verification import Check
 from crosslearning.errors import CrossLearningError
 from crosslearning.runs import RunFolder
-from crosslearning.statistics import CONFIDENCE
 
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True)
-class Certificate:
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Reading):
     """What is known of a run, and how it is known.
 
     Attributes
     ----------
-    run, source : str
-        The run's folder, and the file in it that was certified.
-    finished : bool
-        False if that is the newest checkpoint of a run that has not ended.
-    iteration : int or None
-    epsilon : float or None
-    projection : str
-    tasks : tuple of str
     checks : tuple of Check
     replayed : bool
         Whether the run was trained again and compared.
@@ -50,34 +40,17 @@ class Certificate:
     pruning : PruningHistory or None
     alpha : float or None
         The wanted stationarity: as asked now, or else as the run was asked for.
-    samples, seed : int
-        Fresh gradient samples per task, and the seed that they came from.
-    confidence : float
-        Of every interval.
     gaps : tuple of StationarityGap
-    left_out : str
-        Why the gaps, which need the learner, are not here; empty if they are.
     metrics : tuple of dict
         The lines of metrics up to this iteration, for figures; not part of the JSON.
     """
 
-    run: str
-    source: str
-    finished: bool
-    iteration: int | None
-    epsilon: float | None
-    projection: str
-    tasks: tuple[str, ...]
     checks: tuple[Check, ...]
     replayed: bool
     constraint: tuple[ConstraintLine, ...]
     pruning: PruningHistory | None
     alpha: float | None
-    samples: int
-    seed: int
-    confidence: float = CONFIDENCE
     gaps: tuple[StationarityGap, ...] = ()
-    left_out: str = ""
     metrics: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     @property
@@ -94,10 +67,6 @@ class Certificate:
         if self.pruning is not None:
             data["pruning"]["certified_share"] = plain(self.pruning.certified_share)
         return {"passed": self.passed, **data}
-
-    def to_json(self) -> str:
-        """Return the certificate as JSON text."""
-        return json_of(self.to_plain())
 
 
 def certify(
@@ -116,10 +85,8 @@ def certify(
         The run's folder. A run that has not ended is certified at its newest checkpoint.
     alpha : float, optional
         The stationarity to certify; by default what the run was asked for, if anything.
-    samples : int
-        Fresh gradient samples per task.
-    seed : int
-        Of those samples.
+    samples, seed : int
+        Fresh gradient samples per task, and their seed.
     replay : bool
         Train the run again and compare, byte for byte.
     console : Console, optional
@@ -131,36 +98,24 @@ def certify(
         Whatever the files hold. If a check fails, the gaps are left out: they would speak of
         something else than the run.
     """
-    if alpha is not None:
-        check_alpha(alpha)
-    check_samples(samples)
-    check_seed(seed)
-    verification = verify_run(run)
+    verification, alpha = verified(run, alpha, samples, seed)
     checks = list(verification.checks)
     if replay and verification.source:
         checks += replay_run(run, verification, console)
-    model, settings, metrics = verification.model, verification.settings, verification.reached
-    certificate = Certificate(
-        run=str(run),
-        source=verification.source,
-        finished=verification.finished,
-        iteration=None if model is None else model.iteration,
-        epsilon=None if model is None else model.epsilon,
-        projection=str(settings.get("projection", "")),
-        tasks=() if model is None else model.tasks,
+    model, metrics = verification.model, verification.reached
+    certificate = Certificate.of(
+        verification,
+        samples,
+        seed,
         checks=tuple(checks),
         replayed=replay,
         constraint=_or_default((), lambda: constraint_lines(model, metrics) if model else ()),
-        pruning=_or_default(None, lambda: pruning_history(metrics, settings)),
-        alpha=alpha if alpha is not None else alpha_of(verification),
-        samples=samples,
-        seed=seed,
+        pruning=_or_default(None, lambda: pruning_history(metrics, verification.settings)),
+        alpha=alpha,
         metrics=tuple(metrics),
     )
     if not certificate.passed:
-        reason = (
-            "a check of the files failed, so that it would speak of something else than the run"
-        )
+        reason = "a check of the files failed, so that it would speak of another run than this"
         return dataclasses.replace(certificate, left_out=reason)
     try:
         learner = RunFolder.open(run).load()
@@ -174,25 +129,8 @@ def certify(
     return dataclasses.replace(certificate, gaps=gaps)
 
 
-def alpha_of(verification: Verification) -> float | None:
-    """Return the stationarity that a run was asked for; None without one that can be judged."""
-    try:
-        alpha = float(verification.settings["alpha"])
-        check_alpha(alpha)
-    except (KeyError, TypeError, ValueError):
-        return None
-    return alpha
-
-
-def working(console: Console | None, what: str) -> AbstractContextManager[Any]:
-    """Show that something is being done, on a terminal."""
-    if console is None or not console.is_terminal or console.quiet:
-        return nullcontext()
-    return console.status(what)
-
-
 def _or_default(default: _Value, read: Callable[[], _Value]) -> _Value:
-    """Return what the files say, or the default if they are damaged: a check tells of that."""
+    """Return what the metrics say, or the default if they are damaged: a check tells of that."""
     try:
         return read()
     except (KeyError, TypeError, ValueError):

@@ -9,7 +9,6 @@ from pathlib import Path
 from crosslearning.certificates.certificate import Certificate
 from crosslearning.certificates.text import (
     bullets,
-    count,
     estimate,
     page_of,
     save_page,
@@ -21,14 +20,6 @@ from crosslearning.certificates.verdicts import verdicts
 
 def certificate_page(certificate: Certificate) -> str:
     """Return the page that ``crosslearning certify`` prints, 100 columns wide."""
-    subtitle = ""
-    if certificate.iteration is not None:
-        what = "finished" if certificate.finished else "not finished: its newest checkpoint"
-        subtitle = (
-            f"{certificate.source} at iteration {certificate.iteration} ({what}); "
-            f"{count(len(certificate.tasks), 'task')}, ε = {certificate.epsilon:g}, "
-            f"{certificate.projection} projection"
-        )
     sections = {
         "Verdict": bullets(verdicts(certificate)),
         "1. Integrity, from the files alone": _integrity(certificate),
@@ -36,7 +27,7 @@ def certificate_page(certificate: Certificate) -> str:
         "3. Pruning": _pruning(certificate),
         "4. Stationarity": _stationarity(certificate),
     }
-    page = page_of(f"Certificate of {certificate.run}", subtitle, sections)
+    page = page_of(f"Certificate of {certificate.run}", certificate.subtitle, sections)
     more = "What the convergence theorem says of this run, with its constants estimated:"
     return f"{page}\n{more}\n  crosslearning theory {shlex.quote(certificate.run)}\n"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from crosslearning.certificates.text import (
     bullets,
-    count,
     estimate,
     number,
     page_of,
@@ -22,10 +21,6 @@ _LETTERS = {"deviation": "σ", "second_moment": "B", "gradient_norm": "μ", "lip
 
 def theory_page(study: TheoryStudy) -> str:
     """Return the page that ``crosslearning theory`` prints, 100 columns wide."""
-    subtitle = (
-        f"{study.source} at iteration {study.iteration}; {count(len(study.tasks), 'task')}, "
-        f"ε = {study.epsilon:g}, {study.projection} projection"
-    )
     if study.theorem is None:
         sections = {"Verdict": bullets([f"Theorem: not evaluated: {study.left_out}."])}
     else:
@@ -34,7 +29,7 @@ def theory_page(study: TheoryStudy) -> str:
             "1. Constants": _constants(study),
             "2. The theorem": _theorem(study.theorem),
         }
-    return page_of(f"The theorem at {study.run}", subtitle, sections)
+    return page_of(f"The theorem at {study.run}", study.subtitle, sections)
 
 
 def save_theory(study: TheoryStudy, folder: Path) -> list[Path]:
@@ -86,20 +81,17 @@ def _theorem(theorem: TheoremNumbers) -> str:
         return said
     weighted = theorem.weighted_alpha < theorem.alpha
     of = " of the weighted returns" if weighted else ""
-    rows = [
-        (f"expected gain{of} in an iteration, at least", theorem.gain, theorem.printed_gain),
-        (
-            f"α' of one look, with probability {1 - theorem.delta:g}",
-            theorem.accuracy,
-            theorem.printed_accuracy,
-        ),
-        ("largest step η with a positive gain", theorem.largest_step, theorem.printed_largest_step),
-        ("step η with the largest gain", theorem.best_step),
-        ("batch for a positive gain at this step", theorem.batch_for_gain),
-        ("batch for α' = 2α", theorem.batch_for_accuracy),
-        ("noise floor: smallest α with a gain", theorem.noise_floor),
-    ]
-    cells = [(name, *map(number, values), *[""] * (2 - len(values))) for name, *values in rows]
+    t = theorem
+    rows: dict[str, tuple[float | None, ...]] = {
+        f"expected gain{of} in an iteration, at least": (t.gain, t.printed_gain),
+        f"α' of one look, with probability {1 - t.delta:g}": (t.accuracy, t.printed_accuracy),
+        "largest step η with a positive gain": (t.largest_step, t.printed_largest_step),
+        "step η with the largest gain": (t.best_step,),
+        "batch for a positive gain at this step": (t.batch_for_gain,),
+        "batch for α' = 2α": (t.batch_for_accuracy,),
+        "noise floor: smallest α with a gain": (t.noise_floor,),
+    }
+    cells = [[name, *map(number, row), *[""] * (2 - len(row))] for name, row in rows.items()]
     sizes = ", ".join(f"{size:.4g}" for size in theorem.step_sizes)
     asked = f" (weighted by the steps: {theorem.weighted_alpha:.4g})" if weighted else ""
     at = f"at α = {theorem.alpha:.4g}{asked}, δ = {theorem.delta:g}, η = {sizes}"

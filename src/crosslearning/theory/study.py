@@ -12,21 +12,13 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from crosslearning.certificates.arguments import (
-    check_alpha,
-    check_delta,
-    check_samples,
-    check_seed,
-)
-from crosslearning.certificates.certificate import alpha_of, working
+from crosslearning.certificates.arguments import check_delta
 from crosslearning.certificates.history import pruning_history
+from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
-from crosslearning.certificates.text import json_of, plain
-from crosslearning.certificates.verification import verify_run
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
-from crosslearning.statistics import CONFIDENCE
 from crosslearning.theory.bounds import (
     accuracy,
     batch_for,
@@ -94,49 +86,12 @@ class TheoremNumbers:
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TheoryStudy:
-    """What the theorem says of a run.
+@dataclass(frozen=True, kw_only=True)
+class TheoryStudy(Reading):
+    """What the theorem says of a run; both are empty for a run that it does not speak of."""
 
-    Attributes
-    ----------
-    run, source : str
-        The run's folder, and the file in it that was read.
-    iteration : int
-    epsilon : float
-    projection : str
-    tasks : tuple of str
-    samples, seed : int
-        Fresh gradient samples per task, and the seed that they came from.
-    confidence : float
-        Of every interval.
-    constants : tuple of EstimatedConstants
-    theorem : TheoremNumbers or None
-    left_out : str
-        Why there are no constants and no numbers; empty if there are.
-    """
-
-    run: str
-    source: str
-    iteration: int
-    epsilon: float
-    projection: str
-    tasks: tuple[str, ...]
-    samples: int
-    seed: int
-    confidence: float = CONFIDENCE
     constants: tuple[EstimatedConstants, ...] = ()
     theorem: TheoremNumbers | None = None
-    left_out: str = ""
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the study as JSON can hold it."""
-        data: dict[str, Any] = plain(self)
-        return data
-
-    def to_json(self) -> str:
-        """Return the study as JSON text."""
-        return json_of(self.to_plain())
 
 
 def study_run(
@@ -163,36 +118,21 @@ def study_run(
     console : Console, optional
         Shows progress, if it is a terminal.
     """
-    if alpha is not None:
-        check_alpha(alpha)
     check_delta(delta)
-    check_samples(samples)
-    check_seed(seed)
-    verification = verify_run(run)
+    verification, alpha = verified(run, alpha, samples, seed)
     model = verification.model
     if model is None or verification.failed:
         raise InputError(
             f"checks of {run} failed ({'; '.join(verification.failed[:3])}), so that the theorem "
             f"would speak of something else than the run; 'crosslearning certify {run}' says more"
         )
-    study = TheoryStudy(
-        run=str(run),
-        source=verification.source,
-        iteration=model.iteration,
-        epsilon=model.epsilon,
-        projection=str(model.settings["projection"]),
-        tasks=model.tasks,
-        samples=samples,
-        seed=seed,
-    )
+    study = TheoryStudy.of(verification, samples, seed)
     if model.method != _METHOD:
         return dataclasses.replace(
             study,
             left_out=f"the theorem speaks of the paper's method, {_METHOD}, only, and this run was "
             f"learned by {model.method}. Its gaps are measured all the same: crosslearning certify",
         )
-    if alpha is None:
-        alpha = alpha_of(verification)
     pruning = pruning_history(verification.reached, model.settings)
     learner = RunFolder.open(run).load()
     try:

@@ -92,18 +92,16 @@ class PlainModel:
 def check_file(checks: Checks, path: Path, label: str) -> PlainFile | None:
     """Check that a tensor file is whole and unedited; return its content if it can be read."""
     expected = "a file as long as its header says"
-    content = None
+    content: PlainFile | None = None
     with checks.guarding(f"{label}: whole", expected):
         content = read_plain_file(path)
         checks.expect(f"{label}: whole", True, f"{path.stat().st_size} bytes", expected)
-    if content is None:
-        return None
-    checks.expect(
-        f"{label}: checksum",
-        content.claimed == content.computed,
-        f"SHA-256 {content.computed[:16]}… of its content",
-        f"{content.claimed[:16]}…, as the file says",
-    )
+        checks.expect(
+            f"{label}: checksum",
+            content.claimed == content.computed,
+            f"SHA-256 {content.computed[:16]}… of its content",
+            f"{content.claimed[:16]}…, as the file says",
+        )
     return content
 
 

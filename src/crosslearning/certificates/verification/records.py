@@ -194,12 +194,12 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
     if not path.exists():
         checks.expect("record.json", False, "no such file", _RECORD_EXPECTED)
         return None
+    record: dict[str, Any] | None = None
     with checks.guarding("record.json", "the record that the run wrote at its end"):
-        record: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
         files = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
         for key, name in files.items():
-            recorded = record["sha256"][key]
-            found = "no such file"
+            recorded, found = content["sha256"][key], "no such file"
             if (folder / name).exists():
                 found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
             checks.expect(
@@ -209,9 +209,9 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
                 f"{recorded[:16]}…, as recorded at the end of the run",
             )
         if model is not None:
-            _compare(checks, record, model)
-        return record
-    return None
+            _compare(checks, content, model)
+        record = content
+    return record
 
 
 def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:

@@ -41,6 +41,8 @@ class Verification:
 
     Attributes
     ----------
+    run : str
+        The run's folder.
     source : str
         The file that was taken as the model, relative to the run.
     finished : bool
@@ -56,6 +58,7 @@ class Verification:
         The run's record, if there is one.
     """
 
+    run: str
     source: str
     finished: bool
     checks: tuple[Check, ...]
@@ -143,7 +146,7 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
                 _check_other(checks, path, config)
     name = "" if source is None else source.relative_to(folder).as_posix()
     made = tuple(checks.made)
-    return Verification(name, finished, made, model, config, lines, record)
+    return Verification(str(folder), name, finished, made, model, config, lines, record)
 
 
 def _read_settings(checks: Checks, folder: Path) -> dict[str, Any]:
