@@ -13,6 +13,7 @@ from crosslearning import cli
 from crosslearning.certificates.certificate import certify
 from crosslearning.certificates.history import pruning_history
 from crosslearning.certificates.page import certificate_page, save_certificate
+from crosslearning.certificates.replay import same_numbers
 from crosslearning.certificates.stationarity import StationarityGap
 from crosslearning.certificates.verdicts import verdicts
 from crosslearning.errors import InputError, StorageError
@@ -23,6 +24,8 @@ from crosslearning.runs.record import make_record
 from crosslearning.statistics import Interval
 from tests.certificates.tampering import (
     FIELDS,
+    FILES,
+    as_version_2,
     copy_of,
     edit_model,
     edit_text,
@@ -223,6 +226,31 @@ def test_a_replay_says_so_if_versions_differ(tmp_path, run):
     certificate = certify(path, samples=200, replay=True)
     found = {check.name: check.found for check in certificate.checks}
     assert "these may round otherwise" in found["replay: model.safetensors"]
+
+
+def test_a_replay_sees_through_the_format(tmp_path, run):
+    one, other = run / MODEL, tmp_path / "other.safetensors"
+    other.write_bytes(one.read_bytes())
+    assert not same_numbers(one, other)  # one format: the bytes decide
+    edit_model(other, as_version_2)
+    assert same_numbers(one, other)
+    assert same_numbers(other, one)
+    for tamper in (
+        lambda arrays, description: arrays["rows"].__setitem__((0, 0, 0), 0.5),
+        lambda arrays, description: description["settings"].update(seed=9),
+        lambda arrays, description: description.update(steps=9),
+        lambda arrays, description: arrays.update({"method.more": np.zeros(1)}),
+    ):
+        edit_model(other, tamper)
+        assert not same_numbers(one, other)
+        other.write_bytes(one.read_bytes())
+        edit_model(other, as_version_2)
+
+
+def test_a_run_of_version_1_is_replayed(tmp_path):
+    path = copy_of(FILES / "version-1" / "finished", tmp_path)
+    certificate = certify(path, samples=100, replay=True)
+    assert statuses(certificate)["replay: model.safetensors"] == "pass"
 
 
 @pytest.mark.parametrize("every", [25, 100])

@@ -30,7 +30,9 @@ from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
 from tests.certificates.tampering import (
+    FILES,
     KERNELS,
+    as_version_2,
     copy_of,
     edit_model,
     edit_text,
@@ -39,7 +41,6 @@ from tests.certificates.tampering import (
 )
 
 MODEL = "model.safetensors"
-FILES = Path(__file__).parent.parent / "files"
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +101,6 @@ def test_a_fresh_run_passes(tmp_path, kernel, projection):
 )
 def test_a_fresh_run_of_any_kind_passes(tmp_path, fields):
     assert_passes(small_run(tmp_path / "run", **fields))
-
-
-def as_version_2(arrays, description):
-    """Write a learner's file as version 2 has it: the method's parts under the method's name."""
-    functions = len(arrays["rows"]) - len(description["tasks"]) - 1
-    arrays["method.mean_square"] = arrays.pop("mean_square")
-    description["version"] = 2
-    description["method"] = {"name": "policy-gradient", "functions": functions}
 
 
 def renamed(description):

@@ -23,8 +23,14 @@ from crosslearning.theory import (
     study_run,
     theory_page,
 )
-from tests.certificates.tampering import copy_of, edit_model, edit_text, renew_digests, small_run
-from tests.certificates.test_verify import as_version_2
+from tests.certificates.tampering import (
+    as_version_2,
+    copy_of,
+    edit_model,
+    edit_text,
+    renew_digests,
+    small_run,
+)
 
 runner = CliRunner()
 

@@ -8,66 +8,36 @@ from crosslearning.errors import InputError
 
 #: No measured number is near these; squares of what lies between them are numbers still.
 _LEAST, _MOST = 1e-70, 1e70
+_WHOLE = {"looks": 1, "samples": 2, "seed": 0}
 
 
-def check_epsilon(epsilon: float) -> None:
-    """Refuse an ε that is none, or so large or small that its square is no number."""
-    if not (epsilon in (0.0, math.inf) or _LEAST <= epsilon <= _MOST):
-        raise InputError(
-            f"epsilon must be at least 0 (inf allowed) and not beyond {_MOST:g} or {_LEAST:g}, got "
-            f"{epsilon!r}"
-        )
+def check_asked(**asked: float) -> None:
+    """Refuse a number that makes no sense for what it is called; α comes before α'.
+
+    Known are ``epsilon``, ``alpha``, ``alpha_prime``, ``delta``, ``rise`` (of the objective),
+    ``looks``, ``samples`` and ``seed``.
+    """
+    for name, value in asked.items():
+        fine, expected = _judge(name, value, asked.get("alpha", 0.0))
+        if not fine:
+            raise InputError(f"{name} must be {expected}, got {value!r}")
 
 
-def check_alpha(alpha: float) -> None:
-    """Refuse an α that is not positive, or so large or small that its square is no number."""
-    if not _LEAST <= alpha <= _MOST:
-        raise InputError(
-            f"alpha must be positive and finite, from {_LEAST:g} to {_MOST:g}, got {alpha!r}"
-        )
-
-
-def check_delta(delta: float) -> None:
-    """Refuse a δ that is not strictly between 0 and 1, or too small to divide by."""
-    if not _LEAST <= delta < 1.0:
-        raise InputError(
-            f"delta must be between 0 and 1, at least {_LEAST:g}, got {delta!r}; 0.05 is common"
-        )
-
-
-def check_alpha_prime(alpha: float, alpha_prime: float) -> None:
-    """Refuse an α' that is not above α."""
-    if not alpha < alpha_prime < math.inf:
-        raise InputError(
-            f"alpha_prime must be finite and above alpha = {alpha}, got {alpha_prime!r}: the "
-            "accuracy that is promised is worse than the one that is tested"
-        )
-
-
-def check_rise(rise: float) -> None:
-    """Refuse a possible rise of the objective that is not a number of at least 0."""
-    if not 0.0 <= rise < math.inf:
-        raise InputError(
-            f"rise must be finite and at least 0, got {rise!r}: it is how much the sum of the "
-            "returns can still grow, sup F − F(h⁰)"
-        )
-
-
-def check_looks(looks: int) -> None:
-    """Refuse a number of looks that is not a whole number of at least 1."""
-    _check_whole("looks", looks, 1)
-
-
-def check_samples(samples: int) -> None:
-    """Refuse a number of samples from which nothing can be said."""
-    _check_whole("samples", samples, 2)
-
-
-def check_seed(seed: int) -> None:
-    """Refuse a seed that is not a whole number of at least 0."""
-    _check_whole("seed", seed, 0)
-
-
-def _check_whole(name: str, number: int, least: int) -> None:
-    if isinstance(number, bool) or int(number) != number or number < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, got {number!r}")
+def _judge(name: str, value: float, alpha: float) -> tuple[bool, str]:
+    """Return whether a number is fine, and what it should be."""
+    if name in _WHOLE:
+        whole = not isinstance(value, bool) and value % 1 == 0 and value >= _WHOLE[name]
+        return whole, f"a whole number of at least {_WHOLE[name]}"
+    between = _LEAST <= value <= _MOST
+    if name == "epsilon":
+        said = f"at least 0 (inf allowed) and not beyond {_MOST:g} or {_LEAST:g}"
+        return between or value in (0.0, math.inf), said
+    if name == "alpha":
+        return between, f"positive and finite, from {_LEAST:g} to {_MOST:g}"
+    if name == "delta":
+        return between and value < 1.0, f"between 0 and 1, at least {_LEAST:g} (0.05 is common)"
+    if name == "alpha_prime":
+        said = f"finite and above alpha = {alpha}: what is promised is worse than what is tested"
+        return alpha < value < math.inf, said
+    said = "finite and at least 0: how much the sum of the returns can still grow, sup F − F(h⁰)"
+    return 0.0 <= value < math.inf, said

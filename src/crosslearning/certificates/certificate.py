@@ -103,13 +103,16 @@ def certify(
     if replay and verification.source:
         checks += replay_run(run, verification, console)
     model, metrics = verification.model, verification.reached
+    unknown: tuple[ConstraintLine, ...] = ()
     certificate = Certificate.of(
         verification,
         samples,
         seed,
         checks=tuple(checks),
         replayed=replay,
-        constraint=_or_default((), lambda: constraint_lines(model, metrics) if model else ()),
+        constraint=_or_default(
+            unknown, lambda: constraint_lines(model, metrics) if model else unknown
+        ),
         pruning=_or_default(None, lambda: pruning_history(metrics, verification.settings)),
         alpha=alpha,
         metrics=tuple(metrics),

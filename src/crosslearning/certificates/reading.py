@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from crosslearning.certificates.arguments import check_alpha, check_samples, check_seed
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.certificates.text import count, json_of, plain
 from crosslearning.certificates.verification import Verification, verify_run
 from crosslearning.statistics import CONFIDENCE
@@ -91,15 +91,12 @@ def verified(
     run: str | Path, alpha: float | None, samples: int, seed: int
 ) -> tuple[Verification, float | None]:
     """Check what is asked of a run, verify its files, and return α: as asked, or as the run was."""
-    if alpha is not None:
-        check_alpha(alpha)
-    check_samples(samples)
-    check_seed(seed)
+    check_asked(samples=samples, seed=seed, **({} if alpha is None else {"alpha": alpha}))
     verification = verify_run(run)
     if alpha is None:
         try:
             alpha = float(verification.settings["alpha"])
-            check_alpha(alpha)
+            check_asked(alpha=alpha)
         except (KeyError, TypeError, ValueError):
             alpha = None
     return verification, alpha

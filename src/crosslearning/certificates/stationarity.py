@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_seed
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.errors import InputError
 from crosslearning.gradients.sampling import Sampling, Units
 from crosslearning.learner import CrossLearner
@@ -92,7 +92,7 @@ def stationarity_gaps(
         Of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
-    check_seed(seed)
+    check_asked(seed=seed)
     sampling, epsilon = learner.sampling, learner.settings.epsilon
     samples = sampling.count(samples)
     names = [task.name for task in learner.tasks]

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.certificates.arguments import check_epsilon
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.theory.estimates import EstimatedConstants
@@ -82,7 +82,7 @@ class Constants:
             object.__setattr__(self, name, values)
         if isinstance(self.batch_size, bool) or not self.batch_size >= 1:
             raise InputError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        check_epsilon(self.epsilon)
+        check_asked(epsilon=self.epsilon)
         if not 0 < self.step_size < math.inf:
             raise InputError(f"step_size must be positive and finite, got {self.step_size!r}")
         if not 0 <= self.budget < math.inf:

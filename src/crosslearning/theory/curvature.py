@@ -73,17 +73,8 @@ def steepest_slopes(
 ) -> list[Interval]:
     """Return for every task the slope of its gradient along the steepest direction found.
 
-    Parameters
-    ----------
-    sampling : Sampling
-    family : Family
-        h_1 … h_N and g.
-    units : sequence of Units
-        Estimates of the gradients at h_i: for a direction to begin with, and for states.
-    samples : int
-        For the measurement; a number that ``sampling.count`` returned.
-    generator : Generator
-    confidence : float
+    The units are estimates of the gradients at h_i, for a direction to begin with and for states;
+    ``samples``, a number that ``sampling.count`` returned, are drawn for the measurement.
     """
     distance = _secant(sampling, units)
     states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_seed
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.gradients.sampling import Sampling, Units, draw_plans, run_plans
 from crosslearning.gradients.statistics import GradientMean, quantile
@@ -86,7 +86,7 @@ def estimate_constants(
         Of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
-    check_seed(seed)
+    check_asked(seed=seed)
     sampling = learner.sampling
     samples = sampling.count(samples)
     with threadpool_limits(1, user_api="blas"):

@@ -10,13 +10,13 @@ import math
 
 import numpy as np
 
-from crosslearning.certificates.arguments import check_alpha, check_delta
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.theory.constants import Constants
 
 
 def printed_gain(constants: Constants, alpha: float) -> float:
     """Return γ_F of the paper's lemma, term by term."""
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
     at_rest, slope, curvature = _parts(constants)
     eta = constants.step_size
     return alpha - at_rest - eta * slope - eta**2 * curvature
@@ -27,7 +27,7 @@ def printed_largest_step(constants: Constants, alpha: float) -> float | None:
 
     γ_F is a falling parabola in η.
     """
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
     at_rest, slope, curvature = _parts(constants)
     left = alpha - at_rest
     if left <= 0.0:
@@ -40,8 +40,7 @@ def printed_largest_step(constants: Constants, alpha: float) -> float | None:
 
 def printed_accuracy(constants: Constants, alpha: float, delta: float) -> float:
     """Return α' = α + 2ε max σ_i √(1/(δ b)) of the paper's theorem."""
-    check_alpha(alpha)
-    check_delta(delta)
+    check_asked(alpha=alpha, delta=delta)
     largest = float(np.max(constants.deviation))
     if largest == 0.0:
         return alpha

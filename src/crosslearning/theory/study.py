@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from crosslearning.certificates.arguments import check_delta
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.certificates.history import pruning_history
 from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
@@ -118,7 +118,7 @@ def study_run(
     console : Console, optional
         Shows progress, if it is a terminal.
     """
-    check_delta(delta)
+    check_asked(delta=delta)
     verification, alpha = verified(run, alpha, samples, seed)
     model = verification.model
     if model is None or verification.failed:
@@ -163,16 +163,9 @@ def evaluate_theorem(
 ) -> TheoremNumbers:
     """Return the theorem's numbers at a trained family.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-    estimates : sequence of EstimatedConstants, one for each task
-        Their upper ends are taken: larger constants promise less.
-    alpha : float or None
-        May be None for ε = 0 and ε = ∞, where there is nothing to ask.
-    delta : float
-    largest_pruning : float
-        The farthest that pruning moved any policy in one iteration.
+    The upper ends of the estimates are taken: larger constants promise less. ``alpha`` may be None
+    for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning`` is the farthest that
+    pruning moved any policy in one iteration.
     """
     settings = learner.settings
     budget = max(largest_pruning, settings.budget if math.isfinite(settings.budget) else 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from crosslearning.certificates.arguments import check_alpha, check_delta, check_looks
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.certificates.text import number
 from crosslearning.theory.bounds import (
     accuracy,
@@ -33,12 +33,10 @@ def sentences(
 
     Parameters
     ----------
-    constants : Constants
-    alpha, delta : float
+    constants, alpha, delta, looks
+        As in :func:`bounds.accuracy`.
     rise : float, optional
-        sup F − F(h⁰), for the bound on the iterations.
-    looks : int
-        How often the stopping rule may look.
+        As in :func:`bounds.iteration_bound`.
     weighted : bool
         Whether constants and α are those of the returns weighted by their steps.
 
@@ -49,9 +47,7 @@ def sentences(
         bound on them, ``remedy`` if the gain is vacuous, ``step``, ``printed`` and ``stop``. For
         ε = 0 and ε = ∞ only ``epsilon``.
     """
-    check_alpha(alpha)
-    check_delta(delta)
-    check_looks(looks)
+    check_asked(alpha=alpha, delta=delta, looks=looks)
     if constants.epsilon == 0.0 or math.isinf(constants.epsilon):
         return {"epsilon": _epsilon(constants.epsilon)}
     gained = gain(constants, alpha)
