@@ -108,12 +108,12 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
     if needed - set(line):
         return f"lacks {', '.join(sorted(needed - set(line)))}"
     for name, value in line.items():
-        single = name in _PLAIN or name in _SINCE
-        if (name in _PER_TASK or isinstance(first.get(name), dict)) and not isinstance(value, dict):
+        table = name in _PER_TASK or isinstance(first.get(name), dict)
+        # What is none of these, and no table, is a later version's.
+        if (name in _PLAIN + _SINCE and not _is_number(value)) or (
+            table and not isinstance(value, dict)
+        ):
             return f"{name} is {value!r}"
-        if single and not _is_number(value):
-            return f"{name} is {value!r}"
-        # Single numbers that are not known here are a later version's.
         if isinstance(value, dict):
             if list(value) != list(first["distance"]):
                 return f"{name} has the tasks {list(value)}, not {list(first['distance'])}"
