@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
-from crosslearning.gradients.sampling import draw_plans, run_plans
-from crosslearning.gradients.statistics import GradientMean
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -30,11 +28,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.scalar_quadratic import ScalarQuadratic
 from crosslearning import CrossLearner
-from crosslearning.certificates import estimate_constants
-from crosslearning.evaluation import share
+from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
+from crosslearning.gradients.mean import GradientMean
+from crosslearning.learner.sampling import draw_plans, run_plans
 from crosslearning.rkhs import Linear
+from crosslearning.statistics import Interval, wilson
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.theory.estimates import TAIL_LIMIT, gradient_moments, tail_of
+from crosslearning.theory.estimates import estimate_constants, gradient_moments
 
 VARIANCE, DISCOUNT = 0.1, 0.8
 CENTRE, RADIUS = -0.5, 0.5
@@ -113,7 +113,7 @@ def moments_and_gap(
                     "σ_U": (deviation.value, deviation.low, deviation.high),
                     "B_U": (second.value, second.low, second.high),
                     "μ": (norm.value, norm.low, norm.high),
-                    "gap": tuple(gap),
+                    "gap": (gap.value, gap.low, gap.high),
                     "pooled": pooled,
                     "tail": (tail_of(sampling, own), 0.0, 0.0),
                 }
@@ -154,7 +154,7 @@ def _moments(
                 rows[name, what].append(own[what])
             tails[name].append(own["tail"][0] > TAIL_LIMIT)
     for name, doubtful in tails.items():
-        console.print(f"{name}: called doubtful in {share(np.array(doubtful))} of the trials")
+        console.print(f"{name}: called doubtful in {wilson(np.array(doubtful))} of the trials")
     show(f"scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
 
 
@@ -214,7 +214,7 @@ def standstill(trials: int, samples: int, level: float, console: Console) -> Non
                 ).learn(200)
                 wrong.append(learner.iteration < 200)
             allowed = "5 %" if rule == "checked" else ""
-            table.add_row(name, rule, _share(share(np.array(wrong))), allowed)
+            table.add_row(name, rule, _share(wilson(np.array(wrong))), allowed)
     console.print(table)
 
 
@@ -253,15 +253,15 @@ def stopping(trials: int, samples: int, level: float, console: Console) -> None:
             iterations.append(learner.iteration)
         table.add_row(
             rule,
-            _share(share(np.array(stopped))),
-            _share(share(np.array(right))) if right else "",
+            _share(wilson(np.array(stopped))),
+            _share(wilson(np.array(right))) if right else "",
             "95 %" if rule == "checked" else "",
             f"{np.median(iterations):.0f}" if iterations else "",
         )
     console.print(table)
 
 
-def _share(rate) -> str:
+def _share(rate: Interval) -> str:
     return f"{100 * rate.value:.1f} % [{100 * rate.low:.1f}, {100 * rate.high:.1f}]"
 
 
@@ -278,7 +278,7 @@ def show(title: str, truth: dict, rows: Rows, level: float, console: Console) ->
         low, high = np.median(found[:, 1:], axis=0)
         table.add_row(
             name, what, f"{known:.4g}", f"[{low:.4g}, {high:.4g}]", str(len(found)),
-            _share(share(inside)),
+            _share(wilson(inside)),
         )  # fmt: skip
     console.print(table)
 

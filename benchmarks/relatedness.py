@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from crosslearning.evaluation import share
 from crosslearning.learner import CrossLearner
 from crosslearning.relatedness import Relatedness, relatedness
 from crosslearning.runs.metrics import LATE
+from crosslearning.statistics import wilson
 from crosslearning.tasks import Task, random_maps
 from crosslearning.tasks.linear_quadratic import cart
 
@@ -143,7 +143,7 @@ def main() -> None:
 
 
 def _cell(successes: Any) -> str:
-    rate = share(successes)
+    rate = wilson(successes)
     return f"{int(successes.sum())} [{100 * rate.low:.0f}, {100 * rate.high:.0f}] %"
 
 

@@ -48,7 +48,7 @@ def reference_scores(points):
 @given(st.integers(3, 9), st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_scores_are_deleted_studentised_residuals(tasks, dimension, seed):
     points = np.random.default_rng(seed).standard_normal((tasks, dimension))
-    scores, distances, ranks = separation(points @ points.T)
+    scores, distances, ranks, _ = separation(points @ points.T)
     np.testing.assert_allclose(scores, reference_scores(points), rtol=1e-6)
     apart = [
         np.linalg.norm(p - np.delete(points, i, axis=0).mean(axis=0)) for i, p in enumerate(points)
@@ -62,7 +62,7 @@ def test_scores_are_deleted_studentised_residuals(tasks, dimension, seed):
 
 def test_one_direction_is_students_outlier_test():
     points = np.array([[0.0], [1.0], [2.0], [4.0], [12.0]])
-    scores, _, ranks = separation(points @ points.T)
+    scores, _, ranks, _ = separation(points @ points.T)
     np.testing.assert_allclose(ranks, 1.0)
     others = points[:-1, 0]
     t = (12.0 - others.mean()) / (others.std(ddof=1) * math.sqrt(1 + 1 / 4))
@@ -78,7 +78,7 @@ def test_a_family_of_equals_rarely_has_one_that_stands_apart(tasks, decay):
     alarms, families = 0, 400
     for _ in range(families):
         points = generator.standard_normal((tasks, 20)) * decay ** np.arange(20.0)
-        scores, _, ranks = separation(points @ points.T)
+        scores, _, ranks, _ = separation(points @ points.T)
         chances = [chance_of_score(s, tasks, r) for s, r in zip(scores, ranks, strict=True)]
         alarms += min(chances) <= 0.05
     # Three standard errors above 5 %.

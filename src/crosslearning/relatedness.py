@@ -176,17 +176,7 @@ def relatedness_of_family(
     epsilon: float = math.inf,
     multipliers: ArrayLike | None = None,
 ) -> Relatedness:
-    """Return how the functions of a family stand to one another; the last is the centre.
-
-    Parameters
-    ----------
-    family : Family
-        h_1 … h_N and g.
-    names : sequence of N str
-    epsilon : float
-        For the record.
-    multipliers : array_like, shape (N,), optional
-    """
+    """Return how the N functions of a family stand to one another; the last is the centre."""
     N = len(names)
     if family.functions != N + 1:
         raise InputError(
@@ -203,87 +193,83 @@ def relatedness_of_family(
             "all policies are the same function, as with epsilon = 0, so that nothing tells the "
             "tasks apart; learn with a larger epsilon"
         )
-    given = None if multipliers is None else np.asarray(multipliers, dtype=np.float64)
-    if given is not None and (given.shape != (N,) or not np.all(given >= 0.0)):
+    given = np.full(N, np.nan) if multipliers is None else np.array(multipliers, dtype=np.float64)
+    if multipliers is not None and (given.shape != (N,) or not np.all(given >= 0.0)):
         raise InputError(f"multipliers are {multipliers!r}; give {N} numbers of at least 0")
-    scores, to_others, ranks = separation(gram)
-    chances = np.array([chance_of_score(scores[i], N, ranks[i]) for i in range(N)])
+    scores, to_others, ranks, agreements = separation(gram)
     own = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    agreements = _agreements(gram)
-    pulls = None if given is None or not np.all(np.isfinite(given)) else given * own
-    shares = None if pulls is None or pulls.sum() == 0.0 else pulls / pulls.sum()
+    pulls = given * own if np.all(np.isfinite(given)) else np.zeros(N)
+    shares = pulls / pulls.sum() if pulls.sum() > 0.0 else np.full(N, np.nan)
     # The larger distance first among equal scores, as where two policies agree exactly.
-    order = np.lexsort((-to_others, -scores))
-    position = np.empty(N, dtype=int)
-    position[order] = np.arange(1, N + 1)
-    tasks = tuple(
-        TaskRelation(
-            task=name,
-            rank=int(position[i]),
-            score=float(scores[i]),
-            chance=float(chances[i]),
-            stands_apart=bool(chances[i] <= LEVEL),
-            distance=float(own[i]),
-            distance_to_others=float(to_others[i]),
-            agreement=float(agreements[i]),
-            multiplier=None if given is None else _finite_or_none(float(given[i])),
-            share_of_pull=None if shares is None else float(shares[i]),
-            sentence=_sentence(name, scores[i], chances[i], None if shares is None else shares[i]),
+    order = np.lexsort((-to_others, -scores)).tolist()
+    tasks = []
+    for i, name in enumerate(names):
+        chance = chance_of_score(scores[i], N, ranks[i])
+        share = _finite_or_none(float(shares[i]))
+        tasks.append(
+            TaskRelation(
+                task=name,
+                rank=order.index(i) + 1,
+                score=float(scores[i]),
+                chance=chance,
+                stands_apart=chance <= LEVEL,
+                distance=float(own[i]),
+                distance_to_others=float(to_others[i]),
+                agreement=float(agreements[i]),
+                multiplier=_finite_or_none(float(given[i])),
+                share_of_pull=share,
+                sentence=_sentence(name, scores[i], chance, share),
+            )
         )
-        for i, name in enumerate(names)
-    )
+    squares = np.diag(gram)[:, None] + np.diag(gram) - 2.0 * gram
+    np.fill_diagonal(squares, 0.0)
+    distances, cosines = np.sqrt(np.maximum(squares, 0.0)), _cosines(gram, np.outer(own, own))
     places, map_share = classical_scaling(gram)
-    return Relatedness(tasks, float(epsilon), _distances(gram), _cosines(gram), places, map_share)
+    return Relatedness(tuple(tasks), float(epsilon), distances, cosines, places, map_share)
 
 
-def separation(gram: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return every task's score, its distance to the others' mean, and their effective rank.
+def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return how every task stands to the others.
 
     Parameters
     ----------
     gram : array, shape (N, N)
-        Inner products of the policies less any common function; N ≥ 3.
+        Inner products of the policies less the centre; N ≥ 3.
 
     Returns
     -------
-    scores, distances, ranks : arrays, shape (N,)
-        ``ranks[i]`` says in how many directions the policies other than i differ: (Σλ)²/Σλ²
-        of the eigenvalues λ of their covariance, between 1 and N − 2.
+    scores, distances, ranks, agreements : arrays, shape (N,)
+        ``distances`` are to the others' mean. ``ranks[i]`` says in how many directions the
+        policies other than i differ: (Σλ)²/Σλ² of the eigenvalues λ of their covariance, between
+        1 and N − 2. ``agreements`` are cosines with the others' mean.
     """
     N = len(gram)
-    scores, distances, ranks = np.empty((3, N))
+    scores, distances, ranks, agreements = np.empty((4, N))
     for i in range(N):
         others = np.arange(N) != i
         mean = np.where(others, 1.0 / (N - 1), 0.0)
         towards = np.eye(N)[i] - mean
         distances[i] = math.sqrt(max(0.0, float(towards @ gram @ towards)))
+        length = np.sqrt(np.maximum(gram[i, i] * (mean @ gram @ mean), 0.0))
+        agreements[i] = _cosines(gram[i] @ mean, length)
         centred = np.eye(N)[others] - mean
         covariance = centred @ gram @ centred.T
-        variance = float(np.trace(covariance)) / (N - 2)
-        square = float(np.sum(covariance**2))
-        ranks[i] = float(np.trace(covariance)) ** 2 / square if square > 0.0 else 1.0
-        scale = variance * (1.0 + 1.0 / (N - 1))
+        total, square = float(np.trace(covariance)), float(np.sum(covariance**2))
+        ranks[i] = total**2 / square if square > 0.0 else 1.0
+        scale = total / (N - 2) * (1.0 + 1.0 / (N - 1))
         if scale > 0.0:
             scores[i] = distances[i] / math.sqrt(scale)
         else:
             scores[i] = math.inf if distances[i] > 0.0 else 0.0
-    return scores, distances, np.clip(ranks, 1.0, N - 2.0)
+    return scores, distances, np.clip(ranks, 1.0, N - 2.0), agreements
 
 
 def chance_of_score(score: float, tasks: int, rank: float) -> float:
-    """Return how probable so large a score is in a family of equals, for any of its tasks.
+    """Return how probable so large a score is in a family of equals, for any of its N ≥ 3 tasks.
 
     If the policies were drawn from one Gaussian whose covariance has r equal directions, the
     squared score would follow F(r, r(N−2)). The rank r is that of the others, at most N − 2, and
     the probability is multiplied by N because the task was not named beforehand (Bonferroni).
-
-    Parameters
-    ----------
-    score : float
-    tasks : int
-        N, at least 3.
-    rank : float
-        r.
     """
     if math.isinf(score):
         return 0.0
@@ -320,29 +306,10 @@ def classical_scaling(gram: Floats) -> tuple[Floats, float]:
     return places - places[-1], float(values[:2].sum() / total) if total > 0.0 else 1.0
 
 
-def _distances(gram: Floats) -> Floats:
-    squares = np.diag(gram)[:, None] + np.diag(gram) - 2.0 * gram
-    np.fill_diagonal(squares, 0.0)
-    return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
-
-def _cosines(gram: Floats) -> Floats:
-    norms = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    product = np.outer(norms, norms)
-    cosines = np.divide(gram, product, out=np.zeros_like(gram), where=product > 0.0)
+def _cosines(products: Floats, lengths: Floats) -> Floats:
+    """Return inner products over the products of their lengths; 0 where one of these is zero."""
+    cosines = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0.0)
     return np.asarray(np.clip(cosines, -1.0, 1.0))
-
-
-def _agreements(gram: Floats) -> Floats:
-    """Return the cosine of each h_i − g with the mean of the other h_j − g, shape (N,)."""
-    N = len(gram)
-    agreements = np.zeros(N)
-    for i in range(N):
-        mean = np.where(np.arange(N) != i, 1.0 / (N - 1), 0.0)
-        length = math.sqrt(max(0.0, float(gram[i, i] * (mean @ gram @ mean))))
-        if length > 0.0:
-            agreements[i] = np.clip(float(gram[i] @ mean) / length, -1.0, 1.0)
-    return agreements
 
 
 def _sentence(name: str, score: float, chance: float, share: float | None) -> str:

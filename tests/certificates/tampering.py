@@ -15,6 +15,8 @@ import safetensors.numpy
 from crosslearning.files import write_tensors
 from crosslearning.runs import make_config, train
 
+#: Run folders of earlier versions.
+FILES = Path(__file__).parent.parent / "files"
 FIELDS = {
     "iterations": 60,
     "checkpoint_every": 25,
@@ -47,6 +49,14 @@ KERNELS = {
         ],
     },
 }
+
+
+def as_version_2(arrays, description):
+    """Write a learner's file as version 2 has it: the method's parts under the method's name."""
+    functions = len(arrays["rows"]) - len(description["tasks"]) - 1
+    arrays["method.mean_square"] = arrays.pop("mean_square")
+    description["version"] = 2
+    description["method"] = {"name": "policy-gradient", "functions": functions}
 
 
 def small_run(path: Path, **fields) -> Path:

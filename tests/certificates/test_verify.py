@@ -30,7 +30,9 @@ from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
 from tests.certificates.tampering import (
+    FILES,
     KERNELS,
+    as_version_2,
     copy_of,
     edit_model,
     edit_text,
@@ -99,6 +101,65 @@ def test_a_fresh_run_passes(tmp_path, kernel, projection):
 )
 def test_a_fresh_run_of_any_kind_passes(tmp_path, fields):
     assert_passes(small_run(tmp_path / "run", **fields))
+
+
+def renamed(description):
+    description["method"]["name"] = "another"
+
+
+def more_functions(description):
+    description["method"]["functions"] += 1
+
+
+def no_method(description):
+    del description["method"]
+
+
+def later_version(description):
+    description["version"] = 3
+
+
+@pytest.mark.parametrize("name", ["finished", "interrupted"])
+def test_a_run_of_version_1_passes(tmp_path, name):
+    path = copy_of(FILES / "version-1" / name, tmp_path)
+    verification = verify_run(path)
+    assert verification.passed
+    assert verification.model.method == "policy-gradient"
+    certificate = certify(path, samples=100)
+    assert certificate.passed
+    assert len(certificate.gaps) == 3
+    assert (certificate.checks, certificate.left_out) == (verification.checks, "")
+
+
+@pytest.mark.parametrize("step_rule", ["adam", "decaying"])
+def test_a_file_says_itself_what_its_method_keeps(tmp_path, run, step_rule):
+    path = copy_of(FILES / "version-1" / "finished" if step_rule == "adam" else run, tmp_path)
+    for model in [path / MODEL, *path.glob("checkpoints/*")]:
+        edit_model(model, as_version_2)
+    renew_digests(path)
+    verification = verify_run(path)
+    assert verification.passed
+    assert verification.model.method == "policy-gradient"
+    for change, found in (
+        (renamed, set()),
+        (more_functions, {f"{MODEL}: shapes"}),
+        (later_version, {f"{MODEL}: a learner"}),
+        (no_method, {f"{MODEL}: a learner"}),
+    ):
+        edit_model(path / MODEL, lambda _, description, change=change: change(description))
+        renew_digests(path)
+        assert failed(path) == found
+
+
+def test_an_array_of_the_methods_must_be_finite(tmp_path, run):
+    def infinite(arrays, description):
+        as_version_2(arrays, description)
+        arrays["method.mean_square"][0] = np.inf
+
+    path = copy_of(run, tmp_path)
+    edit_model(path / MODEL, infinite)
+    renew_digests(path)
+    assert failed(path) == {f"{MODEL}: finite numbers"}
 
 
 def test_an_unfinished_run_is_checked_at_its_newest_checkpoint(tmp_path, run):
@@ -348,6 +409,40 @@ def field_lost(lines):
 
 
 @edited_line
+def method_lost(lines):
+    for line in lines:
+        del line["gap"], line["gradient_norm"]
+
+
+@edited_line
+def method_unknown(lines):
+    for line in lines:
+        line["kl"] = dict.fromkeys(line["distance"], 0.01)
+        line["return"]["r=1"] = line["gap"]["r=1"] = None
+        line["clock"] = "noon"
+
+
+@edited_line
+def other_tasks_known(lines):
+    lines[4]["kl"] = {"r=9": 0.01}
+
+
+@edited_line
+def a_word(lines):
+    lines[4]["gap"]["r=1"] = "small"
+
+
+@edited_line
+def one_for_all(lines):
+    lines[4]["gap"] = 1.0
+
+
+@edited_line
+def distance_unknown(lines):
+    lines[4]["distance"]["r=1"] = None
+
+
+@edited_line
 def not_a_number(lines):
     lines[4]["return"]["r=1"] = math.nan
 
@@ -377,6 +472,13 @@ def garbled(path):
         (not_a_number, "well formed"),
         (nothing_left, "well formed"),
         (garbled, "well formed"),
+        (other_tasks_known, "well formed"),
+        (a_word, "well formed"),
+        (one_for_all, "well formed"),
+        (distance_unknown, "well formed"),
+        # What a method tells of itself is its own affair, and may be absent or unknown.
+        (method_lost, None),
+        (method_unknown, None),
         (a_better_return, None),
     ],
 )
@@ -569,12 +671,11 @@ def test_a_kernel_of_its_authors_formula_needs_the_formula(tmp_path):
         kernel_matrix(content.description["kernel"], content.arrays["knots"])
     without, given_it, wrong = Checks(), Checks(), Checks()
     model = check_model(without, content, "own")
-    assert not model.independent
     np.testing.assert_allclose(model.norms, learner.family.norms(), rtol=1e-10)
     by_name = {check.name: check.status for check in without.made}
     assert by_name["own: Gram matrix"] == "not possible"
     assert set(by_name.values()) == {"pass", "not possible"}
-    assert check_model(given_it, content, "own", formula=kernel).independent
+    check_model(given_it, content, "own", formula=kernel)
     assert {check.status for check in given_it.made} == {"pass"}
     check_model(wrong, content, "own", formula=lambda points: kernel(0.9 * points))
     assert "fail" in {check.status for check in wrong.made}

@@ -1,6 +1,5 @@
 """The theorem's formulas: term by term, monotone where they must be, and turned round."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -12,7 +11,8 @@ from crosslearning import CrossLearner
 from crosslearning import theory as theorem
 from crosslearning.errors import InputError
 from crosslearning.statistics import Interval
-from crosslearning.theory import Constants
+from crosslearning.theory import Constants, EstimatedConstants
+from crosslearning.theory.words import rule_sentence
 
 
 def example(N: int = 2, **changes) -> Constants:
@@ -70,7 +70,6 @@ def test_the_printed_gain_term_by_term(N):
     gamma_F -= eta * sum(s / b**0.5 for s in sigma) ** 2
     gamma_F -= (N + 1) ** 0.5 * beta * sum(s / b**0.5 for s in sigma)
     assert theorem.printed_gain(c, alpha) == pytest.approx(gamma_F, rel=1e-13)
-    assert theorem.printed_iteration_bound(c, alpha, 10.0) == pytest.approx(10.0 / gamma_F)
     accuracy = alpha + 2 * 0.5 * max(s * (1 / (0.1 * b)) ** 0.5 for s in sigma)
     assert theorem.printed_accuracy(c, alpha, 0.1) == pytest.approx(accuracy, rel=1e-13)
 
@@ -164,13 +163,11 @@ def test_the_step_range_is_where_the_gain_is_positive(c, alpha):
     values = np.array([at(float(step)) for step in grid])
     if steps is None:
         assert best is None
-        assert theorem.largest_step(c, alpha) is None
         assert alpha <= floor * (1 + 1e-6)
         assert np.all(values <= 1e-9 * alpha)
         return
     assert alpha >= floor * (1 - 1e-6)
     low, high = steps
-    assert theorem.largest_step(c, alpha) == high
     assert low < best < high <= 2.0 / c.smoothness
     assert at(best) >= values.max() - 1e-9 * alpha
     assert at(high * (1 - 1e-6)) > 0.0
@@ -209,11 +206,12 @@ def test_steps_without_noise_and_without_curvature():
 
 
 @given(constants(), alphas, deltas, st.integers(1, 50))
-def test_accuracy_and_confidence_are_inverse(c, alpha, delta, looks):
+def test_accuracy_and_the_probability_of_a_false_stop_are_inverse(c, alpha, delta, looks):
     promised = theorem.accuracy(c, alpha, delta, looks)
     assert promised > alpha or promised == pytest.approx(alpha)
     if promised > 1.000001 * alpha:
-        assert theorem.confidence(c, alpha, promised, looks) == pytest.approx(delta, rel=1e-6)
+        again = theorem.false_stop_probability(c, alpha, promised, looks)
+        assert again == pytest.approx(delta, rel=1e-6)
     assert theorem.accuracy(c, alpha, delta / 2, looks) >= promised
     assert theorem.accuracy(c, alpha, delta, looks + 1) >= promised
 
@@ -263,7 +261,7 @@ def test_ends_of_epsilon():
     assert theorem.noise_floor(free) == math.inf
     assert theorem.batch_for(free, 1.0, 2.0, 0.1) is None
     assert theorem.step_range(free, 1.0) is None
-    assert theorem.confidence(free, 1.0, 2.0) == 1.0
+    assert theorem.false_stop_probability(free, 1.0, 2.0) == 1.0
     assert theorem.accuracy(one, 1.0, 0.1) == 1.0
     assert theorem.step_range(one, 1.0) is None
     silent = example(2, deviation=np.zeros(2), epsilon=math.inf)
@@ -273,31 +271,29 @@ def test_ends_of_epsilon():
 # Where the numbers come from -------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Estimated:
-    deviation: Interval
-    gradient_norm: Interval
-    second_moment: Interval
-    lipschitz: Interval
-
-
 def test_constants_from_estimates_take_the_upper_ends():
-    one = Estimated(*(Interval(v, v - 0.5, v + 0.5) for v in (3.0, 2.0, 2.5, 0.7)))
-    two = Estimated(*(Interval(v, v - 0.5, v + 1.0) for v in (5.0, 1.5, 3.0, 0.6)))
-    chosen = {"batch_size": 4, "epsilon": 1.0, "step_size": 0.1, "budget": 0.01}
-    c = Constants.from_estimates([one, two], **chosen)
+    def estimated(task, up, *values):
+        return EstimatedConstants(task, 9, *(Interval(v, v - 0.5, v + up) for v in values), 0.1)
+
+    # In the order of the class: σ, B, μ, L.
+    estimates = [estimated("a", 0.5, 3.0, 2.5, 2.0, 0.7), estimated("b", 1.0, 5.0, 3.0, 1.5, 0.6)]
+    options = {"projection": "relaxed", "step_rule": "constant", "step_size": 0.1}
+    learner = CrossLearner("linear-quadratic", 1.0, batch_size=2, budget=0.01, **options).learn(1)
+    c = Constants.from_estimates(learner, estimates)
     np.testing.assert_array_equal(c.deviation, [3.5, 6.0])
     np.testing.assert_array_equal(c.gradient_norm, [2.5, 2.5])
     np.testing.assert_array_equal(c.second_moment, [3.0, 4.0])
     np.testing.assert_array_equal(c.lipschitz, [1.2, 1.6])
-    c = Constants.from_estimates([one, two], cautious=False, **chosen)
+    assert (c.batch_size, c.epsilon, c.step_size, c.budget) == (2, 1.0, 0.1, 0.01)
+    assert c.projection == "relaxed"
+    c = Constants.from_estimates(learner, estimates, cautious=False)
     np.testing.assert_array_equal(c.deviation, [3.0, 5.0])
 
 
 def test_the_effective_step_is_what_multiplied_the_gradients():
     normalised = CrossLearner("paper", max_knots=50, step_rule="decaying", step_clip=np.inf)
     with pytest.raises(InputError, match="no iteration yet"):
-        theorem.effective_step(normalised)
+        theorem.effective_step_sizes(normalised)
     np.testing.assert_array_equal(normalised.step_lengths, np.zeros(3))
     norms = []
     normalised.learn(3, lambda report: norms.append(report.gradient_norms))
@@ -306,9 +302,9 @@ def test_the_effective_step_is_what_multiplied_the_gradients():
         mean = keep * mean + (1 - keep) * norm**2
     size = 2.0 / math.sqrt(1.0 + 2 / 500.0)
     expected = size / np.sqrt(mean / (1 - keep**3))
-    np.testing.assert_allclose(theorem.effective_step(normalised), expected, rtol=1e-12)
+    np.testing.assert_allclose(theorem.effective_step_sizes(normalised), expected, rtol=1e-12)
     plain = CrossLearner("paper", max_knots=50, step_rule="constant", step_size=0.003).learn(1)
-    np.testing.assert_array_equal(theorem.effective_step(plain), np.full(3, 0.003))
+    np.testing.assert_array_equal(theorem.effective_step_sizes(plain), np.full(3, 0.003))
 
 
 def test_weighted_constants():
@@ -330,6 +326,7 @@ def test_weighted_constants():
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),
         ({"epsilon": -1.0}, "epsilon must be at least 0"),
         ({"epsilon": np.nan}, "epsilon must be at least 0"),
+        ({"epsilon": 1e200}, "epsilon must be at least 0 .*not beyond 1e.70"),
         ({"step_size": 0.0}, "step_size must be positive and finite"),
         ({"budget": np.inf}, "budget must be finite"),
         ({"projection": "none"}, "projection must be exact or relaxed"),
@@ -340,7 +337,7 @@ def test_bad_constants_are_refused(changes, message):
         example(2, **changes)
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, 1e308, 1e-320])
 def test_bad_questions_are_refused(bad):
     c = example(2)
     for ask in (
@@ -349,29 +346,27 @@ def test_bad_questions_are_refused(bad):
         theorem.printed_gain,
         theorem.best_step,
         theorem.step_range,
-        theorem.largest_step,
         theorem.printed_largest_step,
         theorem.batch_for_gain,
         theorem.largest_budget,
     ):
-        with pytest.raises(InputError, match="alpha must be positive and finite, got"):
+        with pytest.raises(InputError, match="alpha must be positive and finite, from 1e-70"):
             ask(c, bad)
-    for delta in (bad, 1.0):
+    for delta in (bad, 1.0, 1e-320):
         for ask in (theorem.accuracy, theorem.printed_accuracy, theorem.sentences):
-            with pytest.raises(InputError, match="delta must be between 0 and 1, got"):
+            with pytest.raises(InputError, match="delta must be between 0 and 1, at least"):
                 ask(c, 1.0, delta)
         with pytest.raises(InputError, match="delta must be"):
             theorem.simultaneous_error(c, delta)
     with pytest.raises(InputError, match="alpha_prime must be finite and above"):
-        theorem.batch_for(c, 1.0, bad if bad != np.inf else 1.0, 0.1)
+        theorem.batch_for(c, 1.0, bad if bad < 1.0 else 1.0, 0.1)
     with pytest.raises(InputError, match="alpha_prime must be finite and above"):
-        theorem.confidence(c, 1.0, 0.9)
+        theorem.false_stop_probability(c, 1.0, 0.9)
     for looks in (0, 1.5, True):
         with pytest.raises(InputError, match="looks must be a whole number"):
             theorem.accuracy(c, 1.0, 0.1, looks)
-    for ask in (theorem.iteration_bound, theorem.printed_iteration_bound):
-        with pytest.raises(InputError, match="rise must be finite and at least 0"):
-            ask(c, 1.0, -1.0)
+    with pytest.raises(InputError, match="rise must be finite and at least 0"):
+        theorem.iteration_bound(c, 1.0, -1.0)
 
 
 # In words --------------------------------------------------------------------------------
@@ -380,50 +375,74 @@ def test_bad_questions_are_refused(bad):
 def test_sentences_say_what_holds():
     # A little noise, a fine batch: everything holds.
     c = example(2, batch_size=4000, budget=0.0, epsilon=0.5)
-    text = "\n".join(theorem.sentences(c, 0.5, 0.1, rise=10.0))
-    assert f"gains at least {theorem.gain(c, 0.5):.4g}" in text
-    assert f"at most {theorem.iteration_bound(c, 0.5, 10.0):.4g}." in text
-    assert f"α' = {theorem.accuracy(c, 0.5, 0.1):.4g} with probability at most 0.1." in text
-    assert "vacuous" not in text
-    assert "outside the theory" not in text
+    said = theorem.sentences(c, 0.5, 0.1, rise=10.0)
+    assert list(said) == ["possible", "gain", "iterations", "step", "printed", "stop"]
+    assert f"gains at least {theorem.gain(c, 0.5):.4g}" in said["gain"]
+    assert f"at most {theorem.iteration_bound(c, 0.5, 10.0):.4g}." in said["iterations"]
+    promised = f"α' = {theorem.accuracy(c, 0.5, 0.1):.4g} with probability at most 0.1."
+    assert promised in said["stop"]
+    assert "vacuous" not in " ".join(said.values())
+    assert "weighted" not in " ".join(said.values())
+    weighted = theorem.sentences(c, 0.5, 0.1, weighted=True)
+    assert list(weighted) == ["possible", "gain", "step", "printed", "stop"]
+    assert "where a weighted gap exceeds" in weighted["possible"]
+    assert "some weighted gap exceeds the weighted α = 0.5" in weighted["gain"]
 
 
 def test_sentences_say_what_is_vacuous_and_what_would_help():
     c = example(2, batch_size=1, budget=0.0)
-    text = "\n".join(theorem.sentences(c, 0.5, 0.1, rise=10.0))
-    assert "vacuous for every α" in text
-    assert f"with a batch of {theorem.batch_for_gain(c, 0.5):,}." in text
-    assert "No step size makes it positive at batch size 1." in text
-    assert "no gap can be above 2, so this is vacuous" in text
-    assert "expected number of iterations before" not in text
+    said = theorem.sentences(c, 0.5, 0.1, rise=10.0)
+    assert list(said) == ["possible", "gain", "remedy", "step", "printed", "stop"]
+    assert "vacuous for every α" in said["possible"]
+    assert f"with a batch of {theorem.batch_for_gain(c, 0.5):,}." in said["remedy"]
+    assert said["step"] == "No step size makes it positive at batch size 1."
+    assert "no gap can be above 2, so this is vacuous" in said["stop"]
     long = example(2, step_size=4.0)
-    assert any("take η below 2.857" in said for said in theorem.sentences(long, 1.0, 0.1))
+    assert "take η below 2.857" in theorem.sentences(long, 1.0, 0.1)["remedy"]
     pruned = example(2, budget=0.1, batch_size=10**6)
-    said = " ".join(theorem.sentences(pruned, 1.0, 0.1))
-    assert "No batch helps: pruning by up to 0.1" in said
-    assert "η above" in said
+    said = theorem.sentences(pruned, 1.0, 0.1)
+    assert "No batch helps: pruning by up to 0.1" in said["remedy"]
+    assert "η above" in said["step"]
 
 
 def test_sentences_for_an_alpha_that_asks_for_nothing():
-    assert any("asks for nothing" in said for said in theorem.sentences(example(2), 100.0, 0.1))
+    assert "asks for nothing" in theorem.sentences(example(2), 100.0, 0.1)["possible"]
 
 
 @pytest.mark.parametrize(("epsilon", "words"), [(math.inf, "ε is infinite"), (0.0, "ε is 0")])
 def test_sentences_at_the_ends_of_epsilon(epsilon, words):
     said = theorem.sentences(example(2, epsilon=epsilon), 1.0, 0.1)
-    assert len(said) == 1
-    assert said[0].startswith(words)
+    assert list(said) == ["epsilon"]
+    assert said["epsilon"].startswith(words)
 
 
-def test_sentences_name_what_the_step_rule_leaves_out():
-    c = example(2)
-    words = {
-        rule: " ".join(theorem.sentences(c, 1.0, 0.1, step_rule=rule, clip=1.0))
-        for rule in ("constant", "normalised", "decaying", "adam")
-    }
-    assert "root mean square" not in words["constant"]
+def test_a_sentence_names_what_the_step_rule_leaves_out():
+    assert rule_sentence("constant", 1.0) == ""
     for rule in ("normalised", "decaying", "adam"):
-        assert "root mean square" in words[rule]
-        assert "biased" in words[rule]
-    assert "Momentum" in words["adam"]
-    assert "fall over time" in words["decaying"]
+        assert "root mean square" in rule_sentence(rule, 1.0)
+        assert "biased" in rule_sentence(rule, 1.0)
+        assert "biased" not in rule_sentence(rule, math.inf)
+    assert "Momentum" in rule_sentence("adam", 1.0)
+    assert "fall over time" in rule_sentence("decaying", 1.0)
+
+
+# The ends of the numbers -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("alpha", [1e-70, 1e-30, 1e70])
+@pytest.mark.parametrize("delta", [1e-70, 0.5])
+@pytest.mark.parametrize("epsilon", [1e-70, 0.5, 1e70])
+def test_the_least_and_the_most_that_may_be_asked(alpha, delta, epsilon):
+    c = example(2, epsilon=epsilon)
+    said = theorem.sentences(c, alpha, delta)
+    assert "stop" in said
+    assert all(len(sentence) < 400 for sentence in said.values())
+    batch = theorem.batch_for(c, alpha, 2.0 * alpha, delta)
+    assert batch is None or batch >= 1
+
+
+def test_a_batch_beyond_all_counting_is_found_at_once():
+    # 2⁵³ and its neighbour are one number: stepping down by one would never end.
+    c = example(2)
+    batch = theorem.batch_for(c, 1.0, 2.0, 1e-30)
+    assert batch == pytest.approx(25.0 * 1e30, rel=1e-9)

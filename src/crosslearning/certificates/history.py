@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +46,8 @@ class PruningHistory:
     ----------
     budget : float
         β: how far pruning may move each policy in one iteration.
-    max_knots, iterations, lines : int
-        The cap, the iterations that the metrics tell of, and their lines.
+    max_knots, iterations : int
+        The cap, and the iterations that the metrics tell of.
     largest : float
         The farthest that pruning moved any policy in one iteration.
     spent : float or None
@@ -63,7 +62,6 @@ class PruningHistory:
     budget: float
     max_knots: int
     iterations: int
-    lines: int
     largest: float
     spent: float | None
     over_budget: int | None
@@ -91,22 +89,14 @@ def constraint_lines(
     model: PlainModel, metrics: Sequence[dict[str, Any]]
 ) -> tuple[ConstraintLine, ...]:
     """Return how every task stands to the constraint."""
-    multipliers = late_multipliers(metrics, model.tasks)
-    lines = []
-    for i, task in enumerate(model.tasks):
-        multiplier = None if multipliers is None else float(multipliers[i])
-        distance = float(model.ridged_distances[i])
-        at_bound = math.isfinite(model.epsilon) and distance >= (1 - _AT_BOUND) * model.epsilon
-        lines.append(
-            ConstraintLine(
-                task=task,
-                distance=float(model.distances[i]),
-                ridged_distance=distance,
-                multiplier=multiplier,
-                binding=at_bound or bool(multiplier),
-            )
-        )
-    return tuple(lines)
+    late = late_multipliers(metrics, model.tasks)
+    multipliers = [None] * len(model.tasks) if late is None else late.tolist()
+    at_bound = (model.ridged_distances >= (1 - _AT_BOUND) * model.epsilon).tolist()
+    columns = (model.distances.tolist(), model.ridged_distances.tolist(), multipliers, at_bound)
+    return tuple(
+        ConstraintLine(task, distance, ridged, multiplier, bound or bool(multiplier))
+        for task, distance, ridged, multiplier, bound in zip(model.tasks, *columns, strict=True)
+    )
 
 
 def pruning_history(
@@ -124,7 +114,6 @@ def pruning_history(
         budget=float(settings["budget"]),
         max_knots=int(settings["max_knots"]),
         iterations=int(metrics[-1]["iteration"]),
-        lines=len(metrics),
         largest=max(line["pruning_error"] for line in metrics),
         spent=float(total("pruning_spent")) if new else None,
         over_budget=int(total("over_budget")) if new else None,

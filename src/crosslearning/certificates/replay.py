@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -17,34 +19,50 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crosslearning.certificates.verification.checks import Check, Checks
+from crosslearning.certificates.verification import Check, Checks, Verification
+from crosslearning.certificates.verification.plain_files import read_plain_file
+from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import Averages
+from crosslearning.runs.record import versions
 
 
 def replay_run(
-    run: str | Path, source: Path, lines: list[dict[str, Any]], console: Console | None = None
+    run: str | Path, verification: Verification, console: Console | None = None
 ) -> list[Check]:
     """Train a run again, in memory, and compare what it left with what comes out.
 
-    Parameters
-    ----------
-    run : str or Path
-        The run's folder; nothing in it is changed.
-    source : Path
-        The model, or the checkpoint of a run that has not ended.
-    lines : list of dict
-        The run's metrics.
-    console : Console, optional
-        Shows a progress bar, if it is a terminal.
-
-    Returns
-    -------
-    list of Check
-        The model's file, the checkpoints and the lines of metrics.
+    Nothing in its folder is changed. The checks are of the model's file (or of the newest
+    checkpoint), of the other checkpoints and of the lines of metrics.
     """
-    folder = RunFolder.open(run)
+    source = Path(run) / verification.source
+    try:
+        checks = _replay(RunFolder.open(run), source, verification.metrics, console)
+    except CrossLearningError as problem:
+        return [Check("replay", "fail", str(problem), "the run can be trained again")]
+    differ = _versions_differ(verification.record)
+    return [
+        dataclasses.replace(one, found=one.found + differ) if one.status == "fail" else one
+        for one in checks
+    ]
+
+
+def _versions_differ(record: Mapping[str, Any] | None) -> str:
+    """Say which versions are not those of the run: they may round otherwise."""
+    made = (record or {}).get("made_with")
+    if not isinstance(made, dict):
+        return ""
+    now = versions()
+    other = [
+        f"{name} {made.get(name)}, now {now[name]}" for name in now if made.get(name) != now[name]
+    ]
+    return f" (made with {'; '.join(other)}: these may round otherwise)" if other else ""
+
+
+def _replay(
+    folder: RunFolder, source: Path, lines: list[dict[str, Any]], console: Console | None
+) -> list[Check]:
     config = folder.config()
     finished = source == folder.model
     checks = Checks()
@@ -57,7 +75,7 @@ def replay_run(
         )
         return checks.made
     first = learner.iteration
-    target = config.iterations if finished else _iteration_of(source)
+    target = config.iterations if finished else int(source.stem.split("-")[1])
     saved = {k: p for k, p in folder.checkpoints() if p != source and first < k <= target}
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
@@ -71,7 +89,9 @@ def replay_run(
             # A line averages since the one before it, wherever an interruption put that one.
             if report.iteration in logged:
                 line = json.loads(json.dumps(averages.line(learner.steps)))
-                if not _agree(logged[report.iteration], line):
+                # A run of an earlier version has fewer fields.
+                old = {k: v for k, v in logged[report.iteration].items() if k in line}
+                if old != {k: line[k] for k in old}:
                     different.append(report.iteration)
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
@@ -85,12 +105,13 @@ def replay_run(
         finally:
             learner.close()
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
-    unmade = [k for k in logged if k > learner.iteration] if finished else []
+    if finished:
+        different += [k for k in logged if k > learner.iteration]
     checks.expect(
         "replay: metrics.jsonl",
-        not different and not unmade,
-        f"other numbers at iteration {min(different + unmade)}, {len(different + unmade)} lines"
-        if different or unmade
+        not different,
+        f"other numbers at iteration {min(different)}, {len(different)} lines"
+        if different
         else f"{sum(k <= learner.iteration for k in logged)} lines the same"
         + (f", from iteration {first} on" if first else ""),
         "every line as the replay gives it",
@@ -105,12 +126,7 @@ def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
     place: then the oldest that is left is the beginning.
     """
     if not folder.has_start:
-        return CrossLearner(
-            config.tasks,
-            workers=config.workers,
-            task_options=config.task_options,
-            **config.learner_settings(),
-        )
+        return config.learner()
     kept = folder.checkpoints()
     return CrossLearner.load(kept[0][1], workers=config.workers) if kept else None
 
@@ -118,21 +134,31 @@ def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
 def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:
     learner.save(again)
     same = again.read_bytes() == path.read_bytes()
+    found = "the same bytes" if same else "other bytes"
+    if not same and same_numbers(path, again):
+        same, found = True, "the same numbers, in the format of another version"
     checks.expect(
         f"replay: {place}{path.name}",
         same,
-        "the same bytes" if same else "other bytes",
+        found,
         "the file that training again gives, byte for byte",
     )
 
 
-def _agree(stored: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
-    # A run of an earlier version has fewer fields.
-    return all(made[name] == value for name, value in stored.items() if name in made)
-
-
-def _iteration_of(checkpoint: Path) -> int:
-    return int(checkpoint.stem.split("-")[1])
+def same_numbers(one: Path, other: Path) -> bool:
+    """Tell whether two files of learners differ in their formats alone."""
+    files = [read_plain_file(path) for path in (one, other)]
+    versions = [file.description.pop("version") for file in files]
+    arrays = [{name.removeprefix("method."): a for name, a in f.arrays.items()} for f in files]
+    shared = set(files[0].description) & set(files[1].description) - {"settings"}
+    settings = [file.description["settings"] for file in files]
+    return (
+        versions[0] != versions[1]
+        and arrays[0].keys() == arrays[1].keys()
+        and all(np.array_equal(a, arrays[1][name]) for name, a in arrays[0].items())
+        and all(files[0].description[k] == files[1].description[k] for k in shared)
+        and all(settings[0][k] == settings[1][k] for k in set(settings[0]) & set(settings[1]))
+    )
 
 
 def _progress(console: Console | None) -> Progress:

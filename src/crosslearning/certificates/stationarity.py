@@ -14,21 +14,24 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.levels import checked_seed
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.errors import InputError
+from crosslearning.gradients import Units
 from crosslearning.learner import CrossLearner
-from crosslearning.learner.sampling import sample_gaps
-from crosslearning.statistics import Interval, checked_confidence
+from crosslearning.learner.sampling import Sampling, sample_gaps
+from crosslearning.statistics import CONFIDENCE, Interval, checked_confidence, skewness_of
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
 
+#: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
+TAIL_LIMIT = 0.3
 _CONSENSUS = (
-    "With ε = 0 every policy must equal the central one: there is nowhere else to go, and the gap "
-    "is 0 whatever the gradients are. It says nothing about how good the common policy is."
+    "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 whatever "
+    "the gradients are. It says nothing about how good the common policy is."
 )
 _ALONE = (
     "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient is "
-    "exactly zero. Look at the gradient's norm instead."
+    "exactly zero. Look at the gradient's norm instead ('crosslearning theory')."
 )
 
 
@@ -45,6 +48,8 @@ class StationarityGap:
         Gradient samples that it comes from.
     confidence : float
         Of the interval.
+    tail : float
+        How much rare samples decide, see :func:`tail_of`.
     note : str or None
         What the gap means where ε is 0 or infinite.
     """
@@ -53,7 +58,13 @@ class StationarityGap:
     gap: Interval
     samples: int
     confidence: float
+    tail: float = 0.0
     note: str | None = None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the samples have such tails that the interval may be too short."""
+        return self.tail > TAIL_LIMIT
 
     def verdict(self, alpha: float) -> Verdict:
         """Return whether the policy is stationary up to ``alpha``, as far as the interval tells."""
@@ -65,7 +76,7 @@ class StationarityGap:
 
 
 def stationarity_gaps(
-    learner: CrossLearner, samples: int = 4000, seed: int = 0, confidence: float = 0.95
+    learner: CrossLearner, samples: int = 4000, seed: int = 0, confidence: float = CONFIDENCE
 ) -> list[StationarityGap]:
     """Return the stationarity gap of every task's policy, from fresh rollouts.
 
@@ -80,13 +91,14 @@ def stationarity_gaps(
     confidence : float
         Of each interval by itself, not of all together.
     """
-    confidence, seed = checked_confidence(confidence), checked_seed(seed)
+    confidence = checked_confidence(confidence)
+    check_asked(seed=seed)
     sampling, epsilon = learner.sampling, learner.settings.epsilon
     samples = sampling.count(samples)
     names = [task.name for task in learner.tasks]
     if epsilon == 0.0:
         zero = Interval(0.0, 0.0, 0.0)
-        return [StationarityGap(name, zero, 0, confidence, _CONSENSUS) for name in names]
+        return [StationarityGap(name, zero, 0, confidence, note=_CONSENSUS) for name in names]
     family = learner.family
     generator = np.random.default_rng([seed, 1])
     with threadpool_limits(1, user_api="blas"):
@@ -101,8 +113,19 @@ def stationarity_gaps(
                     measured, family.distances(), learner.radii(), strict=True
                 )
             ]
+        tails = [tail_of(sampling, one.units) for one in measured]
     note = _ALONE if math.isinf(epsilon) else None
     return [
-        StationarityGap(name, gap, samples, confidence, note)
-        for name, gap in zip(names, gaps, strict=True)
+        StationarityGap(name, gap, samples, confidence, tail, note)
+        for name, gap, tail in zip(names, gaps, tails, strict=True)
     ]
+
+
+def tail_of(sampling: Sampling, units: Units) -> float:
+    """Return the skewness of the gradients' squared norms over the root of their number.
+
+    A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured
+    coverage of the intervals falls below their level.
+    """
+    squares = units.ratios * units.squares(sampling.kernel)
+    return abs(skewness_of(squares)) / float(np.sqrt(len(squares)))

@@ -1,48 +1,121 @@
-"""The command that says what is certified of a run."""
+"""Commands that say what is known of a run: its tasks, its certificate, the theorem."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console, errors
-from crosslearning.runs import RunFolder
+
+AlphaOption = Annotated[
+    float | None, typer.Option(help="Stationarity to ask about; default: the run's.")
+]
+SamplesOption = Annotated[int, typer.Option(min=2, help="Fresh samples per task.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the samples.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def relate(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Show which tasks of a run pull against the consensus, as a table and a map."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from crosslearning.figures.relatedness import relatedness_figure
+    from crosslearning.figures.style import save_figure
+    from crosslearning.files import write_atomically
+    from crosslearning.relatedness import relatedness
+    from crosslearning.runs import RunFolder
+
+    folder = RunFolder.open(run)
+    found = relatedness(folder)
+    text = json.dumps(found.to_dict(), indent=2)
+    write_atomically(folder.path / "relatedness.json", text.encode())
+    written = save_figure(relatedness_figure(found), folder.figures / "relatedness")
+    if as_json:
+        print(text)
+        return
+    table = Table(title=escape(f"{run}: which tasks pull against the consensus"))
+    for heading in ("rank", "task", "score", "chance", "distance", "agreement", "share of pull"):
+        table.add_column(heading)
+    for task in found.ranked:
+        pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
+        chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
+        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
+        table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
+    console.print(table)
+    _list(task.sentence for task in found.ranked)
+    _list((folder.path / "relatedness.json", *written))
 
 
 @app.command()
 def certify(
     run: RunArgument,
-    alpha: Annotated[
-        float | None, typer.Option(help="Stationarity to certify; default: the run's.")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="Probability of error in the theorem.")] = 0.05,
-    samples: Annotated[int, typer.Option(min=2, help="Fresh samples per task.")] = 4000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the samples.")] = 0,
+    alpha: AlphaOption = None,
+    samples: SamplesOption = 4000,
+    seed: SeedOption = 0,
     replay: Annotated[bool, typer.Option("--replay", help="Also train again and compare.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Check a run's files by themselves, and say what is certified of its policies."""
     from crosslearning.certificates import certificate_page, save_certificate
     from crosslearning.certificates import certify as certify_run
     from crosslearning.figures.certificate import certificate_figure
     from crosslearning.figures.style import save_figure
+    from crosslearning.runs import RunFolder
 
-    if not as_json:
-        announce_compilation()
-    try:
-        # Progress goes to the other stream, so that what is piped stays clean.
-        certificate = certify_run(run, alpha, delta, samples, seed, replay=replay, console=errors)
-    except KeyboardInterrupt:
-        errors.print("Interrupted; nothing was written. The same command begins again.")
-        raise typer.Exit(130) from None
+    with _measuring(as_json):
+        certificate = certify_run(run, alpha, samples, seed, replay, errors)
     folder = RunFolder(run).certificate
     written = save_certificate(certificate, folder)
     figure = certificate_figure(certificate.to_plain(), certificate.metrics)
     written += save_figure(figure, folder / "certificate")
-    print(certificate.to_json() if as_json else certificate_page(certificate))
-    if not as_json:
-        for path in written:
-            console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
+    _show(certificate.to_json() if as_json else certificate_page(certificate), written, as_json)
     if not certificate.passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def theory(
+    run: RunArgument,
+    alpha: AlphaOption = None,
+    delta: Annotated[float, typer.Option(help="Probability of error in the theorem.")] = 0.05,
+    samples: SamplesOption = 4000,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Estimate the constants of the convergence theorem at a run, and say what it promises."""
+    from crosslearning.theory import save_theory, study_run, theory_page
+
+    with _measuring(as_json):
+        study = study_run(run, alpha, delta, samples, seed, errors)
+    written = save_theory(study, run / "theory")
+    _show(study.to_json() if as_json else theory_page(study), written, as_json)
+
+
+@contextmanager
+def _measuring(as_json: bool) -> Iterator[None]:
+    """Measure a run; progress goes to the other stream, so that what is piped stays clean."""
+    if not as_json:
+        announce_compilation()
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print("Interrupted; nothing was written. The same command begins again.")
+        raise typer.Exit(130) from None
+
+
+def _show(text: str, written: Iterable[Path], as_json: bool) -> None:
+    print(text)
+    if not as_json:
+        _list(written)
+
+
+def _list(lines: Iterable[object]) -> None:
+    for line in lines:
+        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)

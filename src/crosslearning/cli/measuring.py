@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -18,7 +17,6 @@ from crosslearning.cli.output import print_json, show_evaluation
 from crosslearning.errors import InputError
 from crosslearning.evaluation import evaluate as evaluate_policies
 from crosslearning.evaluation import evaluate_across
-from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
 from crosslearning.tasks import Task, task_set
@@ -127,39 +125,6 @@ def compare(
         )
         table.add_row(*(escape(cell) for cell in cells), result.verdict)
     console.print(table)
-
-
-@app.command()
-def relate(
-    run: RunArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Show which tasks of a run pull against the consensus, as a table and a map."""
-    from crosslearning.figures.relatedness import relatedness_figure
-    from crosslearning.figures.style import save_figure
-    from crosslearning.relatedness import relatedness
-
-    folder = RunFolder.open(run)
-    found = relatedness(folder)
-    text = json.dumps(found.to_dict(), indent=2)
-    write_atomically(folder.path / "relatedness.json", text.encode())
-    written = save_figure(relatedness_figure(found), folder.figures / "relatedness")
-    if as_json:
-        print(text)
-        return
-    table = Table(title=escape(f"{run}: which tasks pull against the consensus"))
-    for heading in ("rank", "task", "score", "chance", "distance", "agreement", "share of pull"):
-        table.add_column(heading)
-    for task in found.ranked:
-        pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
-        chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
-        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
-        table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
-    console.print(table)
-    for task in found.ranked:
-        console.print(f"  {task.sentence}", highlight=False, markup=False, soft_wrap=True)
-    for path in (folder.path / "relatedness.json", *written):
-        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _other_tasks(learner: CrossLearner, name: str | None, options: str | None) -> tuple[Task, ...]:

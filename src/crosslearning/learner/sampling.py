@@ -133,10 +133,13 @@ class GapSample(NamedTuple):
     mean : GradientMean
     towards : array, shape (U,)
         ⟨estimate, g − h_i⟩.
+    units : Units
+        The estimates themselves.
     """
 
     mean: GradientMean
     towards: Floats
+    units: Units
 
 
 def sample_gaps(
@@ -160,5 +163,5 @@ def sample_gaps(
         U, B, q = own.knots.shape
         values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
         towards = own.along(values[:, :, -1] - values[:, :, i])
-        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards))
+        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards, own))
     return result, steps

@@ -1,4 +1,4 @@
-"""The convergence theorem in numbers: corrected, as printed, and in words.
+"""The convergence theorem in numbers: corrected, as printed, in words, and at a trained run.
 
 One place to import from; ``docs/theory.md`` has the derivations.
 """
@@ -8,46 +8,50 @@ from crosslearning.theory.bounds import (
     batch_for,
     batch_for_gain,
     best_step,
-    confidence,
+    false_stop_probability,
     gain,
     iteration_bound,
     largest_budget,
-    largest_step,
     noise_floor,
     pruning_loss,
     shift_gain,
     simultaneous_error,
     step_range,
 )
-from crosslearning.theory.constants import Constants, effective_step
-from crosslearning.theory.printed import (
-    printed_accuracy,
-    printed_gain,
-    printed_iteration_bound,
-    printed_largest_step,
-)
+from crosslearning.theory.constants import Constants, effective_step_sizes
+from crosslearning.theory.estimates import KINDS, EstimatedConstants, estimate_constants
+from crosslearning.theory.page import save_theory, theory_page
+from crosslearning.theory.printed import printed_accuracy, printed_gain, printed_largest_step
+from crosslearning.theory.study import TheoremNumbers, TheoryStudy, evaluate_theorem, study_run
 from crosslearning.theory.words import sentences
 
 __all__ = [
+    "KINDS",
     "Constants",
+    "EstimatedConstants",
+    "TheoremNumbers",
+    "TheoryStudy",
     "accuracy",
     "batch_for",
     "batch_for_gain",
     "best_step",
-    "confidence",
-    "effective_step",
+    "effective_step_sizes",
+    "estimate_constants",
+    "evaluate_theorem",
+    "false_stop_probability",
     "gain",
     "iteration_bound",
     "largest_budget",
-    "largest_step",
     "noise_floor",
     "printed_accuracy",
     "printed_gain",
-    "printed_iteration_bound",
     "printed_largest_step",
     "pruning_loss",
+    "save_theory",
     "sentences",
     "shift_gain",
     "simultaneous_error",
     "step_range",
+    "study_run",
+    "theory_page",
 ]

@@ -13,16 +13,9 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from crosslearning.theory.checks import (
-    check_alpha,
-    check_alpha_prime,
-    check_delta,
-    check_looks,
-    check_rise,
-)
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.theory.constants import Constants
 
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 _DECADES = 18.0  # how far below 2/L a step is looked for
 
 
@@ -39,13 +32,8 @@ def gain(constants: Constants, alpha: float) -> float:
             θα − θ²D²/(4ωη)     otherwise.
 
     Nothing is known for ηL ≥ 2: then the result is −∞. It is concave in η.
-
-    Parameters
-    ----------
-    constants : Constants
-    alpha : float
     """
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
     return _gain(constants, alpha, constants.step_size)
 
 
@@ -56,7 +44,7 @@ def shift_gain(constants: Constants, slope: float) -> float:
     would gain. Such a shift by v has the length √(N+1) ‖v‖ (√N for the relaxed projection, which
     does not count the centre), and no bound, so A = ω η slope²/(N+1).
     """
-    check_alpha(slope)
+    check_asked(alpha=slope)
     moved = constants.tasks + (constants.projection == "exact")
     return _net(constants, constants.step_size, lambda _, weight: weight * slope**2 / moved)
 
@@ -68,9 +56,10 @@ def _gain(constants: Constants, alpha: float, eta: float) -> float:
         """Return A/η."""
         if reach == 0.0:
             return share * alpha / eta
-        if eta * alpha <= share * reach**2 / (2.0 * weight):
+        square = reach * reach  # a power would raise where a product is infinite
+        if eta * alpha <= share * square / (2.0 * weight):
             return weight * (alpha / reach) ** 2
-        return (share * alpha - share**2 * reach**2 / (4.0 * weight * eta)) / eta
+        return (share * alpha - share**2 * square / (4.0 * weight * eta)) / eta
 
     return _net(constants, eta, ascent)
 
@@ -94,19 +83,10 @@ def pruning_loss(constants: Constants) -> float:
 def iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
     """Return the bound rise/γ on the expected iterations before all true gaps are ≤ α.
 
-    Parameters
-    ----------
-    constants : Constants
-    alpha : float
-    rise : float
-        sup F − F(h⁰): how much the sum of the returns can grow.
-
-    Returns
-    -------
-    float
-        Infinite if γ is not positive: then nothing is promised.
+    The rise is sup F − F(h⁰): how much the sum of the returns can grow. Infinite if γ is not
+    positive: then nothing is promised.
     """
-    check_rise(rise)
+    check_asked(rise=rise)
     gained = gain(constants, alpha)
     return rise / gained if gained > 0.0 else math.inf
 
@@ -118,18 +98,9 @@ def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -
     """Return α': a rule that stops if all estimated gaps are ≤ α ends above α' with P ≤ δ.
 
     α' = α + D max σ_i √(looks/(δ b)), by Chebyshev's inequality for the one task that is worst at
-    each look.
-
-    Parameters
-    ----------
-    constants : Constants
-    alpha, delta : float
-    looks : int
-        How often the rule may look, each time at a batch that is independent of the policies.
+    each look. Each of the ``looks`` is at a batch that is independent of the policies.
     """
-    check_alpha(alpha)
-    check_delta(delta)
-    check_looks(looks)
+    check_asked(alpha=alpha, delta=delta, looks=looks)
     worst = float(np.max(constants.deviation))
     if worst == 0.0:
         return alpha
@@ -142,17 +113,17 @@ def simultaneous_error(constants: Constants, delta: float) -> float:
     For a statement on all tasks at once the variances add up, where :func:`accuracy`, which
     speaks of a false stop, needs only the largest.
     """
-    check_delta(delta)
+    check_asked(delta=delta)
     if constants.noise == 0.0:
         return 0.0
     return constants.reach * constants.noise / math.sqrt(delta)
 
 
-def confidence(constants: Constants, alpha: float, alpha_prime: float, looks: int = 1) -> float:
+def false_stop_probability(
+    constants: Constants, alpha: float, alpha_prime: float, looks: int = 1
+) -> float:
     """Return the δ at which :func:`accuracy` is α'; 1 if no smaller one is promised."""
-    check_alpha(alpha)
-    check_alpha_prime(alpha, alpha_prime)
-    check_looks(looks)
+    check_asked(alpha=alpha, alpha_prime=alpha_prime, looks=looks)
     worst = float(np.max(constants.deviation))
     if worst == 0.0:
         return 0.0
@@ -166,11 +137,8 @@ def confidence(constants: Constants, alpha: float, alpha_prime: float, looks: in
 def batch_for(
     constants: Constants, alpha: float, alpha_prime: float, delta: float, looks: int = 1
 ) -> int | None:
-    """Return the smallest batch with which :func:`accuracy` is at most α'; None for ε = ∞."""
-    check_alpha(alpha)
-    check_alpha_prime(alpha, alpha_prime)
-    check_delta(delta)
-    check_looks(looks)
+    """Return the smallest batch with which :func:`accuracy` is at most α'; None if none is."""
+    check_asked(alpha=alpha, alpha_prime=alpha_prime, delta=delta, looks=looks)
     worst = float(np.max(constants.deviation))
     if worst == 0.0:
         return 1
@@ -198,8 +166,13 @@ def batch_for_gain(constants: Constants, alpha: float) -> int | None:
     )
 
 
-def _smallest(guess: float, enough: Callable[[int], bool]) -> int:
-    """Return the smallest whole number that is enough; rounding may put the guess off by one."""
+def _smallest(guess: float, enough: Callable[[int], bool]) -> int | None:
+    """Return the smallest whole number that is enough; rounding may put the guess off by one.
+
+    Beyond 2⁵³ neighbours are the same number, and the guess is as good; None if it is infinite.
+    """
+    if not guess < 2.0**53:
+        return math.ceil(guess) if math.isfinite(guess) else None
     batch = max(1, math.floor(guess))
     while batch > 1 and enough(batch - 1):
         batch -= 1
@@ -213,7 +186,11 @@ def best_step(constants: Constants, alpha: float) -> float | None:
 
     Infinite if longer is always better: no curvature (L = 0) and no noise.
     """
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
+    return _best_step(constants, alpha)
+
+
+def _best_step(constants: Constants, alpha: float) -> float | None:
     if constants.reach == 0.0 or math.isinf(constants.reach):
         return None
     L, S = constants.smoothness, constants.noise
@@ -221,20 +198,14 @@ def best_step(constants: Constants, alpha: float) -> float | None:
         return math.inf if alpha > pruning_loss(constants) else None
     # Beyond 2D/S the noise alone takes more than a step can give, for L = 0.
     top = min(2.0 / L if L > 0.0 else math.inf, 4.0 * constants.reach / S if S > 0.0 else math.inf)
-    # A concave function has one peak, also on a logarithmic scale: golden section.
-    low, high = math.log(top) - _DECADES * math.log(10.0), math.log(top)
-    inner = [high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)]
-    values = [_gain(constants, alpha, math.exp(u)) for u in inner]
-    for _ in range(120):
-        if values[0] >= values[1]:
-            high, inner[1], values[1] = inner[1], inner[0], values[0]
-            inner[0] = high - _GOLDEN * (high - low)
-            values[0] = _gain(constants, alpha, math.exp(inner[0]))
-        else:
-            low, inner[0], values[0] = inner[0], inner[1], values[1]
-            inner[1] = low + _GOLDEN * (high - low)
-            values[1] = _gain(constants, alpha, math.exp(inner[1]))
-    step = math.exp(0.5 * (low + high))
+    # A concave function has one peak, also on a logarithmic scale.
+    peak = scipy.optimize.minimize_scalar(
+        lambda u: -_gain(constants, alpha, math.exp(u)),
+        bounds=(math.log(top) - _DECADES * math.log(10.0), math.log(top)),
+        method="bounded",
+        options={"xatol": 1e-12, "maxiter": 500},
+    )
+    step = math.exp(float(peak.x))
     return step if _gain(constants, alpha, step) > 0.0 else None
 
 
@@ -251,9 +222,13 @@ def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None
     def at(eta: float) -> float:
         return _gain(constants, alpha, eta)
 
+    start = best
+    if math.isinf(best):
+        start = 1.0
+        while not at(start) > 0.0:
+            start *= 2.0
     low = 0.0
-    if constants.budget > 0.0 and pruning_loss(constants) > 0.0:
-        start = best if math.isfinite(best) else _any_positive(at)
+    if pruning_loss(constants) > 0.0:
         below = start
         while at(below) > 0.0:
             below /= 2.0
@@ -268,19 +243,6 @@ def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None
         if above >= end * (1.0 - 1e-15):
             return low, end
     return low, float(scipy.optimize.brentq(at, best, above, xtol=1e-300, rtol=1e-14))
-
-
-def _any_positive(at: Callable[[float], float]) -> float:
-    eta = 1.0
-    while not at(eta) > 0.0:
-        eta *= 2.0
-    return eta
-
-
-def largest_step(constants: Constants, alpha: float) -> float | None:
-    """Return the step size up to which the gain is positive; None if it never is."""
-    steps = step_range(constants, alpha)
-    return None if steps is None else steps[1]
 
 
 def largest_budget(constants: Constants, alpha: float) -> float | None:
@@ -304,11 +266,11 @@ def noise_floor(constants: Constants) -> float:
     if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
         return bare
     low, high = bare, max(2.0 * bare, 2.0 * pruning_loss(constants))
-    while best_step(constants, high) is None:
+    while _best_step(constants, high) is None:
         low, high = high, 2.0 * high
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if best_step(constants, middle) is None:
+        if _best_step(constants, middle) is None:
             low = middle
         else:
             high = middle

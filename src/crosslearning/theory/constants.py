@@ -1,4 +1,4 @@
-"""The constants that the convergence theorem is made of."""
+"""The constants that the convergence theorem is made of: what its assumptions bound."""
 
 from __future__ import annotations
 
@@ -6,47 +6,20 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
+from crosslearning.theory.estimates import EstimatedConstants
 
 Floats = NDArray[np.float64]
 
-
-class Interval(Protocol):
-    """A number with an interval, such as :class:`crosslearning.evaluation.Interval`."""
-
-    @property
-    def value(self) -> float:
-        """The number."""
-
-    @property
-    def high(self) -> float:
-        """The upper end."""
-
-
-class EstimatedConstants(Protocol):
-    """One task's constants, each with an interval."""
-
-    @property
-    def deviation(self) -> Interval:
-        """σ."""
-
-    @property
-    def gradient_norm(self) -> Interval:
-        """μ."""
-
-    @property
-    def second_moment(self) -> Interval:
-        """B."""
-
-    @property
-    def lipschitz(self) -> Interval:
-        """L."""
+#: The bounds that there are for each task.
+_BOUNDS = ("deviation", "gradient_norm", "second_moment", "lipschitz")
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,16 +63,15 @@ class Constants:
     projection: Literal["exact", "relaxed"] = "exact"
 
     def __post_init__(self) -> None:
-        for name in ("deviation", "gradient_norm", "second_moment", "lipschitz"):
-            values = np.array(getattr(self, name), dtype=np.float64)
-            if (
-                values.ndim != 1
-                or values.size == 0
-                or not np.all((values >= 0) & (values < np.inf))
-            ):
+        for name in _BOUNDS:
+            given = getattr(self, name)
+            values = np.array(given, dtype=np.float64)
+            fine = (
+                values.ndim == 1 and values.size > 0 and np.all((values >= 0) & (values < np.inf))
+            )
+            if not fine:
                 raise InputError(
-                    f"{name} is {getattr(self, name)!r}; give one finite number of at least 0 for "
-                    "each task"
+                    f"{name} is {given!r}; give one finite number of at least 0 for each task"
                 )
             if values.shape != np.shape(self.deviation):
                 raise InputError(
@@ -110,8 +82,7 @@ class Constants:
             object.__setattr__(self, name, values)
         if isinstance(self.batch_size, bool) or not self.batch_size >= 1:
             raise InputError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        if not self.epsilon >= 0:
-            raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon!r}")
+        check_asked(epsilon=self.epsilon)
         if not 0 < self.step_size < math.inf:
             raise InputError(f"step_size must be positive and finite, got {self.step_size!r}")
         if not 0 <= self.budget < math.inf:
@@ -122,42 +93,38 @@ class Constants:
     @classmethod
     def from_estimates(
         cls,
+        learner: CrossLearner,
         estimates: Sequence[EstimatedConstants],
-        *,
-        batch_size: int,
-        epsilon: float,
-        step_size: float,
-        budget: float,
-        projection: Literal["exact", "relaxed"] = "exact",
         cautious: bool = True,
     ) -> Constants:
-        """Return the constants of estimates, task by task.
+        """Return the constants of a trained learner, whose settings are taken with them.
 
         Parameters
         ----------
-        estimates : sequence
-            One for each task, with intervals.
-        batch_size, epsilon, step_size, budget, projection
-            As in the class.
+        learner : CrossLearner
+            Its largest step size is taken, see :meth:`weighted`; a budget without end counts as
+            0, because then nothing says how far pruning goes.
+        estimates : sequence of EstimatedConstants
+            One for each task.
         cautious : bool
             Take the upper ends of the intervals: larger constants promise less. Else the
             estimates themselves.
         """
-
-        def column(name: str) -> Floats:
-            intervals = [getattr(estimate, name) for estimate in estimates]
-            return np.array([i.high if cautious else i.value for i in intervals])
-
+        settings = learner.settings
+        columns = {
+            name: [
+                getattr(task, name).high if cautious else getattr(task, name).value
+                for task in estimates
+            ]
+            for name in _BOUNDS
+        }
         return cls(
-            deviation=column("deviation"),
-            gradient_norm=column("gradient_norm"),
-            second_moment=column("second_moment"),
-            lipschitz=column("lipschitz"),
-            batch_size=batch_size,
-            epsilon=epsilon,
-            step_size=step_size,
-            budget=budget,
-            projection=projection,
+            **{name: np.array(column) for name, column in columns.items()},
+            batch_size=settings.batch_size,
+            epsilon=settings.epsilon,
+            step_size=float(np.max(effective_step_sizes(learner))),
+            budget=settings.budget if math.isfinite(settings.budget) else 0.0,
+            projection=settings.projection,
         )
 
     @property
@@ -195,7 +162,7 @@ class Constants:
         """Return a copy with some numbers changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
-    def weighted(self, steps: ArrayLike) -> Constants:
+    def weighted(self, step_sizes: ArrayLike) -> Constants:
         """Return the constants of a run whose tasks have steps of different sizes.
 
         A step of η_i ∇̂_i for task i is a step of one size η = max η_i along the gradient of
@@ -204,23 +171,18 @@ class Constants:
 
         Parameters
         ----------
-        steps : array_like, shape (N,)
+        step_sizes : array_like, shape (N,)
             The η_i, positive.
         """
-        lengths = np.array(steps, dtype=np.float64)
-        if lengths.shape != self.deviation.shape or not np.all((lengths > 0) & (lengths < np.inf)):
-            raise InputError(f"steps is {steps!r}; give a positive number for each task")
-        weights = lengths / np.max(lengths)
-        return self.replace(
-            deviation=self.deviation * weights,
-            gradient_norm=self.gradient_norm * weights,
-            second_moment=self.second_moment * weights,
-            lipschitz=self.lipschitz * weights,
-            step_size=float(np.max(lengths)),
-        )
+        sizes = np.array(step_sizes, dtype=np.float64)
+        if sizes.shape != self.deviation.shape or not np.all((sizes > 0) & (sizes < np.inf)):
+            raise InputError(f"step_sizes is {step_sizes!r}; give a positive number for each task")
+        largest = float(np.max(sizes))
+        changes = {name: getattr(self, name) * (sizes / largest) for name in _BOUNDS}
+        return self.replace(**changes, step_size=largest)
 
 
-def effective_step(learner: CrossLearner) -> Floats:
+def effective_step_sizes(learner: CrossLearner) -> Floats:
     """Return the η_i of a learner's last iteration, shape (N,).
 
     With the constant rule that is its ``step_size``. The other rules divide it by the running
@@ -228,4 +190,5 @@ def effective_step(learner: CrossLearner) -> Floats:
     """
     if learner.iteration == 0:
         raise InputError("this learner has made no iteration yet; call learn first")
-    return learner.step_lengths
+    sizes: Floats = learner.method.step_sizes(learner.iteration)  # type: ignore[attr-defined]
+    return sizes

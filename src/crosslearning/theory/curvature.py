@@ -71,34 +71,19 @@ def steepest_slopes(
     samples: int,
     generator: np.random.Generator,
     confidence: float,
-    distance: float | None = None,
 ) -> list[Interval]:
     """Return for every task the slope of its gradient along the steepest direction found.
 
-    Parameters
-    ----------
-    sampling : Sampling
-    family : Family
-        h_1 … h_N and g.
-    units : sequence of Units
-        Estimates of the gradients at h_i: for a direction to begin with, and for states.
-    samples : int
-        For the measurement; a number that ``sampling.count`` returned.
-    generator : Generator
-    confidence : float
-    distance : float, optional
-        t; by default so far that actions move by about 3 % of the exploration noise.
+    The units are estimates of the gradients at h_i, for a direction to begin with and for states;
+    ``samples``, a number that ``sampling.count`` returned, are drawn for the measurement.
     """
-    if distance is None:
-        distance = _default_distance(sampling, units)
-    elif not (np.isfinite(distance) and distance > 0.0):
-        raise InputError(f"distance must be positive, got {distance}")
+    distance = _secant(sampling, units)
     states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]
     span = Span(sampling.kernel, np.concatenate([family.knots, *states]))
     plans = draw_plans(sampling, sampling.count(min(samples, _SEARCH)), generator)
-    best: list[Floats] = []
+    L, p = len(span.knots), family.outputs
     steepest = np.full(len(units), -1.0)
-    following: list[Floats] = []
+    best, following = np.zeros((2, len(units), L, p))
 
     def attempt(directions: Sequence[Floats]) -> None:
         """Measure one direction per task on the search's plans, and keep what is steeper."""
@@ -107,9 +92,7 @@ def steepest_slopes(
             change = span.project_mean(own)
             slope = span.norm(change)
             if slope > steepest[i]:
-                steepest[i] = slope
-                best[i : i + 1] = [directions[i]]
-                following[i : i + 1] = [change]
+                steepest[i], best[i], following[i] = slope, directions[i], change
 
     for directions in _first_directions(sampling, family, span, units, generator):
         attempt(directions)
@@ -117,16 +100,18 @@ def steepest_slopes(
         attempt([_normalised(span, change) for change in following])
     # On fresh plans: the search has seen the others, and would flatter its choice.
     fresh = draw_plans(sampling, samples, generator)
-    measured = _differences(sampling, family, span, best, fresh, distance)
+    measured = _differences(sampling, family, span, list(best), fresh, distance)
     return [GradientMean.of(sampling.kernel, own).norm(confidence) for own in measured]
 
 
-def _default_distance(sampling: Sampling, units: Sequence[Units]) -> float:
-    """Return a distance that moves actions by a share of their noise, at typical states."""
+def _secant(sampling: Sampling, units: Sequence[Units]) -> float:
+    """Return a t that moves actions by a share of their noise, at typical states."""
     points = np.concatenate([own.knots[: 10 * _STATES, 0] for own in units])
     size = float(np.sqrt(np.mean(sampling.kernel.diagonal(points))))
     if size == 0.0:
-        raise InputError("the kernel is zero at every sampled state; pass a distance")
+        raise InputError(
+            "the kernel is zero at every sampled state: no step from the policies moves an action"
+        )
     return _SHARE * float(np.min(sampling.noise.std)) / size
 
 

@@ -14,18 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.levels import checked_seed
+from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.gradients import Units
 from crosslearning.gradients.mean import GradientMean, quantile
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
-from crosslearning.statistics import Interval, checked_confidence, root_interval, skewness_of
+from crosslearning.statistics import CONFIDENCE, Interval, checked_confidence, root_interval
 from crosslearning.theory.curvature import steepest_slopes
 
 Floats = NDArray[np.float64]
-
-#: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
-TAIL_LIMIT = 0.3
 
 #: What kind of estimate each constant is.
 KINDS: Mapping[str, str] = MappingProxyType(
@@ -44,7 +42,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class TaskConstants:
+class EstimatedConstants:
     """The constants of one task at its trained policy; see :data:`KINDS`.
 
     Attributes
@@ -55,7 +53,7 @@ class TaskConstants:
     deviation, second_moment, gradient_norm, lipschitz : Interval
         σ_U of one sample (a batch of b has σ_U/√b), B_U of the run's batch size, μ and L.
     tail : float
-        Skewness of the samples' squared norms over √samples: how much rare samples decide.
+        How much rare samples decide, see :func:`crosslearning.certificates.stationarity.tail_of`.
     """
 
     task: str
@@ -73,12 +71,8 @@ class TaskConstants:
 
 
 def estimate_constants(
-    learner: CrossLearner,
-    samples: int = 4000,
-    seed: int = 0,
-    confidence: float = 0.95,
-    distance: float | None = None,
-) -> list[TaskConstants]:
+    learner: CrossLearner, samples: int = 4000, seed: int = 0, confidence: float = CONFIDENCE
+) -> list[EstimatedConstants]:
     """Return the constants of every task at its trained policy, from fresh rollouts.
 
     Parameters
@@ -91,11 +85,9 @@ def estimate_constants(
         Of the rollouts.
     confidence : float
         Of each interval by itself, not of all together.
-    distance : float, optional
-        How far from the trained policy, in RKHS norm, the gradient is compared for L; by
-        default so far that actions move by about 3 % of the exploration noise.
     """
-    confidence, seed = checked_confidence(confidence), checked_seed(seed)
+    confidence = checked_confidence(confidence)
+    check_asked(seed=seed)
     sampling = learner.sampling
     samples = sampling.count(samples)
     with threadpool_limits(1, user_api="blas"):
@@ -107,23 +99,11 @@ def estimate_constants(
             for own, mean in zip(units, means, strict=True)
         ]
         generator = np.random.default_rng([seed, 3])
-        slopes = steepest_slopes(
-            sampling, learner.family, units, samples, generator, confidence, distance
-        )
+        slopes = steepest_slopes(sampling, learner.family, units, samples, generator, confidence)
     return [
-        TaskConstants(task.name, samples, *own, slope, tail_of(sampling, unit))
+        EstimatedConstants(task.name, samples, *own, slope, tail_of(sampling, unit))
         for task, own, slope, unit in zip(learner.tasks, moments, slopes, units, strict=True)
     ]
-
-
-def tail_of(sampling: Sampling, units: Units) -> float:
-    """Return the skewness of the squared norms over the root of their number.
-
-    A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured
-    coverage of the intervals falls below their level.
-    """
-    squares = units.ratios * units.squares(sampling.kernel)
-    return abs(skewness_of(squares)) / float(np.sqrt(len(squares)))
 
 
 def gradient_moments(

@@ -10,23 +10,16 @@ import math
 
 import numpy as np
 
-from crosslearning.theory.checks import check_alpha, check_delta, check_rise
+from crosslearning.certificates.arguments import check_asked
 from crosslearning.theory.constants import Constants
 
 
 def printed_gain(constants: Constants, alpha: float) -> float:
     """Return γ_F of the paper's lemma, term by term."""
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
     at_rest, slope, curvature = _parts(constants)
     eta = constants.step_size
     return alpha - at_rest - eta * slope - eta**2 * curvature
-
-
-def printed_iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
-    """Return the paper's bound on E[K], rise / γ_F; infinite if γ_F is not positive."""
-    check_rise(rise)
-    gained = printed_gain(constants, alpha)
-    return rise / gained if gained > 0.0 else math.inf
 
 
 def printed_largest_step(constants: Constants, alpha: float) -> float | None:
@@ -34,7 +27,7 @@ def printed_largest_step(constants: Constants, alpha: float) -> float | None:
 
     γ_F is a falling parabola in η.
     """
-    check_alpha(alpha)
+    check_asked(alpha=alpha)
     at_rest, slope, curvature = _parts(constants)
     left = alpha - at_rest
     if left <= 0.0:
@@ -47,8 +40,7 @@ def printed_largest_step(constants: Constants, alpha: float) -> float | None:
 
 def printed_accuracy(constants: Constants, alpha: float, delta: float) -> float:
     """Return α' = α + 2ε max σ_i √(1/(δ b)) of the paper's theorem."""
-    check_alpha(alpha)
-    check_delta(delta)
+    check_asked(alpha=alpha, delta=delta)
     largest = float(np.max(constants.deviation))
     if largest == 0.0:
         return alpha

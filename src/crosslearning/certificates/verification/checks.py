@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 from crosslearning.errors import CrossLearningError
-
-Status = Literal["pass", "fail", "not possible"]
 
 #: What content that is not as it should be may raise.
 _UNREADABLE = (
@@ -34,12 +34,15 @@ class Check:
         ``"not possible"`` neither speaks for the run nor against it.
     found, expected : str
         What was found and what should have been, for people.
+    topic : {"files", "constraint"}
+        What the check tells about: the files as such, or how the policies keep to ε.
     """
 
     name: str
-    status: Status
+    status: Literal["pass", "fail", "not possible"]
     found: str
     expected: str
+    topic: Literal["files", "constraint"] = "files"
 
 
 class Checks:
@@ -48,41 +51,32 @@ class Checks:
     def __init__(self) -> None:
         self.made: list[Check] = []
 
-    def expect(self, name: str, fine: bool, found: str, expected: str) -> bool:
+    def expect(
+        self,
+        name: str,
+        fine: bool,
+        found: str,
+        expected: str,
+        topic: Literal["files", "constraint"] = "files",
+    ) -> bool:
         """Note a check, and return whether it passed."""
-        self.made.append(Check(name, "pass" if fine else "fail", found, expected))
+        self.made.append(Check(name, "pass" if fine else "fail", found, expected, topic))
         return bool(fine)
 
     def impossible(self, name: str, reason: str, remedy: str) -> None:
         """Note a check that could not be made, why, and what would make it possible."""
         self.made.append(Check(name, "not possible", reason, remedy))
 
-    def guarding(self, name: str, expected: str) -> Guard:
-        """Return a context in which whatever unreadable content raises is a failed check."""
-        return Guard(self, name, expected)
+    @contextmanager
+    def guarding(self, name: str, expected: str) -> Iterator[None]:
+        """Turn whatever unreadable content raises into a failed check.
 
-
-class Guard:
-    """A ``with`` block that turns errors of reading into a failed check.
-
-    A file may hold anything; a certificate must come out whatever it holds.
-    """
-
-    def __init__(self, checks: Checks, name: str, expected: str) -> None:
-        self._checks, self._name, self._expected = checks, name, expected
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
-    ) -> bool:
-        """Note a failed check in the place of an error of reading."""
-        if isinstance(problem, CrossLearningError):
-            found = str(problem)
-        elif isinstance(problem, _UNREADABLE):
+        A file may hold anything; a certificate must come out whatever it holds.
+        """
+        try:
+            yield
+        except CrossLearningError as problem:
+            self.expect(name, False, str(problem), expected)
+        except _UNREADABLE as problem:
             found = f"its content cannot be read ({type(problem).__name__}: {problem})"
-        else:
-            return False
-        self._checks.expect(self._name, False, found, self._expected)
-        return True
+            self.expect(name, False, found, expected)

@@ -43,6 +43,8 @@ class PlainModel:
     description : dict
         The file's plain data: settings, kernel, tasks, counters.
     tasks : tuple of str
+    method : str
+        The name of the method that learned it.
     epsilon : float
     iteration, knots : int
     squared_norms : array, shape (N+1,)
@@ -53,12 +55,11 @@ class PlainModel:
         ‖h_i − g‖ in the norm of κ + λδ, in which the dictionary projects; never smaller.
     norm_errors, distance_errors : arrays, shapes (N+1,) and (N,)
         Bounds on what rounding may have done to the squares.
-    independent : bool
-        False if the kernel's formula was not known and the stored Gram matrix was taken.
     """
 
     description: dict[str, Any]
     tasks: tuple[str, ...]
+    method: str
     epsilon: float
     iteration: int
     knots: int
@@ -67,7 +68,11 @@ class PlainModel:
     ridged_distances: Floats
     norm_errors: Floats
     distance_errors: Floats
-    independent: bool
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the learner was asked for."""
+        return dict(self.description["settings"])
 
     @property
     def norms(self) -> Floats:
@@ -79,22 +84,24 @@ class PlainModel:
         """‖h_i − g‖ in the norm of κ, shape (N,)."""
         return np.sqrt(self.squared_distances)
 
+    def room(self, bound: float) -> float:
+        """Return by how much rounding may have carried a distance beyond its bound."""
+        return DISTANCE_TOLERANCE * bound + 1e-9 * float(np.max(self.norms))
+
 
 def check_file(checks: Checks, path: Path, label: str) -> PlainFile | None:
     """Check that a tensor file is whole and unedited; return its content if it can be read."""
     expected = "a file as long as its header says"
-    content = None
+    content: PlainFile | None = None
     with checks.guarding(f"{label}: whole", expected):
         content = read_plain_file(path)
         checks.expect(f"{label}: whole", True, f"{path.stat().st_size} bytes", expected)
-    if content is None:
-        return None
-    checks.expect(
-        f"{label}: checksum",
-        content.claimed == content.computed,
-        f"SHA-256 {content.computed[:16]}… of its content",
-        f"{content.claimed[:16]}…, as the file says",
-    )
+        checks.expect(
+            f"{label}: checksum",
+            content.claimed == content.computed,
+            f"SHA-256 {content.computed[:16]}… of its content",
+            f"{content.claimed[:16]}…, as the file says",
+        )
     return content
 
 
@@ -102,46 +109,58 @@ def check_model(
     checks: Checks, content: PlainFile, label: str, formula: Formula | None = None
 ) -> PlainModel | None:
     """Check a learner's numbers; return them computed anew, or None if that is impossible."""
-    expected = "the parts of a learner that fit together"
-    with checks.guarding(f"{label}: a learner", expected):
-        if not _check_arrays(checks, content, label):
-            return None
-        return _check_numbers(checks, content, label, formula)
-    return None
+    model = None
+    with checks.guarding(f"{label}: a learner", "the parts of a learner that fit together"):
+        if _check_arrays(checks, content, label):
+            model = _check_numbers(checks, content, label, formula)
+    return model
+
+
+def _method_of(description: dict[str, Any]) -> dict[str, Any]:
+    """Return what the file says of its method: its name, and how many functions it keeps.
+
+    Files of version 1 know one method, which keeps a direction for each task if it has momentum.
+    """
+    if description["version"] > 1:
+        return dict(description["method"])
+    momentum = description["settings"]["step_rule"] == "adam"
+    return {"name": "policy-gradient", "functions": len(description["tasks"]) if momentum else 0}
 
 
 def _check_arrays(checks: Checks, content: PlainFile, label: str) -> bool:
     arrays, description = content.arrays, content.description
-    names = ("knots", "features", "rows", "gram", "inverse", "scale", "mean_square")
-    lacking = [name for name in names if name not in arrays]
-    kind = description.get("kind")
-    checks.expect(
+    kind, version = description.get("kind"), description.get("version")
+    names = {"knots", "features", "rows", "gram", "inverse", "scale"}
+    # What a method keeps for itself: its own names in its own place, but in version 1 one array.
+    own = {"mean_square"} if version == 1 else {n for n in arrays if n.startswith("method.")}
+    lacking = sorted((names | own) - set(arrays))
+    if not checks.expect(
         f"{label}: a learner",
-        kind == "learner" and not lacking,
-        f"a {kind}" + (f" without {', '.join(lacking)}" if lacking else " with all its arrays"),
-        "a learner with all its arrays",
-    )
-    if kind != "learner" or lacking:
+        kind == "learner" and version in (1, 2) and not lacking,
+        f"a {kind} of version {version}"
+        + (f" without {', '.join(lacking)}" if lacking else " with all its arrays"),
+        "a learner of version 1 or 2 with all its arrays",
+    ):
         return False
-    bad = [n for n in names if arrays[n].dtype != np.float64 or not np.all(np.isfinite(arrays[n]))]
+    bad = [n for n in sorted(names) if arrays[n].dtype != np.float64]
+    bad += [n for n in sorted(names | own) if not np.all(np.isfinite(arrays[n]))]
     finite = checks.expect(
         f"{label}: finite numbers",
         not bad,
         f"not so in {', '.join(bad)}" if bad else "all finite",
-        "finite numbers of double precision in every array",
+        "finite numbers in every array, of double precision in the dictionary's",
     )
     capacity, q = arrays["knots"].shape
     tasks, counts = description["tasks"], description["dictionary"]
     N = len(tasks)
     functions, outputs, _ = arrays["rows"].shape
-    momentum = description["settings"]["step_rule"] == "adam"
     shapes = {
         "features": (arrays["features"].shape[0], capacity),
-        "rows": (N + 1 + (N if momentum else 0), outputs, capacity),
+        "rows": (N + 1 + _method_of(description)["functions"], outputs, capacity),
         "gram": (capacity, capacity),
         "inverse": (capacity, capacity),
         "scale": (capacity,),
-        "mean_square": (N,),
+        **({"mean_square": (N,)} if version == 1 else {}),
     }
     wrong = [f"{n} {arrays[n].shape}" for n, shape in shapes.items() if arrays[n].shape != shape]
     if counts["guarded"] != N + 1:
@@ -165,11 +184,9 @@ def _check_numbers(
     arrays, description = content.arrays, content.description
     L, covered = description["dictionary"]["_size"], description["dictionary"]["_covered"]
     knots, stored = arrays["knots"][:L], arrays["gram"][:L, :L]
-    independent = True
     try:
         gram, error = kernel_matrix(description["kernel"], knots)
     except MissingFormulaError as missing:
-        independent = formula is not None
         gram = stored if formula is None else np.asarray(formula(knots))
         error = 1e-12 * np.abs(gram)
         if formula is None:
@@ -178,7 +195,7 @@ def _check_numbers(
                 f"{missing}; the stored matrix is taken as it is",
                 "pass the formula: verify_run(run, formula=kernel)",
             )
-    if independent:
+    if gram is not stored:
         excess = float(np.max(np.abs(stored - gram) - error, initial=0.0))
         checks.expect(
             f"{label}: Gram matrix",
@@ -191,13 +208,14 @@ def _check_numbers(
     normalised = gram[:covered, :covered] * np.outer(scale[:covered], scale[:covered])
     product = arrays["inverse"][:covered, :covered] @ (normalised + RIDGE * np.eye(covered))
     residual = _largest(product - np.eye(covered))
+    alike = np.abs(arrays["scale"][:L] - scale) <= 1e-12 * scale
     checks.expect(
         f"{label}: inverse",
-        residual <= INVERSE_TOLERANCE and _close(arrays["scale"][:L], scale, 1e-12),
+        residual <= INVERSE_TOLERANCE and bool(np.all(alike)),
         f"farthest of P(K + λI) from the identity: {residual:.2g}",
         f"the stored P inverts K + λI, to {INVERSE_TOLERANCE:g}",
     )
-    model = _measure(content, gram, error, scale, independent)
+    model = _measure(content, gram, error, scale)
     _check_constraint(checks, model, label)
     return model
 
@@ -229,9 +247,7 @@ def _check_slots(
     )
 
 
-def _measure(
-    content: PlainFile, gram: Floats, error: Floats, scale: Floats, independent: bool
-) -> PlainModel:
+def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> PlainModel:
     """Return norms and distances, Σ_p wᵀKw, with bounds on their rounding errors."""
     description = content.description
     tasks = tuple(str(name) for name in description["tasks"])
@@ -252,6 +268,7 @@ def _measure(
     return PlainModel(
         description=description,
         tasks=tasks,
+        method=str(_method_of(description)["name"]),
         epsilon=float(description["settings"]["epsilon"]),
         iteration=int(description["iteration"]),
         knots=L,
@@ -260,28 +277,25 @@ def _measure(
         ridged_distances=np.sqrt(squared_distances + ridge),
         norm_errors=norm_errors,
         distance_errors=distance_errors,
-        independent=independent,
     )
 
 
 def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
-    relaxed = model.description["settings"]["projection"] == "relaxed"
     epsilon = model.epsilon
-    expected = f"at most ε = {epsilon:g}, with room of {DISTANCE_TOLERANCE:g} for rounding"
-    if relaxed:
+    if model.settings["projection"] == "relaxed":
         measured = float(np.sqrt(np.mean(model.ridged_distances**2)))
         found = f"root mean square of the distances {measured:.6g}"
     else:
         measured = float(np.max(model.ridged_distances))
         found = f"largest distance {measured:.6g}"
-    room = DISTANCE_TOLERANCE * epsilon + 1e-9 * float(np.max(model.norms))
-    fine = math.isnan(epsilon) is False and epsilon >= 0 and measured <= epsilon + room
-    checks.expect(f"{label}: constraint", fine, f"{found}, in the norm of κ + λδ", expected)
+    checks.expect(
+        f"{label}: constraint",
+        epsilon >= 0 and measured <= epsilon + model.room(epsilon),
+        f"{found}, in the norm of κ + λδ",
+        f"at most ε = {epsilon:g}, with room of {DISTANCE_TOLERANCE:g} for rounding",
+        topic="constraint",
+    )
 
 
 def _largest(values: Floats) -> float:
     return float(np.max(np.abs(values), initial=0.0))
-
-
-def _close(one: Floats, other: Floats, tolerance: float) -> bool:
-    return bool(np.all(np.abs(one - other) <= tolerance * np.abs(other)))

@@ -69,60 +69,44 @@ def read_plain_file(path: Path) -> PlainFile:
     except OSError as problem:
         raise FileFormatError(f"cannot be read: {problem.strerror}") from problem
     header, body = _split(content)
+    metadata = header.pop("__metadata__", None)
+    _check_places(header, len(body))
     arrays = {name: _array(name, entry, body) for name, entry in header.items()}
     try:
-        description = read_plain_json(header_metadata(content)["crosslearning"])
+        description = read_plain_json(metadata["crosslearning"])
         claimed = description.pop("sha256")
-    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
         raise FileFormatError("carries no description of crosslearning's") from problem
     return PlainFile(arrays, description, str(claimed), _digest(arrays, description))
 
 
 def _split(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the entries of the arrays and the bytes that they share."""
-    header = _header(content)
-    header.pop("__metadata__", None)
-    body = content[_PREFIX + _header_length(content) :]
+    """Return the header, and the bytes that the arrays share."""
+    length = int.from_bytes(content[:_PREFIX], "little")
+    if length > len(content) - _PREFIX:
+        raise FileFormatError(f"its header should have {length} bytes, the file has {len(content)}")
     try:
-        places = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+        header = read_plain_json(content[_PREFIX : _PREFIX + length].decode("utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise FileFormatError("its header is not JSON") from problem
+    if not isinstance(header, dict):
+        raise FileFormatError("its header is not a table")
+    return header, content[_PREFIX + length :]
+
+
+def _check_places(entries: dict[str, Any], size: int) -> None:
+    """Refuse arrays that overlap, leave gaps, or do not fill their bytes."""
+    try:
+        places = sorted(tuple(entry["data_offsets"]) for entry in entries.values())
         ends = [0, *(stop for _, stop in places)]
         joined = all(start == end for (start, _), end in zip(places, ends, strict=False))
         claimed = int(ends[-1])
     except (KeyError, TypeError, ValueError) as problem:
         raise FileFormatError(f"its header is damaged: {problem}") from problem
-    if claimed != len(body):
-        raise FileFormatError(
-            f"its header tells of {claimed} bytes of arrays, but {len(body)} are there"
-        )
+    if claimed != size:
+        raise FileFormatError(f"its header tells of {claimed} bytes of arrays, {size} are there")
     if not joined:
         raise FileFormatError("its arrays overlap or leave gaps")
-    return header, body
-
-
-def _header_length(content: bytes) -> int:
-    if len(content) < _PREFIX:
-        raise FileFormatError(f"it has only {len(content)} bytes")
-    length = int.from_bytes(content[:_PREFIX], "little")
-    if length > len(content) - _PREFIX:
-        raise FileFormatError(f"its header should have {length} bytes, the file has {len(content)}")
-    return length
-
-
-def _header(content: bytes) -> dict[str, Any]:
-    stop = _PREFIX + _header_length(content)
-    try:
-        header = read_plain_json(content[_PREFIX:stop].decode("utf-8"))
-    except (ValueError, RecursionError) as problem:
-        raise FileFormatError("its header is not JSON") from problem
-    if not isinstance(header, dict):
-        raise FileFormatError("its header is not a table")
-    return header
-
-
-def header_metadata(content: bytes) -> dict[str, Any]:
-    """Return the free words of a tensor file's header."""
-    metadata = _header(content).get("__metadata__")
-    return metadata if isinstance(metadata, dict) else {}
 
 
 def _array(name: str, entry: Any, body: bytes) -> NDArray[Any]:

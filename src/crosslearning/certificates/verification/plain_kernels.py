@@ -98,24 +98,15 @@ def _alike(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _gaussian(square: Floats) -> Floats:
-    return np.exp(-0.5 * square)
+def _matern(r: Floats, bend: float) -> Floats:
+    return (1.0 + r + bend * r * r) * np.exp(-r)
 
 
-def _matern32(square: Floats) -> Floats:
-    r = np.sqrt(3.0 * square)
-    return (1.0 + r) * np.exp(-r)
-
-
-def _matern52(square: Floats) -> Floats:
-    r = np.sqrt(5.0 * square)
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
-
-
+#: Kernels as functions of the squared distance.
 _OF_DISTANCE: dict[str, Callable[[Floats], Floats]] = {
-    "gaussian": _gaussian,
-    "matern32": _matern32,
-    "matern52": _matern52,
+    "gaussian": lambda square: np.exp(-0.5 * square),
+    "matern32": lambda square: _matern(np.sqrt(3.0 * square), 0.0),
+    "matern52": lambda square: _matern(np.sqrt(5.0 * square), 1.0 / 3.0),
 }
 
 

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 
 from crosslearning.certificates.verification.checks import Checks
-from crosslearning.certificates.verification.model import DISTANCE_TOLERANCE, PlainModel
+from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.certificates.verification.plain_files import read_plain_json
 from crosslearning.certificates.verification.plain_kernels import same_kernel
 
-_PER_TASK = ("distance", "multiplier", "gap", "return", "gradient_norm")
+#: What every line holds for each task; other numbers for each task are the method's own.
+_PER_TASK = ("distance", "multiplier", "return")
+#: What every line holds for the run.
 _PLAIN = ("steps", "knots", "pruning_error", "removed", "forced_by_cap", "forced_by_conditioning")
+#: What a line holds if the one before it does: early runs have none of it.
 _SINCE = ("pruning_spent", "over_budget", "over_budget_by_cap")
-#: Fields of the metrics that may be null: infinite for ε = ∞, and for ε = 0.
-_MAY_BE_NULL = ("gap", "multiplier")
 #: No measured number is as large; a larger one would overflow in sums and figures.
 _HUGE = 1e150
 _NAMED = ("epsilon", "kernel", "max_knots")
@@ -27,7 +28,7 @@ _RECORD_EXPECTED = "the record that every finished run leaves; --replay tells wh
 
 def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool) -> None:
     """Check that the model is what ``config.toml`` asks for."""
-    settings = model.description["settings"]
+    settings = model.settings
     for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
         asked = _plain(config.get(name))
         checks.expect(
@@ -102,21 +103,24 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
         return "not JSON"
     if not isinstance(line, dict) or not _is_number(line.get("iteration")):
         return "no object with an iteration"
-    # Fields that are not known here are a later version's, or are not in every line.
-    known = {"iteration", *_PER_TASK, *_PLAIN, *_SINCE}
-    needed = {*_PER_TASK, *_PLAIN, *(known & set(lines[-1] if lines else ()))}
+    first, before = (lines[0], lines[-1]) if lines else (line, {})
+    needed = {*_PER_TASK, *_PLAIN, *(set(_SINCE) & set(before))}
     if needed - set(line):
         return f"lacks {', '.join(sorted(needed - set(line)))}"
-    tasks = list((lines[0] if lines else line)["distance"])
-    for name in known & set(line):
-        value = line[name]
-        if isinstance(value, dict) != (name in _PER_TASK):
+    for name, value in line.items():
+        table = name in _PER_TASK or isinstance(first.get(name), dict)
+        # What is none of these, and no table, is a later version's.
+        if (name in _PLAIN + _SINCE and not _is_number(value)) or (
+            table and not isinstance(value, dict)
+        ):
             return f"{name} is {value!r}"
-        if name in _PER_TASK and list(value) != tasks:
-            return f"{name} has the tasks {list(value)}, not {tasks}"
-        for number in value.values() if isinstance(value, dict) else [value]:
-            if not _is_number(number) and not (number is None and name in _MAY_BE_NULL):
-                return f"{name} is {number!r}"
+        if isinstance(value, dict):
+            if list(value) != list(first["distance"]):
+                return f"{name} has the tasks {list(value)}, not {list(first['distance'])}"
+            for number in value.values():
+                # Null stands for infinity, or for what a method has not measured.
+                if not _is_number(number) and (number is not None or name == "distance"):
+                    return f"{name} is {number!r}"
     if lines and line["iteration"] <= lines[-1]["iteration"]:
         return f"iteration {line['iteration']} after {lines[-1]['iteration']}"
     lines.append(line)
@@ -136,20 +140,19 @@ def check_metrics(
 ) -> None:
     """Check that the metrics tell of this model, and that they have always kept to ε."""
     at = [line for line in lines if line["iteration"] == model.iteration]
-    last = bool(at) and (not finished or at[-1] is lines[-1])
+    last, steps = lines[-1], model.description["steps"]
     agrees = (
-        last
-        and at[-1]["knots"] == model.knots
-        and at[-1]["steps"] == model.description["steps"]
+        bool(at)
+        and (not finished or at[-1] is last)
+        and (at[-1]["knots"], at[-1]["steps"]) == (model.knots, steps)
         and tuple(at[-1]["distance"]) == model.tasks
     )
     checks.expect(
         "metrics.jsonl: tells of the model",
         agrees,
-        f"last line: iteration {lines[-1]['iteration']}, {lines[-1].get('knots')} knots, "
-        f"{lines[-1].get('steps')} steps",
+        f"last line: iteration {last['iteration']}, {last['knots']} knots, {last['steps']} steps",
         f"{'last' if finished else 'a'} line: iteration {model.iteration}, {model.knots} knots, "
-        f"{model.description['steps']} steps",
+        f"{steps} steps",
     )
     logged = {line["iteration"] for line in lines}
     every = int(config["log_every"])
@@ -164,23 +167,22 @@ def check_metrics(
     )
     # A line keeps each task's largest distance since the one before. The relaxed projection
     # bounds only their mean square, so a single one may be √N ε.
-    relaxed = model.description["settings"]["projection"] == "relaxed"
+    relaxed = model.settings["projection"] == "relaxed"
     bound = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
-    room = DISTANCE_TOLERANCE * bound + 1e-9 * float(np.max(model.norms))
     largest = max(max(line["distance"].values()) for line in lines)
     checks.expect(
         "metrics.jsonl: constraint",
-        largest <= bound + room,
+        largest <= bound + model.room(bound),
         f"largest distance of any line {largest:.6g}",
         f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line",
+        topic="constraint",
     )
     if agrees:
         before = np.array(list(at[-1]["distance"].values()))
         longer = float(np.max(model.ridged_distances - before))
         checks.expect(
             "metrics.jsonl: pruning lengthened nothing",
-            longer
-            <= DISTANCE_TOLERANCE * float(np.max(before)) + 1e-9 * float(np.max(model.norms)),
+            longer <= model.room(float(np.max(before))),
             f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}",
             "not above the distances before the last pruning, up to rounding",
         )
@@ -192,12 +194,12 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
     if not path.exists():
         checks.expect("record.json", False, "no such file", _RECORD_EXPECTED)
         return None
+    record: dict[str, Any] | None = None
     with checks.guarding("record.json", "the record that the run wrote at its end"):
-        record: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
         files = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
         for key, name in files.items():
-            recorded = record["sha256"][key]
-            found = "no such file"
+            recorded, found = content["sha256"][key], "no such file"
             if (folder / name).exists():
                 found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
             checks.expect(
@@ -207,9 +209,9 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
                 f"{recorded[:16]}…, as recorded at the end of the run",
             )
         if model is not None:
-            _compare(checks, record, model)
-        return record
-    return None
+            _compare(checks, content, model)
+        record = content
+    return record  # noqa: RET504  (what is damaged ends the block)
 
 
 def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
@@ -240,17 +242,13 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
         fits = recorded.shape == squares.shape
         # Both sides round, so twice the bound for one.
         excess = np.abs(squares - recorded**2) if fits else np.array([math.inf])
-        fine = fits and bool(np.all(excess <= 2.0 * errors))
+        apart = np.max(np.abs(np.sqrt(squares) - recorded)) if fits else math.inf
         checks.expect(
             f"record.json: {name}",
-            fine,
-            f"farthest from the recorded ones: {_apart(np.sqrt(squares), recorded):.2g}",
+            bool(fits and np.all(excess <= 2.0 * errors)),
+            f"farthest from the recorded ones: {apart:.2g}",
             f"the {name} of all functions, computed again, as recorded",
         )
-
-
-def _apart(found: Any, recorded: Any) -> float:
-    return float(np.max(np.abs(found - recorded))) if found.shape == recorded.shape else math.inf
 
 
 def _plain(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.certificates.verification.checks import Check, Checks, Status
+from crosslearning.certificates.verification.checks import Check, Checks
 from crosslearning.certificates.verification.model import (
     Formula,
     PlainModel,
@@ -31,8 +31,6 @@ from crosslearning.certificates.verification.records import (
 )
 from crosslearning.errors import InputError
 
-__all__ = ["Check", "Status", "Verification", "verify_run"]
-
 _FOLDER_VERSION = 1
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
@@ -43,6 +41,8 @@ class Verification:
 
     Attributes
     ----------
+    run : str
+        The run's folder.
     source : str
         The file that was taken as the model, relative to the run.
     finished : bool
@@ -58,6 +58,7 @@ class Verification:
         The run's record, if there is one.
     """
 
+    run: str
     source: str
     finished: bool
     checks: tuple[Check, ...]
@@ -67,9 +68,25 @@ class Verification:
     record: dict[str, Any] | None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What was asked for: as the model says, or else the configuration."""
+        return self.config if self.model is None else self.model.settings
+
+    @property
+    def reached(self) -> list[dict[str, Any]]:
+        """The metrics up to the model; a run that has not ended may have logged more."""
+        last = np.inf if self.model is None else self.model.iteration
+        return [line for line in self.metrics if line["iteration"] <= last]
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the checks that failed."""
+        return [check.name for check in self.checks if check.status == "fail"]
+
+    @property
     def passed(self) -> bool:
         """Whether no check failed."""
-        return all(check.status != "fail" for check in self.checks)
+        return not self.failed
 
 
 def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
@@ -129,7 +146,7 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
                 _check_other(checks, path, config)
     name = "" if source is None else source.relative_to(folder).as_posix()
     made = tuple(checks.made)
-    return Verification(name, finished, made, model, config, lines, record)
+    return Verification(str(folder), name, finished, made, model, config, lines, record)
 
 
 def _read_settings(checks: Checks, folder: Path) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.certificates import KINDS, TaskConstants, estimate_constants
+from crosslearning.certificates.stationarity import tail_of
 from crosslearning.errors import InputError
-from crosslearning.gradients.sampling import draw_plans, run_plans
+from crosslearning.learner.sampling import draw_plans, run_plans
 from crosslearning.rkhs import Linear
-from crosslearning.theory.estimates import tail_of
+from crosslearning.theory import KINDS, EstimatedConstants, estimate_constants
 from tests.certificates.examples import GAINS, SCALAR, place, scalar_learner
 from tests.learner.examples import assert_same_bits
 from tests.rollouts.examples import LOPSIDED, linear_family
@@ -119,7 +119,7 @@ def test_policies_that_have_not_begun():
 
 
 def test_every_constant_says_what_it_is():
-    fields = [field.name for field in dataclasses.fields(TaskConstants)]
+    fields = [field.name for field in dataclasses.fields(EstimatedConstants)]
     assert list(KINDS) == fields[2:-1] == list(FIELDS)
     assert fields[-1] == "tail"
     assert "lower bound" in KINDS["lipschitz"]
@@ -131,7 +131,6 @@ def test_every_constant_says_what_it_is():
         ({"confidence": 1.0}, "confidence must be between 0 and 1"),
         ({"samples": 0}, "samples must be a whole number"),
         ({"seed": -1}, "seed must be a whole number"),
-        ({"distance": 0.0}, "distance must be positive"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, words):

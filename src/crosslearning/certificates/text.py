@@ -1,0 +1,140 @@
+"""How a page of numbers is set, what its JSON holds, and where both are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crosslearning.errors import StorageError
+from crosslearning.files import write_atomically
+from crosslearning.statistics import Interval
+
+WIDTH = 100
+
+# A page ----------------------------------------------------------------------------------
+
+
+def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
+    """Return a page: its title, a line below it, and sections with their titles."""
+    parts = [f"{title}\n{'=' * len(title)}" + (f"\n{subtitle}" if subtitle else "")]
+    parts += [f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()]
+    return "\n\n".join(parts) + "\n"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as columns; the first is set to the left, the others to the right."""
+    lines = [headings, *rows] if any(headings) else list(rows)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def bullets(sentences: Sequence[str]) -> str:
+    """Return sentences as a list."""
+    return "\n".join(wrapped(f"- {sentence}", 2) for sentence in sentences)
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """Return a text in lines; all but the first begin after ``indent`` spaces."""
+    leading = len(text) - len(text.lstrip())
+    return textwrap.fill(
+        text.strip(),
+        WIDTH,
+        initial_indent=" " * leading,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def estimate(interval: Interval) -> tuple[str, str]:
+    """Return a number and its interval, for two cells of a table."""
+    return f"{interval.value:.4g}", f"[{interval.low:.4g}, {interval.high:.4g}]"
+
+
+def number(value: float | int | None) -> str:
+    """Return a number; whole ones in full, as long as a person can read them."""
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{value:.4g}"
+
+
+def count(number: int, word: str) -> str:
+    """Return how many there are of something, such as "1 task" or "3 tasks"."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+# Its JSON --------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """Return data as JSON can hold it.
+
+    An infinite number is the word ``"inf"`` or ``"-inf"``; one that is not defined is ``None``.
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(item) for item in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    number = float(value)
+    if math.isnan(number):
+        return None
+    return number if math.isfinite(number) else str(number)
+
+
+def json_of(data: Any) -> str:
+    """Return plain data as JSON text."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+# Where they are kept ---------------------------------------------------------------------
+
+
+def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
+    """Write ``name.txt`` and ``name.json`` into a folder, and return their paths.
+
+    If what stood there says something else, it is kept, figures and all, in ``earlier/``, in a
+    folder named after the moment at which it was written, in UTC.
+    """
+    newest = folder / f"{name}.json"
+    texts = {folder / f"{name}.txt": page.encode(), newest: f"{data}\n".encode()}
+    try:
+        if newest.exists() and newest.read_bytes() != texts[newest]:
+            _keep(folder, newest)
+    except OSError as problem:
+        raise StorageError(
+            f"cannot keep the earlier {newest}: {problem.strerror or problem}; nothing was written"
+        ) from problem
+    for path, content in texts.items():
+        write_atomically(path, content)
+    return list(texts)
+
+
+def _keep(folder: Path, newest: Path) -> None:
+    written = datetime.fromtimestamp(newest.stat().st_mtime, UTC)
+    moment = f"{written:%Y-%m-%dT%H-%M-%SZ}"
+    place, number = folder / "earlier" / moment, 1
+    while (place / newest.name).exists():
+        number += 1
+        place = folder / "earlier" / f"{moment}-{number}"
+    place.mkdir(parents=True, exist_ok=True)
+    # The JSON last: if this is cut short, the next attempt goes on in the same place.
+    for path in sorted(folder.glob(f"{newest.stem}.*"), key=lambda path: path == newest):
+        path.replace(place / path.name)
