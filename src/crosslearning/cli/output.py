@@ -3,26 +3,56 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from crosslearning.cli.application import console
 from crosslearning.evaluation import Evaluation
+from crosslearning.statistics import Interval
+
+#: What ε = ∞ makes of the central policy, for the line below a table.
+WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
+
+
+def show_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose cells never break within a line, however narrow the window is."""
+    show_line(title)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    for heading in headings:
+        table.add_column(escape(heading), no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    wide = console.options.update(max_width=10_000)
+    natural = Measurement.get(console, wide, table).maximum
+    table.width = natural if natural > console.width else None
+    console.print(table, crop=False, highlight=False)
+
+
+def show_line(text: str) -> None:
+    """Print a line as it is: without colours, without breaks."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
-    """Print evaluations as a table."""
-    table = Table(title=escape(f"{run}: {trials} episodes each, 95 % intervals"))
-    for heading in ("task", "policy", "discounted return", *results[0].rates):
-        table.add_column(heading, overflow="fold")
-    for result in results:
-        shares = (rate.percent() for rate in result.rates.values())
-        cells = (result.task, result.policy, str(result.discounted_return), *shares)
-        table.add_row(*(escape(cell) for cell in cells))
-    console.print(table)
+    """Print evaluations as a table, the discounted return above the total one."""
+    rates = list(results[0].rates)
+    headings = ["task", "policy", "discounted return\nand total", *(f"{name}, %" for name in rates)]
+    rows = []
+    for one in results:
+        shares = (percent(one.rates[name]) for name in rates)
+        rows.append([one.task, one.policy, f"{one.discounted_return}\n{one.total_return}", *shares])
+    show_table(f"{run}: {trials} episodes each, 95 % intervals", headings, rows)
+
+
+def percent(share: Interval) -> str:
+    """Return a share in per cent, without the sign."""
+    return share.percent().replace(" %", "")
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

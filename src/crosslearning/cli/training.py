@@ -39,9 +39,7 @@ def quickstart(
     if not outcome.finished:
         raise typer.Exit(130)
     learner = outcome.learner
-    discount = learner.settings.discount
-    results = evaluate_policies([learner.central], learner.tasks, 500, discount=discount)
-    show_evaluation(out, 500, results)
+    show_evaluation(out, 500, evaluate_policies([learner.central], learner.tasks, trials=500))
     console.print("Pictures of the run:")
     _draw(out)
 

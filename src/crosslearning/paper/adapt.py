@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from crosslearning.adaptation import adaptation_curve
-from crosslearning.files import write_atomically
 from crosslearning.paper.experiment import AVERAGE, CROSS, RADII, Experiment
 from crosslearning.paper.scenes import EVALUATION_SEED
 from crosslearning.rkhs import Family
+from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, random_maps
 
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
 #: Learning on the new task: a step about as long as training's last ones.
 STEP_SIZE = 0.3
 ITERATIONS = 100
@@ -20,6 +21,17 @@ MAPS = 5
 #: Where adaptation starts: g, the cross-learned task policies, the average policy, nothing.
 CENTRAL, ZERO = "central", "zero"
 STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
+
+
+def adaptation(experiment: Experiment, seed: int) -> Measurement:
+    """Return the measurement of ``curves[kind][target][start]`` of a seed's policies."""
+    path = experiment.path / f"seed-{seed}" / "adaptation.json"
+    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
+
+
+def measure_adaptation(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """Return a seed's adaptation curves, from their file if they were made before."""
+    return adaptation(experiment, seed).answer()
 
 
 def targets(experiment: Experiment) -> dict[str, dict[str, Task]]:
@@ -43,35 +55,23 @@ def starts(experiment: Experiment, seed: int) -> dict[str, Family | None]:
     }
 
 
-def measure_adaptation(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return curves[kind][target][start], from their file if they were made before."""
-    path = experiment.path / f"seed-{seed}" / "adaptation.json"
-    asked = {"trials": experiment.scale.trials, "reading": experiment.reading.name}
-    if path.exists():
-        stored: dict[str, Any] = json.loads(path.read_text())
-        if stored.get("asked") == asked:
-            return stored
+def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
+    options = {
+        "trials": max(1, experiment.scale.trials // 5),
+        "seed": EVALUATION_SEED + seed,
+        "step_size": STEP_SIZE,
+        "max_knots": experiment.scale.max_knots,
+    }
     begin = starts(experiment, seed)
-    curves: dict[str, Any] = {}
-    for kind, tasks in targets(experiment).items():
-        curves[kind] = {}
-        for name, task in tasks.items():
-            curves[kind][name] = {}
-            for start, function in begin.items():
-                curve = adaptation_curve(
-                    task,
-                    function,
-                    ITERATIONS,
-                    trials=max(1, experiment.scale.trials // 5),
-                    seed=EVALUATION_SEED + seed,
-                    step_size=STEP_SIZE,
-                    max_knots=experiment.scale.max_knots,
-                )
-                curves[kind][name][start] = {
-                    "episodes": curve.episodes.tolist(),
-                    "returns": curve.returns.tolist(),
-                    "area": curve.area,
-                }
-    result = {"asked": asked, "curves": curves}
-    write_atomically(path, json.dumps(result, indent=1).encode())
-    return result
+
+    def curve(task: Task, start: str) -> dict[str, Any]:
+        found = adaptation_curve(task, begin[start], ITERATIONS, **options)
+        numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
+        return {**numbers, "area": found.area}
+
+    return {
+        "curves": {
+            kind: {name: {s: curve(task, s) for s in begin} for name, task in tasks.items()}
+            for kind, tasks in targets(experiment).items()
+        }
+    }

@@ -8,14 +8,16 @@ Thresholds are stated with the claim, and were written down before the claims we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import numpy as np
 
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
-from crosslearning.statistics import student
+from crosslearning.runs.study import markdown
+from crosslearning.statistics import Interval, student
 
 #: measurements[policy] of one seed; see :func:`crosslearning.paper.measure.measure`.
 Measurements = Mapping[str, Mapping[str, Any]]
@@ -28,6 +30,15 @@ CRASHES = 0.5
 REACHES = 0.95
 #: "Similar" and "comparable": within this share of the range between best and worst policy.
 SIMILAR = 0.1
+#: How keys and sentences call the policies.
+_WHO = {
+    AVERAGE: ("average", "The average policy"),
+    CROSS: ("cross", "The cross-learned policy"),
+    **{
+        radius: (key, f"The policy trained for {radius}")
+        for radius, key in zip(RADII, ("small", "middle", "large"), strict=True)
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -66,37 +77,36 @@ class Verdict:
     verdict: str
 
 
-def _final(m: Measurements, policy: str, scene: str, task: str) -> Mapping[str, float]:
-    outcome: Mapping[str, float] = m[policy]["final"][scene][task]
-    return outcome
+def _at(m: Measurements, policy: str, scene: str, quantity: str) -> float:
+    """Return a quantity in one of the scenes that have a single task of the same name."""
+    return float(m[policy]["final"][scene][scene][quantity])
+
+
+def _cost(m: Measurements, policy: str, radius: str) -> float:
+    return float(m[policy]["final"]["radii"][radius]["cost"])
 
 
 def _mean_cost(m: Measurements, policy: str) -> float:
-    return float(np.mean([_final(m, policy, "radii", r)["cost"] for r in RADII]))
+    return float(np.mean([_cost(m, policy, radius) for radius in RADII]))
 
 
 def _others(policy: str, among: Sequence[str] = POLICIES) -> list[str]:
     return [other for other in among if other != policy]
 
 
-def _cheapest(m: Measurements, policy: str, scene: str, task: str, among: Sequence[str]) -> float:
+def _cheapest(costs: Callable[[str], float], policy: str, among: Sequence[str]) -> float:
     """Return how much less a policy costs than the best of the others."""
-    own = _final(m, policy, scene, task)["cost"]
-    return min(_final(m, other, scene, task)["cost"] for other in _others(policy, among)) - own
-
-
-def _range(m: Measurements, task: str) -> float:
-    costs = [_final(m, policy, "radii", task)["cost"] for policy in POLICIES]
-    return max(costs) - min(costs)
+    return min(costs(other) for other in _others(policy, among)) - costs(policy)
 
 
 def _comparable(m: Measurements) -> float:
     """Return the least room that the cross-learned policy leaves to "comparable"."""
-    return min(
-        SIMILAR * _range(m, r)
-        - (_final(m, CROSS, "radii", r)["cost"] - _final(m, r, "radii", r)["cost"])
-        for r in RADII
-    )
+    room = []
+    for radius in RADII:
+        costs = [_cost(m, policy, radius) for policy in POLICIES]
+        excess = _cost(m, CROSS, radius) - _cost(m, radius, radius)
+        room.append(SIMILAR * (max(costs) - min(costs)) - excess)
+    return min(room)
 
 
 def _similar_means(m: Measurements, policies: Sequence[str]) -> float:
@@ -105,14 +115,38 @@ def _similar_means(m: Measurements, policies: Sequence[str]) -> float:
     return SIMILAR * (max(everything) - min(everything)) - (max(costs) - min(costs))
 
 
-def _rate(policy: str, scene: str, rate: str, threshold: float) -> Callable[[Measurements], float]:
-    return lambda m: _final(m, policy, scene, scene)[rate] - threshold
+def _longer(m: Measurements, longer: str, shorter: str, scene: str) -> float:
+    return _at(m, longer, scene, "path_length") - _at(m, shorter, scene, "path_length")
 
 
-def _longer(longer: str, shorter: str, scene: str) -> Callable[[Measurements], float]:
-    return lambda m: (
-        _final(m, longer, scene, scene)["path_length"]
-        - _final(m, shorter, scene, scene)["path_length"]
+def _efficient(m: Measurements) -> float:
+    """Return by how much both other paths are longer, or what is missing of arriving at all."""
+    shorter = min(_longer(m, radius, CROSS, "ellipse") for radius in RADII[1:])
+    return min(shorter, missing) if (missing := _reaching(m, CROSS, "ellipse")) < 0 else shorter
+
+
+def _reaching(m: Measurements, policy: str, scene: str) -> float:
+    return _at(m, policy, scene, "arrived") - REACHES
+
+
+def _crashing(m: Measurements, policy: str, scene: str) -> float:
+    return _at(m, policy, scene, "crashed") - CRASHES
+
+
+def _crashes(policy: str, scene: str) -> Claim:
+    key, who = _WHO[policy]
+    where = "in the mission" if scene == "mission" else f"into the {scene}"
+    measured = f"its crash rate minus {CRASHES:.0%}"
+    says = f"{who} crashes {where}."
+    return Claim(f"{scene}-{key}-crashes", says, measured, lambda m: _crashing(m, policy, scene))
+
+
+def _succeeds(policy: str) -> Claim:
+    key, who = _WHO[policy]
+    measured = f"its arrival rate minus {REACHES:.0%}"
+    says = f"{who} reaches all goals of the mission."
+    return Claim(
+        f"mission-{key}-succeeds", says, measured, lambda m: _reaching(m, policy, "mission")
     )
 
 
@@ -123,91 +157,69 @@ def _single_obstacle_claims() -> list[Claim]:
             "circle-agnostic-avoid",
             "All agnostic policies avoid the circle.",
             f"{AVOIDS:.0%} minus the largest crash rate of the three",
-            lambda m: AVOIDS - max(_final(m, r, "circle", "circle")["crashed"] for r in RADII),
+            lambda m: AVOIDS - max(_at(m, radius, "circle", "crashed") for radius in RADII),
         ),
         Claim(
             "circle-conservative",
             "Around the circle, the larger the training radius, the more conservative the path.",
             "smaller of the two differences in path length, r=2 − r=1 and r=1 − r=0.5",
-            lambda m: min(_longer(large, middle, "circle")(m), _longer(middle, small, "circle")(m)),
+            lambda m: min(_longer(m, large, middle, "circle"), _longer(m, middle, small, "circle")),
         ),
         Claim(
             "circle-best-agnostic",
             "Around the circle of radius 0.5 the policy trained for it is the best agnostic one.",
             "cost of the better of the other two minus its own",
-            lambda m: _cheapest(m, small, "circle", "circle", RADII),
+            lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), small, RADII),
         ),
         Claim(
             "circle-cross-best",
             "Around the circle the cross-learned policy is the best of all.",
             "cost of the best other policy minus its own",
-            lambda m: _cheapest(m, CROSS, "circle", "circle", POLICIES),
+            lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), CROSS, POLICIES),
         ),
-        Claim(
-            "circle-average-crashes",
-            "The average policy crashes into the circle.",
-            f"its crash rate minus {CRASHES:.0%}",
-            _rate(AVERAGE, "circle", "crashed", CRASHES),
-        ),
-        Claim(
-            "ellipse-average-crashes",
-            "The average policy crashes into the ellipse.",
-            f"its crash rate minus {CRASHES:.0%}",
-            _rate(AVERAGE, "ellipse", "crashed", CRASHES),
-        ),
-        Claim(
-            "ellipse-small-crashes",
-            "The policy trained for r=0.5 crashes into the ellipse.",
-            f"its crash rate minus {CRASHES:.0%}",
-            _rate(small, "ellipse", "crashed", CRASHES),
-        ),
+        _crashes(AVERAGE, "circle"),
+        _crashes(AVERAGE, "ellipse"),
+        _crashes(small, "ellipse"),
         Claim(
             "ellipse-larger-reach",
             "The policies trained for r=1 and r=2 reach the goal behind the ellipse.",
             f"smaller of their arrival rates minus {REACHES:.0%}",
-            lambda m: min(_rate(r, "ellipse", "arrived", REACHES)(m) for r in (middle, large)),
+            lambda m: min(_reaching(m, radius, "ellipse") for radius in (middle, large)),
         ),
         Claim(
             "ellipse-conservative",
             "Around the ellipse the policy trained for r=2 is more conservative than that for r=1.",
             "difference of their path lengths",
-            _longer(large, middle, "ellipse"),
+            lambda m: _longer(m, large, middle, "ellipse"),
         ),
         Claim(
             "ellipse-cross-efficient",
             "Around the ellipse only the cross-learned policy is efficient.",
             "path length of the shorter of r=1 and r=2 minus that of the cross-learned policy, "
             f"or its arrival rate minus {REACHES:.0%} if that is negative",
-            lambda m: min(
-                _longer(middle, CROSS, "ellipse")(m),
-                _longer(large, CROSS, "ellipse")(m),
-                *([short] if (short := _rate(CROSS, "ellipse", "arrived", REACHES)(m)) < 0 else []),
-            ),
+            _efficient,
         ),
     ]
 
 
+def _own_best(radius: str) -> Claim:
+    return Claim(
+        f"cost-own-best-{radius}",
+        f"Of the agnostic policies, the one trained for {radius} is the best at {radius}.",
+        "cost of the better of the other two minus its own",
+        lambda m: _cheapest(lambda one: _cost(m, one, radius), radius, RADII),
+    )
+
+
 def _cost_claims() -> list[Claim]:
-    own = [
-        Claim(
-            f"cost-own-best-{radius}",
-            f"Of the agnostic policies, the one trained for {radius} is the best at {radius}.",
-            "cost of the better of the other two minus its own",
-            lambda m, r=radius: _cheapest(m, r, "radii", r, RADII),  # type: ignore[misc]
-        )
-        for radius in RADII
-    ]
     small, _, large = RADII
     return [
-        *own,
+        *map(_own_best, RADII),
         Claim(
             "cost-small-worst",
             "The policy trained for r=0.5 is the worst of all at r=2.",
             "its cost minus the largest other cost",
-            lambda m: (
-                _final(m, small, "radii", large)["cost"]
-                - max(_final(m, o, "radii", large)["cost"] for o in _others(small))
-            ),
+            lambda m: _cost(m, small, large) - max(_cost(m, o, large) for o in _others(small)),
         ),
         Claim(
             "cost-cross-comparable",
@@ -219,18 +231,13 @@ def _cost_claims() -> list[Claim]:
             "cost-cross-better-large",
             "At r=2 the cross-learned policy is better than the policy trained for r=2.",
             "cost of the policy trained for r=2 minus its own",
-            lambda m: (
-                _final(m, large, "radii", large)["cost"] - _final(m, CROSS, "radii", large)["cost"]
-            ),
+            lambda m: _cost(m, large, large) - _cost(m, CROSS, large),
         ),
         Claim(
             "cost-average-worse",
             "The average policy is worse than the cross-learned one at every radius.",
             "smallest difference of their costs",
-            lambda m: min(
-                _final(m, AVERAGE, "radii", r)["cost"] - _final(m, CROSS, "radii", r)["cost"]
-                for r in RADII
-            ),
+            lambda m: min(_cost(m, AVERAGE, r) - _cost(m, CROSS, r) for r in RADII),
         ),
         Claim(
             "mean-agnostic-similar",
@@ -248,7 +255,7 @@ def _cost_claims() -> list[Claim]:
             "mean-cross-best",
             "Averaged over tasks the cross-learned policy is the best.",
             "cost of the best other policy minus its own",
-            lambda m: min(_mean_cost(m, o) for o in _others(CROSS)) - _mean_cost(m, CROSS),
+            lambda m: _cheapest(lambda one: _mean_cost(m, one), CROSS, POLICIES),
         ),
     ]
 
@@ -261,67 +268,40 @@ def _mission_claims() -> list[Claim]:
             "In the mission the average policy crashes before the first goal.",
             f"its crash rate minus {CRASHES:.0%}, or 1 minus its goals if that is smaller",
             lambda m: min(
-                _rate(AVERAGE, "mission", "crashed", CRASHES)(m),
-                1.0 - _final(m, AVERAGE, "mission", "mission")["goals"],
+                _crashing(m, AVERAGE, "mission"), 1.0 - _at(m, AVERAGE, "mission", "goals")
             ),
         ),
-        Claim(
-            "mission-small-crashes",
-            "The policy trained for r=0.5 crashes in the mission.",
-            f"its crash rate minus {CRASHES:.0%}",
-            _rate(small, "mission", "crashed", CRASHES),
-        ),
-        Claim(
-            "mission-large-crashes",
-            "The policy trained for r=2 crashes in the mission.",
-            f"its crash rate minus {CRASHES:.0%}",
-            _rate(large, "mission", "crashed", CRASHES),
-        ),
-        Claim(
-            "mission-middle-succeeds",
-            "The policy trained for r=1 reaches all goals of the mission.",
-            f"its arrival rate minus {REACHES:.0%}",
-            _rate(middle, "mission", "arrived", REACHES),
-        ),
-        Claim(
-            "mission-cross-succeeds",
-            "The cross-learned policy reaches all goals of the mission.",
-            f"its arrival rate minus {REACHES:.0%}",
-            _rate(CROSS, "mission", "arrived", REACHES),
-        ),
+        _crashes(small, "mission"),
+        _crashes(large, "mission"),
+        _succeeds(middle),
+        _succeeds(CROSS),
         Claim(
             "mission-cross-fastest",
             "The cross-learned policy is faster through the mission than every agnostic one.",
             "time of the fastest agnostic policy minus its own, in steps; who does not arrive "
             "counts with all steps",
-            lambda m: (
-                min(_final(m, r, "mission", "mission")["time"] for r in RADII)
-                - _final(m, CROSS, "mission", "mission")["time"]
-            ),
+            lambda m: _cheapest(lambda one: _at(m, one, "mission", "time"), CROSS, (*RADII, CROSS)),
         ),
         Claim(
             "maps-cross-avoids",
             "The cross-learned policy avoids obstacles that were not trained for.",
             f"{AVOIDS:.0%} minus its crash rate on held-out random maps",
-            lambda m: AVOIDS - _final(m, CROSS, "maps", "maps")["crashed"],
+            lambda m: AVOIDS - _at(m, CROSS, "maps", "crashed"),
         ),
         Claim(
             "maps-cross-generalises",
             "The cross-learned policy generalises best to obstacles that were not trained for.",
             "its arrival rate on held-out random maps minus the best other one",
             lambda m: (
-                _final(m, CROSS, "maps", "maps")["arrived"]
-                - max(_final(m, o, "maps", "maps")["arrived"] for o in _others(CROSS))
+                _at(m, CROSS, "maps", "arrived")
+                - max(_at(m, other, "maps", "arrived") for other in _others(CROSS))
             ),
         ),
         Claim(
             "maps-cross-beats-average",
             "The cross-learned policy generalises better than the average one.",
             "difference of their arrival rates on held-out random maps",
-            lambda m: (
-                _final(m, CROSS, "maps", "maps")["arrived"]
-                - _final(m, AVERAGE, "maps", "maps")["arrived"]
-            ),
+            lambda m: _at(m, CROSS, "maps", "arrived") - _at(m, AVERAGE, "maps", "arrived"),
         ),
     ]
 
@@ -344,13 +324,23 @@ def judge_all(measurements: Mapping[int, Measurements]) -> list[Verdict]:
     return [judge(claim, measurements) for claim in all_claims()]
 
 
-def claims_table(verdicts: Sequence[Verdict]) -> str:
-    """Return the verdicts as a Markdown table."""
-    lines = [
-        "| claim | measured as (positive: for the claim) | estimate [95 % interval] | verdict |",
-        "|---|---|---|---|",
-    ]
+def claims_table(verdicts: Sequence[Verdict], converged: bool = True) -> str:
+    """Return the verdicts as a Markdown table, marked if the policies are still learning."""
+    mark = "" if converged else " (not converged)"
+    headings = (
+        "claim",
+        "measured as (positive: for the claim)",
+        "estimate [95 % interval]",
+        "verdict",
+    )
+    rows = []
     for v in verdicts:
-        interval = f"{v.estimate:.3g} [{v.low:.3g}, {v.high:.3g}]"
-        lines.append(f"| {v.says} | {v.measured_as} | {interval} | **{v.verdict}** |")
-    return "\n".join(lines) + "\n"
+        estimate = str(Interval(v.estimate, v.low, v.high))
+        rows.append((v.says, v.measured_as, estimate, f"**{v.verdict}**{mark}"))
+    return markdown(headings, rows)
+
+
+def plain_verdict(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict as JSON can hold it: null for an end that one seed does not tell."""
+    unknown = (math.inf, -math.inf)
+    return {name: None if value in unknown else value for name, value in asdict(verdict).items()}

@@ -10,14 +10,12 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from crosslearning.figures.paper.readings import readings_figure
-from crosslearning.figures.style import save_figure
 from crosslearning.files import write_atomically
-from crosslearning.paper.claims import Measurements, Verdict, judge_all
-from crosslearning.paper.conductor import run_experiments
+from crosslearning.paper.claims import Measurements, Verdict, judge_all, plain_verdict
 from crosslearning.paper.experiment import CROSS, DEFAULT_READING, RADII, Experiment, Reading, Scale
-from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.measure import chains_of, load_measurements
 from crosslearning.paper.rates import rates_table
+from crosslearning.runs.study import markdown, run_study
 
 #: Every reading differs from the default one in a single point.
 READINGS = (
@@ -101,13 +99,13 @@ def compare_readings(
     workers: int,
     console: Console,
     readings: Sequence[Reading] = READINGS,
-) -> bool:
-    """Run the experiment under every reading; return False if interrupted.
+) -> dict[str, list[Verdict]] | None:
+    """Run the experiment under every reading; return the verdicts, or None if interrupted.
 
     Parameters
     ----------
     path : Path
-        One folder a reading goes there, and the tables and the figure.
+        One folder a reading goes there, and the tables.
     seeds : int
     scale : Scale
     workers : int
@@ -117,22 +115,19 @@ def compare_readings(
         The first is the one that the others are compared with.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
-    if not run_experiments(experiments, workers, console):
-        return False
+    if not run_study([chains_of(experiments)], workers, console):
+        return None
     measured = {e.reading.name: load_measurements(e) for e in experiments}
     verdicts = {name: judge_all(results) for name, results in measured.items()}
     arrivals = {name: worst_arrival(results) for name, results in measured.items()}
     for experiment in experiments:
         text = rates_table(measured[experiment.reading.name])
         write_atomically(experiment.path / "rates.md", text.encode())
-    head = (
-        f"{seeds} seeds, {scale.iterations} iterations, {scale.max_knots} knots, "
-        f"{scale.trials} evaluation trials.\n\n"
-    )
-    text = head + readings_table(readings, verdicts, arrivals)
+    text = scale.describe(seeds) + readings_table(readings, verdicts, arrivals)
     write_atomically(path / "readings.md", text.encode())
     content = {
         "scale": asdict(scale),
+        "converged": scale.converged,
         "seeds": seeds,
         "readings": [
             {
@@ -142,16 +137,13 @@ def compare_readings(
                 "task_options": dict(r.task_options),
                 "training_options": dict(r.training_options),
                 "worst_arrival": arrivals[r.name],
-                "claims": [asdict(verdict) for verdict in verdicts[r.name]],
+                "claims": [plain_verdict(verdict) for verdict in verdicts[r.name]],
             }
             for r in readings
         ],
     }
     write_atomically(path / "readings.json", json.dumps(content, indent=1).encode())
-    written = save_figure(readings_figure(verdicts), path / "figures" / "readings")
-    console.print(f"  {written[0]}", highlight=False)
-    console.print(f"Readings: {path / 'readings.md'}", highlight=False)
-    return True
+    return verdicts
 
 
 def _plain(settings: Mapping[str, object]) -> dict[str, object]:
@@ -185,24 +177,13 @@ def readings_table(
 ) -> str:
     """Return the readings as a Markdown table, compared with the first of them."""
     reference = verdicts[readings[0].name]
-    lines = [
-        "| reading | what it changes | arrivals | hold | do not | undecided | decided the other "
-        "way |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    words = ("holds", "does not hold", "undecided")
+    headings = ("reading", "what it changes", "arrivals", "hold", "do not", "undecided")
+    rows = []
     for reading in readings:
         found = verdicts[reading.name]
-        counts = [
-            sum(v.verdict == word for v in found)
-            for word in ("holds", "does not hold", "undecided")
-        ]
+        counts = [str(sum(v.verdict == word for v in found)) for word in words]
         flips = ", ".join(f"`{key}`" for key in changed(reference, found)) or "–"
-        cells = (
-            f"`{reading.name}`",
-            reading.says,
-            f"{arrivals[reading.name]:.0%}",
-            *map(str, counts),
-            flips,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        arrived = f"{arrivals[reading.name]:.0%}"
+        rows.append([f"`{reading.name}`", reading.says, arrived, *counts, flips])
+    return markdown([*headings, "decided the other way"], rows)
