@@ -31,7 +31,9 @@ def test_a_policy_is_no_better_than_itself(learner):
 
 def test_differences_are_those_of_the_same_starts(learner):
     task = learner.tasks[1]
-    (result,) = compare(learner.policy("r=2"), learner.central, [task], trials=80, horizon=40, seed=3)
+    (result,) = compare(
+        learner.policy("r=2"), learner.central, [task], trials=80, horizon=40, seed=3
+    )
     a = run_episodes(learner.policy("r=2"), task, 80, 40, seed=3)
     b = run_episodes(learner.central, task, 80, 40, seed=3)
     weights = 0.9 ** np.arange(40)

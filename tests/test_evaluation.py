@@ -1,4 +1,4 @@
-"""Evaluation: one paired table, the same starts for whatever acts, the same numbers on any thread."""
+"""Evaluation: one paired table, the same starts for whatever acts, and on any thread."""
 
 import dataclasses
 
@@ -127,7 +127,8 @@ def test_the_same_policy_in_any_form_is_the_same(learner):
             assert other.means["path_length"].value == pytest.approx(own.means["path_length"].value)
     assert model.asked == {True}
     starts = [
-        run_episodes(policy, learner.tasks[0], 6, seed=3).states[:, 0] for policy in (central, drive)
+        run_episodes(policy, learner.tasks[0], 6, seed=3).states[:, 0]
+        for policy in (central, drive)
     ]
     np.testing.assert_array_equal(*starts)
     (pair,) = compare(model, central, learner.tasks[:1], trials=6)
@@ -200,7 +201,13 @@ class Countdown(gymnasium.Env):
         self.count += 1
         done = self.count == self.ends
         info = {"solved": done, "count": self.count}
-        return np.array([self.count], dtype=float), self.reward, done, self.count == self.limit, info
+        return (
+            np.array([self.count], dtype=float),
+            self.reward,
+            done,
+            self.count == self.limit,
+            info,
+        )
 
 
 @pytest.mark.parametrize(("ends", "limit", "length"), [(3, 9, 3), (9, 4, 4), (99, 99, 6)])
