@@ -173,7 +173,7 @@ def _stepped_episodes(
             ended = False
             for k in range(horizon + 1):
                 observations[e, k:] = seen
-                state = getattr(environment.unwrapped, "state", None)
+                state: Any = getattr(environment.unwrapped, "state", None)
                 told = told and np.shape(state) == (task.state_size,)
                 if told:
                     states[e, k:] = state
@@ -238,7 +238,7 @@ def names_of(policies: Sequence[AnyPolicy]) -> tuple[str, ...]:
     """Return the policies' own names or those of their classes, each made unique."""
     names: list[str] = []
     for policy in policies:
-        name = getattr(policy, "name", None)
+        name: Any = getattr(policy, "name", None)
         if not isinstance(name, str):
             name = getattr(policy, "__name__", type(policy).__name__)
         alike = sum(other.partition(" (")[0] == name for other in names)

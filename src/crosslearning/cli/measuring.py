@@ -19,6 +19,7 @@ from crosslearning.cli.application import RunArgument, app, console
 from crosslearning.cli.fields import read_flag
 from crosslearning.cli.output import (
     WITHOUT_RADIUS,
+    both_returns,
     percent,
     print_json,
     show_evaluation,
@@ -148,8 +149,7 @@ def compare(
     rows = []
     for one in results:
         shares = (percent(one.rates[name]) for name in rates)
-        returns = f"{one.discounted_return}\n{one.total_return}"
-        rows.append([one.task, returns, *shares, one.verdict])
+        rows.append([one.task, both_returns(one), *shares, one.verdict])
     count = options["trials"]
     title = f"{run} minus {other}, {policy} policies: {count} episodes a task, 95 % intervals"
     show_table(title, headings, rows)

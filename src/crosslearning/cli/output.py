@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from crosslearning.cli.application import console
+from crosslearning.comparison import Comparison
 from crosslearning.evaluation import Evaluation
 from crosslearning.statistics import Interval
 
@@ -46,8 +47,18 @@ def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
     rows = []
     for one in results:
         shares = (percent(one.rates[name]) for name in rates)
-        rows.append([one.task, one.policy, f"{one.discounted_return}\n{one.total_return}", *shares])
+        rows.append([one.task, one.policy, both_returns(one), *shares])
     show_table(f"{run}: {trials} episodes each, 95 % intervals", headings, rows)
+
+
+def both_returns(one: Evaluation | Comparison) -> str:
+    """Return the discounted return and below it the total one, in at most five digits."""
+
+    def short(number: Interval) -> str:
+        large = 1e3 <= max(abs(number.low), abs(number.high)) < 1e5
+        return number.format(".0f" if large else ".3g")
+
+    return f"{short(one.discounted_return)}\n{short(one.total_return)}"
 
 
 def percent(share: Interval) -> str:

@@ -56,7 +56,7 @@ def starts(experiment: Experiment, seed: int) -> dict[str, Family | None]:
 
 
 def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
-    options = {
+    options: dict[str, Any] = {
         "trials": max(1, experiment.scale.trials // 5),
         "seed": EVALUATION_SEED + seed,
         "step_size": STEP_SIZE,

@@ -17,7 +17,7 @@ from crosslearning.paper.claims import Verdict, claims_table, judge_all, plain_v
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.measure import chains_of, load_measurements
 from crosslearning.paper.rates import rates_table
-from crosslearning.runs.study import run_study
+from crosslearning.runs.study import Chain, run_study
 
 #: The full size, the paper's, and one that takes about two minutes.
 FULL, QUICK = Scale(), Scale(iterations=2000, snapshots=10, trials=100, maps=30)
@@ -53,8 +53,8 @@ def reproduce(
     experiment = Experiment(path, seeds, scale)
     adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
     # To adapt takes two runs of a seed: it waits for all of them.
-    rounds = [chains_of([experiment]), [[step] for step in adaptations.values()]]
-    if not run_study(rounds, workers, console):
+    adapting: list[Chain] = [[step] for step in adaptations.values()]
+    if not run_study([chains_of([experiment]), adapting], workers, console):
         return None
     measurements = load_measurements(experiment)
     curves = {seed: step.answer() for seed, step in adaptations.items()}

@@ -73,7 +73,7 @@ def outcome(function: Family, task: Task, trials: int) -> Outcome:
     ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
     never gets there counts with all its steps, so that crashing early is not fast.
     """
-    asked = _options(task, trials)
+    asked, horizon = _options(task, trials), HORIZONS.get(task.name, task.horizon)
     played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
     arrived = played.shares["arrived"]
     return Outcome(
@@ -81,7 +81,7 @@ def outcome(function: Family, task: Task, trials: int) -> Outcome:
         deviation=float(np.std(-played.returns)),
         crashed=float(np.mean(played.shares["crashed"])),
         arrived=float(np.mean(arrived)),
-        time=float(np.mean(np.where(arrived, played.others["arrival_time"], asked.horizon))),
+        time=float(np.mean(np.where(arrived, played.others["arrival_time"], horizon))),
         path_length=float(np.mean(played.others["path_length"])),
         goals=float(np.mean(played.others["goals_reached"])),
     )

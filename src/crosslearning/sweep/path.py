@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crosslearning.errors import InputError
-from crosslearning.learner import CrossLearner
+from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs.metrics import LATE
 from crosslearning.sweep.measure import measure_family
@@ -100,15 +100,16 @@ def epsilon_path(
                 progress(seed, stage.epsilon)
             own = {**settings, **stage.changes, "start": learned[stage.start]}
             learner = CrossLearner(first.tasks, stage.epsilon, **own)
-            rows: list[Any] = []
-            learner.learn(stage.iterations, lambda r, to=rows: to.append(r.projection.multipliers))
+            reports: list[IterationReport] = []
+            learner.learn(stage.iterations, reports.append)
             learner.close()
             learned[stage.name] = learner.family
             if stage.measured:
-                late = np.mean(rows[int((1.0 - LATE) * len(rows)) :], axis=0)
+                late = reports[int((1.0 - LATE) * len(reports)) :]
+                multipliers = np.mean([r.projection.multipliers for r in late], axis=0)
                 at = seed, stage.epsilon
                 records[at] = measure_family(
-                    learner, late, held_out, options.trials, options.horizon
+                    learner, multipliers, held_out, options.trials, options.horizon
                 )
                 families[at] = learner.family
     return summarise(path.epsilons, seeds, records, families)
