@@ -7,45 +7,23 @@ differences is much narrower than two intervals side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Table, play
-from crosslearning.statistics import Interval, bootstrap, difference_of_shares
+from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Numbers, Table, play
+from crosslearning.statistics import bootstrap, difference_of_shares
 from crosslearning.tasks import Task
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The differences first − second on the same starts, each with its 95 % interval.
-
-    Attributes
-    ----------
-    first, second, task : str
-    trials : int
-        Pairs of episodes.
-    discounted_return, mean_cost : Interval
-    rates : mapping of str to Interval
-        Differences of shares, such as ``arrived``.
-    means : mapping of str to Interval
-        Differences of other outcomes, such as ``arrival_time``, over the pairs in which both
-        are known.
-    total_return : Interval
-        Without discount.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Numbers):
+    """The differences first − second over pairs of episodes from the same starts."""
 
     first: str
     second: str
-    task: str
-    trials: int
-    discounted_return: Interval
-    mean_cost: Interval
-    rates: Mapping[str, Interval]
-    means: Mapping[str, Interval]
-    total_return: Interval
 
     @property
     def verdict(self) -> str:

@@ -10,7 +10,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +26,11 @@ from crosslearning.rollouts import (
 )
 from crosslearning.tasks import Task
 
-
-class Predicts(Protocol):
-    """What has ``predict(observation, deterministic=...)``, such as a Stable-Baselines3 model.
-
-    It returns an action, or a pair whose first part is one. If it has ``reset()`` too, that is
-    called before every episode, for a controller that remembers.
-    """
-
-    @property
-    def predict(self) -> Callable[..., Any]:
-        """The function from observations to actions."""
-
-
-#: Whatever acts: a policy of this library, something with ``predict``, a function.
-AnyPolicy = Policy | Predicts | Callable[[Any], Any]
+#: Whatever acts: a policy of this library; something with ``predict(observation)`` that returns an
+#: action or a pair whose first part is one, such as a Stable-Baselines3 model (``deterministic`` is
+#: passed on if it is taken, and ``reset()``, if it is there, called before every episode); or a
+#: function from an observation to an action.
+AnyPolicy = Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +135,7 @@ def _own_episodes(policy: Policy, task: Task, plan: EpisodePlan, workers: int) -
 
 
 def _stepped_episodes(
-    policy: Predicts | Callable[[Any], Any], task: Task, plan: EpisodePlan, deterministic: bool
+    policy: AnyPolicy, task: Task, plan: EpisodePlan, deterministic: bool
 ) -> tuple[Episodes, Mapping[str, NDArray[Any]]]:
     """Run whatever acts, step by step through the environment, from the plan's starts.
 
@@ -186,8 +176,7 @@ def _stepped_episodes(
                 if not math.isfinite(reward):
                     raise NumericalError(f"task {task.name!r} returned a reward of {reward}")
                 rewards[e, k], lengths[e] = reward, k + 1
-            flags = {name: v for name, v in info.items() if isinstance(v, bool | np.bool_)}
-            last.append(flags)
+            last.append({name: v for name, v in info.items() if isinstance(v, bool | np.bool_)})
     finally:
         environment.close()
     names = [name for name in last[0] if all(name in info for info in last)]
@@ -195,43 +184,32 @@ def _stepped_episodes(
     return Episodes(rewards, lengths, observations, actions, states if told else None), outcomes
 
 
-def _actor(
-    policy: Predicts | Callable[[Any], Any], task: Task, deterministic: bool
-) -> Callable[[Any], NDArray[Any]]:
+def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any], NDArray[Any]]:
     """Return the function from an observation to an action that the task takes."""
-    predict: Callable[..., Any] | None = getattr(policy, "predict", None)
+    predict = getattr(policy, "predict", None)
     if predict is None and not callable(policy):
         raise InputError(
             f"{policy!r} cannot act; give something with predict(observation), or a function from "
             "an observation to an action"
         )
-    (name,), space = names_of([policy]), task.action_space
-    keywords = {"deterministic": deterministic} if _is_asked(predict, "deterministic") else {}
+    space, keywords = task.action_space, {}
+    if predict is not None and "deterministic" in inspect.signature(predict).parameters:
+        keywords["deterministic"] = deterministic
 
     def act(observation: Any) -> NDArray[Any]:
-        if predict is None:
-            given = policy(observation)  # type: ignore[operator]
-        else:
-            given = predict(observation, **keywords)
-            given = given[0] if isinstance(given, tuple) else given
+        given = (predict or policy)(observation, **keywords)
+        if predict is not None and isinstance(given, tuple):
+            given = given[0]
         action = np.asarray(given, dtype=np.float64)
         if action.size != math.prod(space.shape) or not np.all(np.isfinite(action)):
             raise InputError(
-                f"{name} returned the action {given!r} in task {task.name!r}; expected finite "
-                f"numbers of shape {space.shape}"
+                f"{names_of([policy])[0]} returned the action {given!r} in task {task.name!r}; "
+                f"expected finite numbers of shape {space.shape}"
             )
         clipped = np.clip(action.reshape(space.shape), space.low, space.high)
         return clipped.astype(space.dtype)
 
     return act
-
-
-def _is_asked(function: Callable[..., Any] | None, keyword: str) -> bool:
-    """Tell whether a function takes a keyword."""
-    if function is None:
-        return False
-    parameters = inspect.signature(function).parameters
-    return keyword in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def names_of(policies: Sequence[AnyPolicy]) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ __all__ = [
     "Columns",
     "EpisodeOptions",
     "Evaluation",
+    "Numbers",
     "Table",
     "evaluate",
     "evaluate_across",
@@ -36,36 +37,40 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What one policy achieved on one task.
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What was measured on one task, each number with its 95 % interval.
 
     Attributes
     ----------
-    policy, task : str
-    trials, horizon : int
-        Episodes, and the most steps of each.
-    discounted_return : Interval
-        Mean of Σ γ^t r_t.
+    task : str
+    trials : int
+        Episodes.
+    discounted_return, total_return : Interval
+        Means of Σ γ^t r_t and of Σ r_t.
     mean_cost : Interval
         Mean over steps and episodes of −r, the paper's cost.
     rates : mapping of str to Interval
         Shares of episodes, such as ``arrived`` and ``crashed``.
     means : mapping of str to Interval
-        Means of the other outcomes, such as ``path_length``; NaN entries are left out.
-    total_return : Interval
-        Mean of Σ r_t, without discount.
+        Means of other outcomes, such as ``path_length``, over the episodes in which it is known.
     """
 
-    policy: str
     task: str
     trials: int
-    horizon: int
     discounted_return: Interval
+    total_return: Interval
     mean_cost: Interval
     rates: Mapping[str, Interval]
     means: Mapping[str, Interval]
-    total_return: Interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Numbers):
+    """What one policy achieved on one task; ``horizon`` is the most steps of an episode."""
+
+    policy: str
+    horizon: int
 
 
 def evaluate(

@@ -19,7 +19,7 @@ from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
 from crosslearning.runs.study import markdown
 from crosslearning.statistics import Interval, student
 
-#: measurements[policy] of one seed; see :func:`crosslearning.paper.measure.measure`.
+#: measurements[policy] of one seed; see :func:`crosslearning.paper.measure.measurement`.
 Measurements = Mapping[str, Mapping[str, Any]]
 
 #: A rate of crashes up to which a policy counts as one that avoids the obstacle.
@@ -30,15 +30,12 @@ CRASHES = 0.5
 REACHES = 0.95
 #: "Similar" and "comparable": within this share of the range between best and worst policy.
 SIMILAR = 0.1
-#: How keys and sentences call the policies.
-_WHO = {
-    AVERAGE: ("average", "The average policy"),
-    CROSS: ("cross", "The cross-learned policy"),
-    **{
-        radius: (key, f"The policy trained for {radius}")
-        for radius, key in zip(RADII, ("small", "middle", "large"), strict=True)
-    },
+SMALL, MIDDLE, LARGE = RADII
+_WHO = {radius: f"The policy trained for {radius}" for radius in RADII} | {
+    AVERAGE: "The average policy",
+    CROSS: "The cross-learned policy",
 }
+_Row = tuple[str, str, Callable[[Measurements], float]]
 
 
 @dataclass(frozen=True)
@@ -133,182 +130,142 @@ def _crashing(m: Measurements, policy: str, scene: str) -> float:
     return _at(m, policy, scene, "crashed") - CRASHES
 
 
-def _crashes(policy: str, scene: str) -> Claim:
-    key, who = _WHO[policy]
+def _crashes(policy: str, scene: str) -> _Row:
     where = "in the mission" if scene == "mission" else f"into the {scene}"
     measured = f"its crash rate minus {CRASHES:.0%}"
-    says = f"{who} crashes {where}."
-    return Claim(f"{scene}-{key}-crashes", says, measured, lambda m: _crashing(m, policy, scene))
+    return f"{_WHO[policy]} crashes {where}.", measured, lambda m: _crashing(m, policy, scene)
 
 
-def _succeeds(policy: str) -> Claim:
-    key, who = _WHO[policy]
+def _succeeds(policy: str) -> _Row:
     measured = f"its arrival rate minus {REACHES:.0%}"
-    says = f"{who} reaches all goals of the mission."
-    return Claim(
-        f"mission-{key}-succeeds", says, measured, lambda m: _reaching(m, policy, "mission")
-    )
+    says = f"{_WHO[policy]} reaches all goals of the mission."
+    return says, measured, lambda m: _reaching(m, policy, "mission")
 
 
-def _single_obstacle_claims() -> list[Claim]:
-    small, middle, large = RADII
-    return [
-        Claim(
-            "circle-agnostic-avoid",
-            "All agnostic policies avoid the circle.",
-            f"{AVOIDS:.0%} minus the largest crash rate of the three",
-            lambda m: AVOIDS - max(_at(m, radius, "circle", "crashed") for radius in RADII),
-        ),
-        Claim(
-            "circle-conservative",
-            "Around the circle, the larger the training radius, the more conservative the path.",
-            "smaller of the two differences in path length, r=2 − r=1 and r=1 − r=0.5",
-            lambda m: min(_longer(m, large, middle, "circle"), _longer(m, middle, small, "circle")),
-        ),
-        Claim(
-            "circle-best-agnostic",
-            "Around the circle of radius 0.5 the policy trained for it is the best agnostic one.",
-            "cost of the better of the other two minus its own",
-            lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), small, RADII),
-        ),
-        Claim(
-            "circle-cross-best",
-            "Around the circle the cross-learned policy is the best of all.",
-            "cost of the best other policy minus its own",
-            lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), CROSS, POLICIES),
-        ),
-        _crashes(AVERAGE, "circle"),
-        _crashes(AVERAGE, "ellipse"),
-        _crashes(small, "ellipse"),
-        Claim(
-            "ellipse-larger-reach",
-            "The policies trained for r=1 and r=2 reach the goal behind the ellipse.",
-            f"smaller of their arrival rates minus {REACHES:.0%}",
-            lambda m: min(_reaching(m, radius, "ellipse") for radius in (middle, large)),
-        ),
-        Claim(
-            "ellipse-conservative",
-            "Around the ellipse the policy trained for r=2 is more conservative than that for r=1.",
-            "difference of their path lengths",
-            lambda m: _longer(m, large, middle, "ellipse"),
-        ),
-        Claim(
-            "ellipse-cross-efficient",
-            "Around the ellipse only the cross-learned policy is efficient.",
-            "path length of the shorter of r=1 and r=2 minus that of the cross-learned policy, "
-            f"or its arrival rate minus {REACHES:.0%} if that is negative",
-            _efficient,
-        ),
-    ]
-
-
-def _own_best(radius: str) -> Claim:
-    return Claim(
-        f"cost-own-best-{radius}",
+def _own_best(radius: str) -> _Row:
+    return (
         f"Of the agnostic policies, the one trained for {radius} is the best at {radius}.",
         "cost of the better of the other two minus its own",
         lambda m: _cheapest(lambda one: _cost(m, one, radius), radius, RADII),
     )
 
 
-def _cost_claims() -> list[Claim]:
-    small, _, large = RADII
-    return [
-        *map(_own_best, RADII),
-        Claim(
-            "cost-small-worst",
-            "The policy trained for r=0.5 is the worst of all at r=2.",
-            "its cost minus the largest other cost",
-            lambda m: _cost(m, small, large) - max(_cost(m, o, large) for o in _others(small)),
+#: key → (what the paper says, the number that decides it, how that is computed), in its order.
+_CLAIMS: dict[str, _Row] = {
+    "circle-agnostic-avoid": (
+        "All agnostic policies avoid the circle.",
+        f"{AVOIDS:.0%} minus the largest crash rate of the three",
+        lambda m: AVOIDS - max(_at(m, radius, "circle", "crashed") for radius in RADII),
+    ),
+    "circle-conservative": (
+        "Around the circle, the larger the training radius, the more conservative the path.",
+        "smaller of the two differences in path length, r=2 − r=1 and r=1 − r=0.5",
+        lambda m: min(_longer(m, LARGE, MIDDLE, "circle"), _longer(m, MIDDLE, SMALL, "circle")),
+    ),
+    "circle-best-agnostic": (
+        "Around the circle of radius 0.5 the policy trained for it is the best agnostic one.",
+        "cost of the better of the other two minus its own",
+        lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), SMALL, RADII),
+    ),
+    "circle-cross-best": (
+        "Around the circle the cross-learned policy is the best of all.",
+        "cost of the best other policy minus its own",
+        lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), CROSS, POLICIES),
+    ),
+    "circle-average-crashes": _crashes(AVERAGE, "circle"),
+    "ellipse-average-crashes": _crashes(AVERAGE, "ellipse"),
+    "ellipse-small-crashes": _crashes(SMALL, "ellipse"),
+    "ellipse-larger-reach": (
+        "The policies trained for r=1 and r=2 reach the goal behind the ellipse.",
+        f"smaller of their arrival rates minus {REACHES:.0%}",
+        lambda m: min(_reaching(m, radius, "ellipse") for radius in (MIDDLE, LARGE)),
+    ),
+    "ellipse-conservative": (
+        "Around the ellipse the policy trained for r=2 is more conservative than that for r=1.",
+        "difference of their path lengths",
+        lambda m: _longer(m, LARGE, MIDDLE, "ellipse"),
+    ),
+    "ellipse-cross-efficient": (
+        "Around the ellipse only the cross-learned policy is efficient.",
+        "path length of the shorter of r=1 and r=2 minus that of the cross-learned policy, "
+        f"or its arrival rate minus {REACHES:.0%} if that is negative",
+        _efficient,
+    ),
+    **{f"cost-own-best-{radius}": _own_best(radius) for radius in RADII},
+    "cost-small-worst": (
+        "The policy trained for r=0.5 is the worst of all at r=2.",
+        "its cost minus the largest other cost",
+        lambda m: _cost(m, SMALL, LARGE) - max(_cost(m, o, LARGE) for o in _others(SMALL)),
+    ),
+    "cost-cross-comparable": (
+        "The cross-learned policy is comparable to the task's own policy at every radius.",
+        f"{SIMILAR:.0%} of the range of costs minus its excess over the own policy, smallest",
+        _comparable,
+    ),
+    "cost-cross-better-large": (
+        "At r=2 the cross-learned policy is better than the policy trained for r=2.",
+        "cost of the policy trained for r=2 minus its own",
+        lambda m: _cost(m, LARGE, LARGE) - _cost(m, CROSS, LARGE),
+    ),
+    "cost-average-worse": (
+        "The average policy is worse than the cross-learned one at every radius.",
+        "smallest difference of their costs",
+        lambda m: min(_cost(m, AVERAGE, r) - _cost(m, CROSS, r) for r in RADII),
+    ),
+    "mean-agnostic-similar": (
+        "Averaged over tasks the agnostic policies are similar to each other.",
+        f"{SIMILAR:.0%} of the range of all policies minus their own range",
+        lambda m: _similar_means(m, RADII),
+    ),
+    "mean-average-similar": (
+        "Averaged over tasks the average policy is similar to the agnostic ones.",
+        f"{SIMILAR:.0%} of the range of all policies minus the range of these four",
+        lambda m: _similar_means(m, (*RADII, AVERAGE)),
+    ),
+    "mean-cross-best": (
+        "Averaged over tasks the cross-learned policy is the best.",
+        "cost of the best other policy minus its own",
+        lambda m: _cheapest(lambda one: _mean_cost(m, one), CROSS, POLICIES),
+    ),
+    "mission-average-fails": (
+        "In the mission the average policy crashes before the first goal.",
+        f"its crash rate minus {CRASHES:.0%}, or 1 minus its goals if that is smaller",
+        lambda m: min(_crashing(m, AVERAGE, "mission"), 1.0 - _at(m, AVERAGE, "mission", "goals")),
+    ),
+    "mission-small-crashes": _crashes(SMALL, "mission"),
+    "mission-large-crashes": _crashes(LARGE, "mission"),
+    "mission-middle-succeeds": _succeeds(MIDDLE),
+    "mission-cross-succeeds": _succeeds(CROSS),
+    "mission-cross-fastest": (
+        "The cross-learned policy is faster through the mission than every agnostic one.",
+        "time of the fastest agnostic policy minus its own, in steps; who does not arrive "
+        "counts with all steps",
+        lambda m: _cheapest(lambda one: _at(m, one, "mission", "time"), CROSS, (*RADII, CROSS)),
+    ),
+    "maps-cross-avoids": (
+        "The cross-learned policy avoids obstacles that were not trained for.",
+        f"{AVOIDS:.0%} minus its crash rate on held-out random maps",
+        lambda m: AVOIDS - _at(m, CROSS, "maps", "crashed"),
+    ),
+    "maps-cross-generalises": (
+        "The cross-learned policy generalises best to obstacles that were not trained for.",
+        "its arrival rate on held-out random maps minus the best other one",
+        lambda m: (
+            _at(m, CROSS, "maps", "arrived")
+            - max(_at(m, other, "maps", "arrived") for other in _others(CROSS))
         ),
-        Claim(
-            "cost-cross-comparable",
-            "The cross-learned policy is comparable to the task's own policy at every radius.",
-            f"{SIMILAR:.0%} of the range of costs minus its excess over the own policy, smallest",
-            _comparable,
-        ),
-        Claim(
-            "cost-cross-better-large",
-            "At r=2 the cross-learned policy is better than the policy trained for r=2.",
-            "cost of the policy trained for r=2 minus its own",
-            lambda m: _cost(m, large, large) - _cost(m, CROSS, large),
-        ),
-        Claim(
-            "cost-average-worse",
-            "The average policy is worse than the cross-learned one at every radius.",
-            "smallest difference of their costs",
-            lambda m: min(_cost(m, AVERAGE, r) - _cost(m, CROSS, r) for r in RADII),
-        ),
-        Claim(
-            "mean-agnostic-similar",
-            "Averaged over tasks the agnostic policies are similar to each other.",
-            f"{SIMILAR:.0%} of the range of all policies minus their own range",
-            lambda m: _similar_means(m, RADII),
-        ),
-        Claim(
-            "mean-average-similar",
-            "Averaged over tasks the average policy is similar to the agnostic ones.",
-            f"{SIMILAR:.0%} of the range of all policies minus the range of these four",
-            lambda m: _similar_means(m, (*RADII, AVERAGE)),
-        ),
-        Claim(
-            "mean-cross-best",
-            "Averaged over tasks the cross-learned policy is the best.",
-            "cost of the best other policy minus its own",
-            lambda m: _cheapest(lambda one: _mean_cost(m, one), CROSS, POLICIES),
-        ),
-    ]
-
-
-def _mission_claims() -> list[Claim]:
-    small, middle, large = RADII
-    return [
-        Claim(
-            "mission-average-fails",
-            "In the mission the average policy crashes before the first goal.",
-            f"its crash rate minus {CRASHES:.0%}, or 1 minus its goals if that is smaller",
-            lambda m: min(
-                _crashing(m, AVERAGE, "mission"), 1.0 - _at(m, AVERAGE, "mission", "goals")
-            ),
-        ),
-        _crashes(small, "mission"),
-        _crashes(large, "mission"),
-        _succeeds(middle),
-        _succeeds(CROSS),
-        Claim(
-            "mission-cross-fastest",
-            "The cross-learned policy is faster through the mission than every agnostic one.",
-            "time of the fastest agnostic policy minus its own, in steps; who does not arrive "
-            "counts with all steps",
-            lambda m: _cheapest(lambda one: _at(m, one, "mission", "time"), CROSS, (*RADII, CROSS)),
-        ),
-        Claim(
-            "maps-cross-avoids",
-            "The cross-learned policy avoids obstacles that were not trained for.",
-            f"{AVOIDS:.0%} minus its crash rate on held-out random maps",
-            lambda m: AVOIDS - _at(m, CROSS, "maps", "crashed"),
-        ),
-        Claim(
-            "maps-cross-generalises",
-            "The cross-learned policy generalises best to obstacles that were not trained for.",
-            "its arrival rate on held-out random maps minus the best other one",
-            lambda m: (
-                _at(m, CROSS, "maps", "arrived")
-                - max(_at(m, other, "maps", "arrived") for other in _others(CROSS))
-            ),
-        ),
-        Claim(
-            "maps-cross-beats-average",
-            "The cross-learned policy generalises better than the average one.",
-            "difference of their arrival rates on held-out random maps",
-            lambda m: _at(m, CROSS, "maps", "arrived") - _at(m, AVERAGE, "maps", "arrived"),
-        ),
-    ]
+    ),
+    "maps-cross-beats-average": (
+        "The cross-learned policy generalises better than the average one.",
+        "difference of their arrival rates on held-out random maps",
+        lambda m: _at(m, CROSS, "maps", "arrived") - _at(m, AVERAGE, "maps", "arrived"),
+    ),
+}
 
 
 def all_claims() -> list[Claim]:
     """Return the claims in the order of the paper."""
-    return [*_single_obstacle_claims(), *_cost_claims(), *_mission_claims()]
+    return [Claim(key, *row) for key, row in _CLAIMS.items()]
 
 
 def judge(claim: Claim, measurements: Mapping[int, Measurements]) -> Verdict:

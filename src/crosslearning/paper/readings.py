@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -17,73 +19,71 @@ from crosslearning.paper.measure import chains_of, load_measurements
 from crosslearning.paper.rates import rates_table
 from crosslearning.runs.study import markdown, run_study
 
+
+def _tasks(name: str, says: str, **options: Any) -> Reading:
+    return Reading(name, says, task_options=options)
+
+
+def _settings(name: str, says: str, **settings: Any) -> Reading:
+    return Reading(name, says, settings=settings)
+
+
+_GOAL = {"goals": [[9.5, 9.5]]}
+_UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
 #: Every reading differs from the default one in a single point.
 READINGS = (
     DEFAULT_READING,
-    Reading(
-        "crash-terminate",
-        "A crash ends the episode, with nothing after it.",
-        task_options={"crash": "terminate"},
+    _tasks(
+        "crash-terminate", "A crash ends the episode, with nothing after it.", crash="terminate"
     ),
-    Reading(
+    _tasks(
         "crash-continue",
         "After a crash the robot drives on, through the obstacle.",
-        task_options={"crash": "continue"},
+        crash="continue",
     ),
-    Reading(
-        "crash-at-ends",
-        "A crash is seen only where a step ends.",
-        task_options={"swept": False},
+    _tasks("crash-at-ends", "A crash is seen only where a step ends.", swept=False),
+    _settings(
+        "step-printed", "η = 0.1 multiplies the gradient itself, as printed.", step_rule="constant"
     ),
-    Reading(
-        "step-printed",
-        "η = 0.1 multiplies the gradient itself, as printed.",
-        settings={"step_rule": "constant"},
-    ),
-    Reading(
+    _settings(
         "step-unclipped",
         "Normalised steps, but a rare long gradient is not shortened.",
-        settings={"step_clip": float("inf")},
+        step_clip=math.inf,
     ),
-    Reading(
+    _settings(
         "step-decaying",
         "Long steps that shrink: this library's default.",
-        settings={"step_rule": "decaying", "step_size": 2.0},
+        step_rule="decaying",
+        step_size=2.0,
     ),
-    Reading(
+    _settings(
         "estimator-geometric",
         "Algorithm 1 as printed, without opposite actions.",
-        settings={"estimator": "geometric"},
+        estimator="geometric",
     ),
-    Reading(
+    _settings(
         "estimator-baseline",
         "Algorithm 1 with the batch's mean value taken off.",
-        settings={"estimator": "baseline"},
+        estimator="baseline",
     ),
-    Reading(
+    _tasks(
         "distance-centre",
         "d_o is the distance to the obstacle's centre.",
-        task_options={"obstacle_distance": "centre"},
+        obstacle_distance="centre",
     ),
-    Reading(
-        "goal-corner",
-        "The goal in training is (9.5, 9.5).",
-        training_options={"goals": [[9.5, 9.5]]},
-    ),
-    Reading(
+    Reading("goal-corner", "The goal in training is (9.5, 9.5).", training_options=_GOAL),
+    _settings(
         "projection-relaxed",
         "The relaxed projection in the place of the exact one.",
-        settings={"projection": "relaxed"},
+        projection="relaxed",
     ),
-    Reading(
-        "speed-reverse",
-        "The robot may drive backwards: ż in [−2, 2].",
-        task_options={"speed_bounds": [-2.0, 2.0]},
+    _tasks(
+        "speed-reverse", "The robot may drive backwards: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]
     ),
-    Reading(
+    _tasks(
         "actions-unbounded",
         "Actions have no bounds that matter: ż and ψ̇ in [−20, 20].",
-        task_options={"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]},
+        **_UNBOUNDED,
     ),
 )
 
@@ -133,7 +133,8 @@ def compare_readings(
             {
                 "name": r.name,
                 "says": r.says,
-                "settings": _plain(r.settings),
+                # JSON has no infinity.
+                "settings": {k: "inf" if v == math.inf else v for k, v in r.settings.items()},
                 "task_options": dict(r.task_options),
                 "training_options": dict(r.training_options),
                 "worst_arrival": arrivals[r.name],
@@ -144,11 +145,6 @@ def compare_readings(
     }
     write_atomically(path / "readings.json", json.dumps(content, indent=1).encode())
     return verdicts
-
-
-def _plain(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return settings as JSON can hold them: it has no infinity."""
-    return {name: "inf" if value == float("inf") else value for name, value in settings.items()}
 
 
 def worst_arrival(results: Mapping[int, Measurements]) -> float:

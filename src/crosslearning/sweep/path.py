@@ -18,26 +18,15 @@ from crosslearning.sweep.stages import EpsilonPath, Origin, read_epsilons
 from crosslearning.sweep.summary import Sweep, summarise
 from crosslearning.tasks import Task
 
-#: ``progress(seed, epsilon)`` is called before every stage.
-Progress = Callable[[int, float], None]
-
 
 @dataclass(frozen=True, kw_only=True)
 class PathOptions:
     """The keywords of :func:`epsilon_path` that are not settings of the learner.
 
-    Attributes
-    ----------
-    stage_iterations : int, optional
-        Of every stage after the first; by default half as many as that.
-    origin : {"previous", "common", "zero"}
-        Where a stage starts: see :class:`EpsilonPath`.
-    seeds : int or sequence of int
-        How many paths, or their seeds.
-    trials : int
-        Episodes on each training task in a measurement.
-    horizon : int, optional
-        Their length; by default the tasks' own.
+    ``stage_iterations`` (by default half of the first stage's) and ``origin`` are those of
+    :class:`EpsilonPath`; ``seeds`` says how many paths, or their seeds; ``trials`` and ``horizon``
+    are the episodes on each training task in a measurement, and their length (by default the
+    tasks' own).
     """
 
     stage_iterations: int | None = None
@@ -53,7 +42,7 @@ def epsilon_path(
     iterations: int,
     *,
     held_out: Sequence[Task] = (),
-    progress: Progress | None = None,
+    progress: Callable[[int, float], None] | None = None,
     **keywords: Any,
 ) -> Sweep:
     """Learn families along a path of radii, by default each from the one before.
