@@ -20,19 +20,7 @@ from crosslearning.errors import InputError
 from crosslearning.statistics import Interval, bootstrap, share
 from crosslearning.tasks import Task
 
-__all__ = [
-    "AnyPolicy",
-    "Columns",
-    "EpisodeOptions",
-    "Evaluation",
-    "Numbers",
-    "Table",
-    "evaluate",
-    "evaluate_across",
-    "measure_episodes",
-    "play",
-    "run_episodes",
-]
+__all__ = ["AnyPolicy", "EpisodeOptions", "evaluate", "evaluate_across", "run_episodes"]
 
 Floats = NDArray[np.float64]
 

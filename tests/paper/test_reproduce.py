@@ -157,7 +157,7 @@ def test_what_is_not_converged_says_so(done):
     content = json.loads((done / "claims.json").read_text())
     assert content["converged"] is False
     text = (done / "claims.md").read_text()
-    assert "Not converged: the paper's policies learn for 29000 iterations" in text
+    assert "Not converged: 40 iterations of the paper's 29000" in text
     assert text.count("** (not converged) |") == len(content["claims"])
     assert QUICK.converged is False
     assert FULL.converged is True

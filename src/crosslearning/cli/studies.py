@@ -19,7 +19,6 @@ from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
     from crosslearning.paper.claims import Verdict
-    from crosslearning.paper.reproduce import Reproduction
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 
@@ -45,36 +44,30 @@ def reproduce(
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
-    _check_figures(only or ())
+    figures = _paper_figures(only or ())
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
     processes = workers or os.cpu_count() or 1
     announce_compilation()
     if readings:
         scale = other_readings.QUICK if quick else other_readings.FULL
         count = seeds or (2 if quick else 5)
-        verdicts = _or_exit(
-            other_readings.compare_readings(folder, count, scale, processes, console)
-        )
-        _draw_readings(folder, verdicts)
+        compare = other_readings.compare_readings
+        _draw_readings(folder, _or_exit(compare(folder, count, scale, processes, console)))
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
         scale = section.QUICK if quick else section.FULL
         count = seeds or (3 if quick else 10)
         found = _or_exit(section.reproduce(folder, count, scale, processes, console))
-        _draw_reproduction(found, only)
+        for name, draw in figures.items():
+            _save(draw(found.experiment, found.measurements), folder / "figures" / name)
         words = [verdict.verdict for verdict in found.verdicts]
-        held, not_held = words.count("holds"), words.count("does not hold")
-        show_line(
-            f"Of {len(words)} claims {held} hold, {not_held} do not, "
-            f"{words.count('undecided')} are undecided: {folder / 'claims.md'}"
-        )
+        counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
+        summary = "{} hold, {} do not, {} are undecided".format(*counts)
+        show_line(f"Of {len(words)} claims {summary}: {folder / 'claims.md'}")
     if count == 1:
         show_line("One seed says nothing about others: every claim stays undecided.")
     if not scale.converged:
-        show_line(
-            f"Not converged: {scale.iterations} iterations; the paper's policies learn for longer, "
-            "and verdicts change on the way there."
-        )
+        show_line(scale.warning)
 
 
 @app.command()
@@ -127,7 +120,7 @@ def sweep(
     _show_sweep(result)
     if other is not None:
         _show_against(out, result, other, str(against))
-    show_line(f"Figure: {_draw_sweep(out, result)}")
+    _draw_sweep(out, result)
 
 
 def _or_exit(result: Any) -> Any:
@@ -176,37 +169,31 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)
 
 
-# Figures: all that is drawn here is drawn by the three functions below. ---------------------
+# Figures: what the commands above draw is named here, and nowhere else. -----------------------
 
 
-def _check_figures(only: Sequence[str]) -> None:
+def _paper_figures(only: Sequence[str]) -> dict[str, Any]:
     from crosslearning.figures.paper.catalogue import FIGURES
 
     for name in only:
         if name not in FIGURES:
             raise unknown_name("figure", name, FIGURES)
-
-
-def _draw_reproduction(found: Reproduction, only: Sequence[str] | None) -> None:
-    from crosslearning.figures.paper.catalogue import FIGURES
-    from crosslearning.figures.style import save_figure
-
-    for name, (draw, _) in FIGURES.items():
-        if not only or name in only:
-            figure = draw(found.experiment, found.measurements)
-            show_line(f"  {save_figure(figure, found.experiment.path / 'figures' / name)[0]}")
+    return {name: draw for name, (draw, _) in FIGURES.items() if not only or name in only}
 
 
 def _draw_readings(folder: Path, verdicts: dict[str, list[Verdict]]) -> None:
     from crosslearning.figures.paper.readings import readings_figure
-    from crosslearning.figures.style import save_figure
 
-    show_line(f"  {save_figure(readings_figure(verdicts), folder / 'figures' / 'readings')[0]}")
+    _save(readings_figure(verdicts), folder / "figures" / "readings")
 
 
-def _draw_sweep(out: Path, found: Sweep) -> Path:
-    from crosslearning.figures.style import save_figure
+def _draw_sweep(out: Path, found: Sweep) -> None:
     from crosslearning.figures.sweep import sweep_figure
 
-    save_figure(sweep_figure(found.to_dict()), out / "sweep")
-    return out / "sweep.png"
+    _save(sweep_figure(found.to_dict()), out / "sweep")
+
+
+def _save(figure: Any, path: Path) -> None:
+    from crosslearning.figures.style import save_figure
+
+    show_line(f"  {save_figure(figure, path)[0]}")

@@ -88,18 +88,19 @@ class Scale:
         """Whether policies learn as long as the paper's; else verdicts may still change."""
         return self.iterations >= Scale.iterations
 
+    @property
+    def warning(self) -> str:
+        """What is to be said of verdicts at this size; empty if nothing."""
+        if self.converged:
+            return ""
+        part = f"{self.iterations} iterations of the paper's {Scale.iterations}"
+        return f"Not converged: {part}; verdicts change on the way there."
+
     def describe(self, seeds: int) -> str:
         """Return the size in words, as the head of a table."""
-        text = (
-            f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots, "
-            f"{self.trials} evaluation trials.\n\n"
-        )
-        if not self.converged:
-            text += (
-                f"Not converged: the paper's policies learn for {Scale.iterations} iterations, and "
-                "verdicts change on the way there.\n\n"
-            )
-        return text
+        size = f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots"
+        text = f"{size}, {self.trials} evaluation trials.\n\n"
+        return text if self.converged else f"{text}{self.warning}\n\n"
 
 
 def experiment_configs(

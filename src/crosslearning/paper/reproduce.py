@@ -11,8 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from crosslearning.files import write_atomically
-from crosslearning.paper.adapt import adaptation
-from crosslearning.paper.adaptation_claims import adaptation_verdicts
+from crosslearning.paper.adapt import adaptation, adaptation_verdicts
 from crosslearning.paper.claims import Verdict, claims_table, judge_all, plain_verdict
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.measure import chains_of, load_measurements

@@ -22,8 +22,7 @@ Floats = NDArray[np.float64]
 #: Σ = diag(0.05, 0.05).
 NOISE_STD = np.sqrt([0.05, 0.05])
 DISCOUNT = 0.9
-#: The most steps of an episode; the mission has three goals and takes longer than other tasks.
-HORIZONS = {"mission": 120}
+MISSION_HORIZON = 120
 #: Random starts of the evaluation, apart from those of training by their own seed.
 EVALUATION_SEED = 20_000
 
@@ -61,10 +60,9 @@ class Outcome:
     goals: float
 
 
-def play(function: Family, task: Task, trials: int, horizon: int | None = None) -> Episodes:
+def play(function: Family, task: Task, trials: int) -> Episodes:
     """Run a policy's mean action from the evaluation's random starts."""
-    asked = _options(task, trials, horizon)
-    return run_episodes(_policy(function, task), task, asked.trials, asked.horizon, asked.seed)
+    return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
 
 
 def outcome(function: Family, task: Task, trials: int) -> Outcome:
@@ -73,7 +71,8 @@ def outcome(function: Family, task: Task, trials: int) -> Outcome:
     ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
     never gets there counts with all its steps, so that crashing early is not fast.
     """
-    asked, horizon = _options(task, trials), HORIZONS.get(task.name, task.horizon)
+    horizon = horizon_of(task)
+    asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
     played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
     arrived = played.shares["arrived"]
     return Outcome(
@@ -91,6 +90,6 @@ def _policy(function: Family, task: Task) -> Policy:
     return Policy("paper", function, NOISE_STD, task.action_space)
 
 
-def _options(task: Task, trials: int, horizon: int | None = None) -> EpisodeOptions:
-    length = horizon or HORIZONS.get(task.name, task.horizon)
-    return EpisodeOptions(trials=trials, horizon=length, seed=EVALUATION_SEED)
+def horizon_of(task: Task) -> int:
+    """Return how long an episode is at the most: the mission has three goals and takes longer."""
+    return MISSION_HORIZON if task.name == "mission" else task.horizon

@@ -54,20 +54,10 @@ class Run:
         """Take the run to its end; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            self._check(folder.config())
+            _refuse_other(self.path, "a run", *map(_plain, (folder.config(), self.config)))
             return folder.model.exists() or resume(self.path).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
-
-    def _check(self, found: RunConfig) -> None:
-        """Refuse to go on with what somebody else asked for."""
-        names = [name for name in found.__struct_fields__ if name != "workers"]
-        other = [name for name in names if getattr(found, name) != getattr(self.config, name)]
-        if other:
-            raise InputError(
-                f"{self.path} holds a run with another choice of {', '.join(other)}; choose "
-                "another folder with --out, or ask for the same"
-            )
 
     def done(self) -> float:
         """Return how many iterations were made, from the end of the metrics."""
@@ -140,16 +130,14 @@ def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console)
         Shows one progress bar for everything.
     """
     steps = [step for chains in rounds for chain in chains for step in chain]
-    longest = max((step.config.iterations for step in steps if isinstance(step, Run)), default=1)
-    length = _MEASUREMENT * longest
-
-    def total() -> float:
-        return sum(s.config.iterations if isinstance(s, Run) else length for s in steps)
+    lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
+    length = _MEASUREMENT * max(lengths, default=1)
 
     def completed() -> float:
         return sum(s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
 
-    bar = Bar(console, "learning and measuring", total(), completed)
+    total = sum(lengths) + length * (len(steps) - len(lengths))
+    bar = Bar(console, "learning and measuring", total, completed)
     return in_processes(go_through, [[(chain,) for chain in r] for r in rounds], workers, bar)
 
 
@@ -161,14 +149,7 @@ def go_through(chain: Chain) -> bool:
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     """Write down in ``request.json`` what a folder is for, or refuse one that is for another thing.
 
-    Parameters
-    ----------
-    path : Path
-        The folder.
-    asked : mapping
-        Plain data; the difference is named by its keys, those of a mapping in it included.
-    what : str
-        What is made there, such as ``"a sweep"``.
+    ``asked`` is plain data, ``what`` is made there, such as ``"a sweep"``.
     """
     file = path / "request.json"
     if RunFolder(path).exists():
@@ -180,12 +161,21 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         before = _flat(json.loads(file.read_text()))
     except (ValueError, AttributeError) as problem:
         raise FileFormatError(f"{file} is damaged; choose another folder") from problem
-    different = [name for name, value in _flat(asked).items() if before.get(name) != value]
+    _refuse_other(path, what, before, _flat(asked))
+
+
+def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to go on with what was begun for another question."""
+    different = [name for name, value in asked.items() if before.get(name) != value]
     if different:
         raise InputError(
             f"{path} holds {what} with another choice of {', '.join(different)}; choose another "
             "folder with --out, or ask for the same"
         )
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    return {n: getattr(config, n) for n in config.__struct_fields__ if n != "workers"}
 
 
 def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:

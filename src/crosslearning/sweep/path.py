@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -42,7 +42,6 @@ def epsilon_path(
     iterations: int,
     *,
     held_out: Sequence[Task] = (),
-    progress: Callable[[int, float], None] | None = None,
     **keywords: Any,
 ) -> Sweep:
     """Learn families along a path of radii, by default each from the one before.
@@ -60,8 +59,6 @@ def epsilon_path(
         Of the first stage.
     held_out : sequence of Task
         Tasks on which the central policy is measured, and by which a radius is recommended.
-    progress : callable, optional
-        ``progress(seed, epsilon)`` is called before every stage.
     **keywords
         See :class:`PathOptions`; all others are settings of the learner.
     """
@@ -71,8 +68,8 @@ def epsilon_path(
     for name in ("epsilon", "seed", "start"):
         if name in settings:
             raise InputError(f"a path sets {name} itself; leave it out")
-    later = options.stage_iterations
-    later = max(1, iterations // 2) if later is None else later
+    half = max(1, iterations // 2)
+    later = half if options.stage_iterations is None else options.stage_iterations
     path = EpsilonPath(read_epsilons(epsilons), iterations, later, options.origin)
     seeds = list(range(options.seeds)) if isinstance(options.seeds, int) else list(options.seeds)
     if not seeds or options.trials < 1:
@@ -85,8 +82,6 @@ def epsilon_path(
     for seed in seeds:
         learned: dict[str | None, Family | None] = {None: None}
         for stage in path.stages(first.settings, seed):
-            if progress is not None and stage.measured:
-                progress(seed, stage.epsilon)
             own = {**settings, **stage.changes, "start": learned[stage.start]}
             learner = CrossLearner(first.tasks, stage.epsilon, **own)
             reports: list[IterationReport] = []

@@ -55,18 +55,12 @@ class SweepRequest:
 
     def stages(self, seed: int) -> list[tuple[Stage, RunConfig]]:
         """Return the stages of a seed's path, each with the configuration of its run."""
-        return [
-            (
-                stage,
-                msgspec.structs.replace(
-                    self.config,
-                    epsilon=stage.epsilon,
-                    iterations=stage.iterations,
-                    **stage.changes,
-                ),
-            )
-            for stage in self.path.stages(self.config, seed)
-        ]
+
+        def config(stage: Stage) -> RunConfig:
+            own = {"epsilon": stage.epsilon, "iterations": stage.iterations, **stage.changes}
+            return msgspec.structs.replace(self.config, **own)
+
+        return [(stage, config(stage)) for stage in self.path.stages(self.config, seed)]
 
     def learning(self) -> dict[str, Any]:
         """Return as plain data what decides the runs; it may not change within a folder."""

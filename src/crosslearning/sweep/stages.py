@@ -21,18 +21,8 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 class Stage:
     """One run of a path.
 
-    Attributes
-    ----------
-    name : str
-        Of its folder.
-    epsilon : float
-    iterations : int
-    start : str or None
-        The name of the stage from whose family it starts; None starts from zero.
-    changes : dict
-        The settings in which it differs from the others.
-    measured : bool
-        False for a run that only serves the others as their start.
+    ``start`` names the stage from whose family it starts (None: from zero), ``changes`` are the
+    settings in which it differs, and a stage that only serves the others is not ``measured``.
     """
 
     name: str
@@ -74,10 +64,7 @@ class EpsilonPath:
             raise unknown_name("origin", self.origin, ORIGINS)
 
     def stages(self, settings: Any, seed: int) -> list[Stage]:
-        """Return the stages of one seed's path, in the order in which they are learned.
-
-        ``settings`` are the learner's.
-        """
+        """Return the stages of one seed's path in order; ``settings`` are the learner's."""
         first, before = {"seed": seed}, None
         stages = []
         if self.origin == "common":

@@ -77,10 +77,6 @@ class Sweep:
     recommendation: Recommendation
     families: Mapping[tuple[int, float], Family] = field(default_factory=dict)
 
-    def interval(self, quantity: str, epsilon: float) -> Interval:
-        """Return a quantity's mean over seeds at a radius."""
-        return student(self.values[quantity][self.epsilons.index(epsilon)])
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the families as plain data for JSON."""
         rows = []
