@@ -81,6 +81,7 @@ def test_discount_and_horizon_are_those_of_the_learner_and_of_the_task():
         ({"horizon": 0}, "horizon must be at least 1, got 0"),
         ({"discount": 1.5}, "discount must be between 0 and 1"),
         ({"trails": 3}, "did you mean 'trials'"),
+        ({"trials": 10**9}, "1000000000 episodes of 50 steps would take .* GiB of memory; ask for"),
     ],
 )
 def test_bad_options_are_named(learner, options, message):

@@ -31,6 +31,8 @@ from crosslearning.tasks import Task
 #: passed on if it is taken, and ``reset()``, if it is there, called before every episode); or a
 #: function from an observation to an action.
 AnyPolicy = Any
+#: The most memory that the episodes of one policy on one task may take, in GiB.
+MOST_MEMORY = 16.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,12 @@ def run(
     # The task's name enters the seed: the same task has the same starts in whatever set.
     starts = np.random.default_rng([options.seed, zlib.crc32(task.name.encode())])
     horizon = options.horizon or task.horizon
+    width = task.observation_space.shape[0] + 2 * task.action_space.shape[0] + task.state_size + 1
+    if (size := 8 * width * options.trials * (horizon + 1) / 2**30) > MOST_MEMORY:
+        raise InputError(
+            f"{options.trials} episodes of {horizon} steps would take {size:.0f} GiB of memory; "
+            "ask for fewer trials or a shorter horizon"
+        )
     plan = plan_episodes(starts, task, options.trials, horizon, options.deterministic)
     outcomes: Mapping[str, NDArray[Any]] = {}
     if isinstance(policy, Policy):

@@ -17,18 +17,8 @@ from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, app, console
 from crosslearning.cli.fields import read_flag
-from crosslearning.cli.output import (
-    WITHOUT_RADIUS,
-    both_returns,
-    percent,
-    print_json,
-    show_evaluation,
-    show_line,
-    show_table,
-)
+from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.evaluation import evaluate as evaluate_policies
-from crosslearning.evaluation import evaluate_across
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
@@ -95,6 +85,9 @@ def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
 @with_measuring_flags
 def evaluate(run: RunArgument, **flags: Any) -> None:
     """Evaluate the central and the task policies, on the same random starts."""
+    from crosslearning.evaluation import evaluate as evaluate_policies
+    from crosslearning.evaluation import evaluate_across
+
     asked = MeasuringFlags(**flags)
     learner = RunFolder.open(run).load()
     tasks = asked.chosen(learner)
@@ -106,7 +99,7 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
         # "steps" is what the horizon was once called.
         print_json([{**asdict(result), "steps": result.horizon} for result in results])
         return
-    show_evaluation(run, options["trials"], results)
+    show_numbers(f"{run}: {options['trials']} episodes each, 95 % intervals", results)
     if math.isinf(learner.settings.epsilon):
         show_line(WITHOUT_RADIUS)
 
@@ -139,20 +132,9 @@ def compare(
     if asked.json:
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
-    rates = list(results[0].rates)
-    headings = [
-        "task",
-        "discounted return\nand total",
-        *(f"{name}, %" for name in rates),
-        "verdict",
-    ]
-    rows = []
-    for one in results:
-        shares = (percent(one.rates[name]) for name in rates)
-        rows.append([one.task, both_returns(one), *shares, one.verdict])
     count = options["trials"]
     title = f"{run} minus {other}, {policy} policies: {count} episodes a task, 95 % intervals"
-    show_table(title, headings, rows)
+    show_numbers(title, results)
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(WITHOUT_RADIUS)

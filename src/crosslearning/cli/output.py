@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
@@ -13,9 +12,11 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from crosslearning.cli.application import console
-from crosslearning.comparison import Comparison
-from crosslearning.evaluation import Evaluation
-from crosslearning.statistics import Interval
+
+if TYPE_CHECKING:
+    from crosslearning.comparison import Comparison
+    from crosslearning.evaluation import Evaluation
+    from crosslearning.statistics import Interval
 
 #: What ε = ∞ makes of the central policy, for the line below a table.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
@@ -40,18 +41,21 @@ def show_line(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
-    """Print evaluations as a table, the discounted return above the total one."""
+def show_numbers(title: str, results: Sequence[Evaluation] | Sequence[Comparison]) -> None:
+    """Print evaluations or comparisons, the discounted return above the total one."""
     rates = list(results[0].rates)
-    headings = ["task", "policy", "discounted return\nand total", *(f"{name}, %" for name in rates)]
+    who = [name for name in ("task", "policy") if hasattr(results[0], name)]
+    last = [name for name in ("verdict",) if hasattr(results[0], name)]
+    headings = [*who, "discounted return\nand total", *(f"{name}, %" for name in rates), *last]
     rows = []
     for one in results:
-        shares = (percent(one.rates[name]) for name in rates)
-        rows.append([one.task, one.policy, both_returns(one), *shares])
-    show_table(f"{run}: {trials} episodes each, 95 % intervals", headings, rows)
+        shares = [one.rates[name].percent().replace(" %", "") for name in rates]
+        words = [getattr(one, name) for name in who], [getattr(one, name) for name in last]
+        rows.append([*words[0], _both_returns(one), *shares, *words[1]])
+    show_table(title, headings, rows)
 
 
-def both_returns(one: Evaluation | Comparison) -> str:
+def _both_returns(one: Evaluation | Comparison) -> str:
     """Return the discounted return and below it the total one, in at most five digits."""
 
     def short(number: Interval) -> str:
@@ -59,11 +63,6 @@ def both_returns(one: Evaluation | Comparison) -> str:
         return number.format(".0f" if large else ".3g")
 
     return f"{short(one.discounted_return)}\n{short(one.total_return)}"
-
-
-def percent(share: Interval) -> str:
-    """Return a share in per cent, without the sign."""
-    return share.percent().replace(" %", "")
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
-from crosslearning.cli.output import show_evaluation
+from crosslearning.cli.output import show_numbers
 from crosslearning.errors import InputError
 from crosslearning.evaluation import evaluate as evaluate_policies
 from crosslearning.runs import Outcome, RunConfig, RunFolder, make_config
@@ -39,7 +39,8 @@ def quickstart(
     if not outcome.finished:
         raise typer.Exit(130)
     learner = outcome.learner
-    show_evaluation(out, 500, evaluate_policies([learner.central], learner.tasks, trials=500))
+    results = evaluate_policies([learner.central], learner.tasks, trials=500)
+    show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
     console.print("Pictures of the run:")
     _draw(out)
 
