@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from crosslearning.evaluation import evaluate
-from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.runs import RunFolder, make_config
+from crosslearning.runs.study import Run
 
 
 def main() -> None:
@@ -33,13 +34,12 @@ def main() -> None:
     for seed in range(arguments.seeds):
         path = arguments.out / f"seed-{seed}"
         config = make_config({"seed": seed, "iterations": arguments.iterations, **changes})
-        if RunFolder(path).exists():
-            outcome = resume(path, console=console)
-        else:
-            outcome = train(path, config, console=console)
-        learner = outcome.learner
+        if not Run(path, config).go():
+            console.print("Interrupted. The same command goes on from here.")
+            return
+        learner = RunFolder(path).load()
         rows.append(evaluate([learner.central], learner.tasks, trials=500))
-        console.print(f"seed {seed}: {outcome.reason}")
+        console.print(f"seed {seed}: {learner.iteration} iterations")
     table = Table(title=f"The central policy after {arguments.iterations} iterations")
     table.add_column("seed")
     for result in rows[0]:

@@ -43,6 +43,17 @@ def test_a_curve_from_a_good_start_is_ahead(learner):
     np.testing.assert_array_equal(good.returns, again.returns)
 
 
+def test_rollouts_are_counted_whatever_the_estimator(learner):
+    task = learner.tasks[0]
+    settings = {"iterations": 4, "points": 2, "trials": 2, "horizon": 3, "kernel": learner.kernel}
+    spent = {}
+    for estimator in ("geometric", "antithetic"):
+        curve = adaptation_curve(task, None, estimator=estimator, batch_size=3, **settings)
+        spent[estimator] = curve.episodes.tolist()
+        assert np.all(np.diff(curve.steps) > 0)
+    assert spent == {"geometric": [0.0, 6.0, 12.0], "antithetic": [0.0, 12.0, 24.0]}
+
+
 def test_the_area_is_the_mean_along_the_curve():
     curve = AdaptationCurve(np.array([0.0, 1.0, 3.0]), np.zeros(3), np.array([0.0, 2.0, 2.0]))
     assert curve.area == pytest.approx((1.0 + 4.0) / 3.0)

@@ -160,7 +160,7 @@ def test_errors_are_one_clear_line(arguments, message, monkeypatch, capsys, tmp_
 
 
 def test_evaluate_over_many_maps_makes_the_maps_the_sample(run):
-    arguments = ["evaluate", str(run), "--tasks", "random:14", "--steps", "10", "--json"]
+    arguments = ["evaluate", str(run), "--tasks", "random:14", "--horizon", "10", "--json"]
     result = runner.invoke(cli.app, [*arguments, "--task-options", '{"seed": 3}'])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.output)
@@ -174,7 +174,7 @@ def test_compare_two_runs(run, tmp_path):
     other = tmp_path / "other"
     made = runner.invoke(cli.app, ["train", "--out", str(other), *SMALL, "--seed", "5"])
     assert made.exit_code == 0, made.output
-    arguments = ["compare", str(run), str(other), "--trials", "15", "--steps", "12", "--json"]
+    arguments = ["compare", str(run), str(other), "--trials", "15", "--horizon", "12", "--json"]
     forth = json.loads(runner.invoke(cli.app, arguments).output)
     arguments[1:3] = [str(other), str(run)]
     back = json.loads(runner.invoke(cli.app, arguments).output)

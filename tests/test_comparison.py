@@ -18,7 +18,7 @@ def learner():
 
 
 def test_a_policy_is_no_better_than_itself(learner):
-    for result in compare(learner.central, learner.central, learner.tasks, trials=20, steps=20):
+    for result in compare(learner.central, learner.central, learner.tasks, trials=20, horizon=20):
         assert result.discounted_return == result.mean_cost
         assert result.discounted_return.value == 0.0
         assert result.verdict == "undecided"
@@ -31,7 +31,9 @@ def test_a_policy_is_no_better_than_itself(learner):
 
 def test_differences_are_those_of_the_same_starts(learner):
     task = learner.tasks[1]
-    (result,) = compare(learner.policy("r=2"), learner.central, [task], trials=80, steps=40, seed=3)
+    (result,) = compare(
+        learner.policy("r=2"), learner.central, [task], trials=80, horizon=40, seed=3
+    )
     a = run_episodes(learner.policy("r=2"), task, 80, 40, seed=3)
     b = run_episodes(learner.central, task, 80, 40, seed=3)
     weights = 0.9 ** np.arange(40)
@@ -39,6 +41,7 @@ def test_differences_are_those_of_the_same_starts(learner):
         np.mean((a.rewards - b.rewards) @ weights)
     )
     assert result.mean_cost.value == pytest.approx(-np.mean(a.rewards - b.rewards))
+    assert result.total_return.value == pytest.approx(np.mean((a.rewards - b.rewards).sum(axis=1)))
     one, other = (task.outcomes(np.ascontiguousarray(e.states[:, -1])) for e in (a, b))
     assert result.rates["crashed"].value == pytest.approx(
         one["crashed"].mean() - other["crashed"].mean()
@@ -65,9 +68,9 @@ def test_a_better_policy_is_called_better_and_the_other_way_round_worse():
     task = system.task("integrator")
     learner = CrossLearner([task], math.inf, step_size=0.3, max_knots=20, seed=0).learn(150)
     nothing = CrossLearner([task], math.inf, max_knots=20)
-    arguments = ([task], 40, 15)
-    (forth,) = compare(learner.policy(0), nothing.policy(0), *arguments)
-    (back,) = compare(nothing.policy(0), learner.policy(0), *arguments)
+    options = {"trials": 40, "horizon": 15}
+    (forth,) = compare(learner.policy(0), nothing.policy(0), [task], **options)
+    (back,) = compare(nothing.policy(0), learner.policy(0), [task], **options)
     assert (forth.verdict, back.verdict) == ("better", "worse")
     assert forth.discounted_return.value == pytest.approx(-back.discounted_return.value)
     assert forth.rates == {}
@@ -75,8 +78,8 @@ def test_a_better_policy_is_called_better_and_the_other_way_round_worse():
 
 def test_across_tasks_the_tasks_are_the_sample(learner):
     maps = task_set("random", seed=5, count=12)
-    (pooled,) = evaluate_across([learner.central], maps, trials=4, steps=30)
-    each = evaluate([learner.central], maps, trials=4, steps=30)
+    (pooled,) = evaluate_across([learner.central], maps, trials=4, horizon=30)
+    each = evaluate([learner.central], maps, trials=4, horizon=30)
     returns = np.array([result.discounted_return.value for result in each])
     assert pooled.task == "12 tasks"
     assert pooled.trials == 48
@@ -87,8 +90,8 @@ def test_across_tasks_the_tasks_are_the_sample(learner):
     assert pooled.rates["crashed"].value == pytest.approx(
         np.mean([result.rates["crashed"].value for result in each])
     )
-    difference = compare_across(learner.central, learner.policy(2), maps, trials=4, steps=30)
-    (other,) = evaluate_across([learner.policy(2)], maps, trials=4, steps=30)
+    difference = compare_across(learner.central, learner.policy(2), maps, trials=4, horizon=30)
+    (other,) = evaluate_across([learner.policy(2)], maps, trials=4, horizon=30)
     assert difference.discounted_return.value == pytest.approx(
         pooled.discounted_return.value - other.discounted_return.value
     )
@@ -101,7 +104,7 @@ def test_tasks_that_all_agree_do_not_claim_certainty():
     learner = CrossLearner("paper", max_knots=10)
     maps = task_set("random", seed=5, count=6)
     # The zero policy never moves, so it never crashes: nor is that proved by six maps.
-    (result,) = evaluate_across([learner.central], maps, trials=2, steps=5)
+    (result,) = evaluate_across([learner.central], maps, trials=2, horizon=5)
     crashed = result.rates["crashed"]
     assert (crashed.value, crashed.low) == (0.0, 0.0)
     assert crashed.high > 0.3

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation import run_episodes
+from crosslearning.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Family
 from crosslearning.tasks import Task
@@ -46,8 +46,7 @@ def adaptation_curve(
     iterations: int,
     points: int = 10,
     trials: int = 100,
-    horizon: int = 50,
-    seed: int = 0,
+    horizon: int | None = None,
     **settings: Any,
 ) -> AdaptationCurve:
     """Learn one task from a given function, and evaluate on the way.
@@ -62,23 +61,26 @@ def adaptation_curve(
     points : int
         How many evaluations, beside the one before the first iteration.
     trials, horizon : int
-        Episodes of an evaluation, and their length.
-    seed : int
-        Seeds both the learning and the evaluation, so that curves from different starts see
-        the same numbers.
+        Of an evaluation; see :class:`crosslearning.evaluation.EpisodeOptions`.
     **settings
-        Of the learner.
+        Of the learner. Its seed is the evaluations' too, so that curves from different starts
+        see the same numbers.
     """
-    learner = CrossLearner([task], float("inf"), start=start, seed=seed, **settings)
-    rollouts = learner.settings.batch_size * (1 + (learner.settings.estimator == "antithetic"))
-    marks = np.unique(np.linspace(0, iterations, points + 1).astype(int))
-    episodes, steps, returns = [], [], []
-    weights = learner.settings.discount ** np.arange(horizon)
-    for mark in marks:
+    learner = CrossLearner([task], float("inf"), start=start, **settings)
+    options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
+    rows = []
+    for mark in np.unique(np.linspace(0, iterations, points + 1).astype(int)):
         learner.learn(int(mark) - learner.iteration)
-        played = run_episodes(learner.policy(0), task, trials, horizon, seed)
-        episodes.append(float(mark * rollouts))
-        steps.append(float(learner.steps))
-        returns.append(float(np.mean(played.rewards @ weights)))
+        played = measure_episodes(learner.policy(0), task, options, learner.settings.discount)
+        rows.append((_rollouts(learner), float(learner.steps), float(np.mean(played.returns))))
     learner.close()
-    return AdaptationCurve(np.array(episodes), np.array(steps), np.array(returns))
+    return AdaptationCurve(*np.array(rows).T)
+
+
+def _rollouts(learner: CrossLearner) -> float:
+    """Return how many rollouts a learner has spent: what it says, or what its samples need."""
+    told = getattr(learner, "rollouts", None)
+    if told is not None:
+        return float(told)
+    sampling = learner.sampling
+    return float(learner.iteration * sampling.batch_size * (1 + sampling.estimator.mirrored))

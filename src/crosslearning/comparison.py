@@ -7,50 +7,23 @@ differences is much narrower than two intervals side by side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.evaluation import (
-    Columns,
-    columns_of,
-    means_by_task,
-    run_episodes,
-)
-from crosslearning.learner import Policy
-from crosslearning.statistics import Interval, bootstrap, difference_of_shares
+from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Numbers, Table, play
+from crosslearning.statistics import bootstrap, difference_of_shares
 from crosslearning.tasks import Task
 
-Floats = NDArray[np.float64]
 
-
-@dataclass(frozen=True)
-class Comparison:
-    """The differences first − second on the same starts, each with its 95 % interval.
-
-    Attributes
-    ----------
-    first, second, task : str
-    trials : int
-        Pairs of episodes.
-    discounted_return, mean_cost : Interval
-    rates : mapping of str to Interval
-        Differences of shares, such as ``arrived``.
-    means : mapping of str to Interval
-        Differences of other outcomes, such as ``arrival_time``, over the pairs in which both
-        are known.
-    """
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Numbers):
+    """The differences first − second over pairs of episodes from the same starts."""
 
     first: str
     second: str
-    task: str
-    trials: int
-    discounted_return: Interval
-    mean_cost: Interval
-    rates: Mapping[str, Interval]
-    means: Mapping[str, Interval]
 
     @property
     def verdict(self) -> str:
@@ -61,84 +34,58 @@ class Comparison:
 
 
 def compare(
-    first: Policy,
-    second: Policy,
-    tasks: Sequence[Task],
-    trials: int = 500,
-    steps: int = 50,
-    discount: float = 0.9,
-    seed: int = 0,
-    deterministic: bool = True,
-    workers: int = 1,
+    first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> list[Comparison]:
     """Compare two policies task by task.
 
     Parameters
     ----------
-    first, second : Policy
+    first, second
+        Whatever acts, as for :func:`crosslearning.evaluation.evaluate`.
     tasks : sequence of Task
-    trials, steps : int
-        Episodes of each policy on a task, and the most steps of each.
-    discount : float
-    seed : int
-        Chooses the starts and, for policies that act with noise, the noise.
-    deterministic : bool
-    workers : int
-        Threads, for compiled tasks.
+    **options
+        See :class:`crosslearning.evaluation.EpisodeOptions`.
     """
-    results = []
-    for task in tasks:
-        a, b = (
-            columns_of(
-                task,
-                run_episodes(policy, task, trials, steps, seed, deterministic, workers),
-                discount,
-            )
-            for policy in (first, second)
-        )
-        results.append(_comparison(first, second, task.name, trials, a, b, seed))
-    return results
+    return _comparisons(play((first, second), tasks, EpisodeOptions.of(options)))
 
 
 def compare_across(
-    first: Policy,
-    second: Policy,
-    tasks: Sequence[Task],
-    trials: int = 5,
-    steps: int = 50,
-    discount: float = 0.9,
-    seed: int = 0,
-    deterministic: bool = True,
-    workers: int = 1,
+    first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> Comparison:
     """Compare two policies over many tasks: the tasks are the sample, as random maps are.
 
-    The arguments are those of :func:`compare`, with ``trials`` episodes on each task.
+    The arguments are those of :func:`compare`, with 5 ``trials`` on each task by default.
     """
-    rows: tuple[list[Columns], list[Columns]] = ([], [])
-    for task in tasks:
-        for policy, row in zip((first, second), rows, strict=True):
-            episodes = run_episodes(policy, task, trials, steps, seed, deterministic, workers)
-            row.append(columns_of(task, episodes, discount))
-    a, b = (means_by_task(row) for row in rows)
-    return _comparison(first, second, f"{len(tasks)} tasks", len(tasks) * trials, a, b, seed)
+    table = play((first, second), tasks, EpisodeOptions.of(options, trials=5))
+    return _comparisons(table.across())[0]
 
 
-def _comparison(
-    first: Policy, second: Policy, task: str, trials: int, a: Columns, b: Columns, seed: int
-) -> Comparison:
-    generator = np.random.default_rng(seed)
-    rates = {}
-    for name, ours in a.shares.items():
-        rates[name] = difference_of_shares(ours, b.shares[name], generator)
-    return Comparison(
-        first=first.name,
-        second=second.name,
-        task=task,
-        trials=trials,
-        discounted_return=bootstrap(a.returns - b.returns, generator),
-        mean_cost=bootstrap(a.costs - b.costs, generator),
-        rates=rates,
-        # NaN, where one of the two is unknown, stays NaN and is left out.
-        means={n: bootstrap(a.others[n] - b.others[n], generator) for n in a.others},
-    )
+def _comparisons(table: Table) -> list[Comparison]:
+    first, second = table.policies
+    results = []
+    for row in table.rows:
+        a, b = row.cells
+        draw = np.random.default_rng(table.seed)
+        results.append(
+            Comparison(
+                first=first,
+                second=second,
+                task=row.task,
+                trials=row.trials,
+                rates={
+                    name: difference_of_shares(ours, b.shares[name], draw)
+                    for name, ours in a.shares.items()
+                    if name in b.shares
+                },
+                discounted_return=bootstrap(a.returns - b.returns, draw),
+                mean_cost=bootstrap(a.costs - b.costs, draw),
+                # NaN, where one of the two is unknown, stays NaN and is left out.
+                means={
+                    name: bootstrap(ours - b.others[name], draw)
+                    for name, ours in a.others.items()
+                    if name in b.others
+                },
+                total_return=bootstrap(a.totals - b.totals, draw),
+            )
+        )
+    return results

@@ -1,9 +1,13 @@
-"""Evaluation: what policies achieve, with intervals, on the same starts for all of them."""
+"""Evaluation: what policies achieve, with intervals, on the same starts for all of them.
+
+One table holds the numbers of every policy's episodes on every task. ``evaluate`` and
+``evaluate_across``, and ``compare`` and ``compare_across`` of :mod:`crosslearning.comparison`,
+are four readings of it.
+"""
 
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,144 +15,113 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.episodes import AnyPolicy, EpisodeOptions, names_of, run, run_episodes
 from crosslearning.errors import InputError
-from crosslearning.learner import Policy
-from crosslearning.rollouts import Episodes, executor_for, plan_episodes
 from crosslearning.statistics import Interval, bootstrap, share
 from crosslearning.tasks import Task
+
+__all__ = ["AnyPolicy", "EpisodeOptions", "evaluate", "evaluate_across", "run_episodes"]
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """What one policy achieved on one task.
+@dataclass(frozen=True, kw_only=True)
+class Numbers:
+    """What was measured on one task, each number with its 95 % interval.
 
     Attributes
     ----------
-    policy, task : str
-    trials, steps : int
-        Episodes, and the most steps of each.
-    discounted_return : Interval
-        Mean of Σ γ^t r_t.
+    task : str
+    trials : int
+        Episodes.
+    discounted_return, total_return : Interval
+        Means of Σ γ^t r_t and of Σ r_t.
     mean_cost : Interval
         Mean over steps and episodes of −r, the paper's cost.
     rates : mapping of str to Interval
         Shares of episodes, such as ``arrived`` and ``crashed``.
     means : mapping of str to Interval
-        Means of the other outcomes, such as ``path_length``; NaN entries are left out.
+        Means of other outcomes, such as ``path_length``, over the episodes in which it is known.
     """
 
-    policy: str
     task: str
     trials: int
-    steps: int
     discounted_return: Interval
+    total_return: Interval
     mean_cost: Interval
     rates: Mapping[str, Interval]
     means: Mapping[str, Interval]
 
 
-def run_episodes(
-    policy: Policy,
-    task: Task,
-    trials: int,
-    steps: int = 50,
-    seed: int = 0,
-    deterministic: bool = True,
-    workers: int = 1,
-) -> Episodes:
-    """Run whole episodes; the same seed gives every policy the same starts.
+@dataclass(frozen=True, kw_only=True)
+class Evaluation(Numbers):
+    """What one policy achieved on one task; ``horizon`` is the most steps of an episode."""
 
-    Parameters
-    ----------
-    policy : Policy
-    task : Task
-    trials, steps : int
-        How many episodes, and how long at the most.
-    seed : int
-    deterministic : bool
-        Whether the policy acts without exploration noise.
-    workers : int
-        Threads, for compiled tasks.
-    """
-    for name, value in (("trials", trials), ("steps", steps)):
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
-    reads, acts = policy.function.kernel.dimension, policy.function.outputs
-    shapes = task.observation_space.shape, task.action_space.shape
-    if shapes != ((reads,), (acts,)):
-        raise InputError(
-            f"the {policy.name} policy reads {reads} numbers and returns {acts}, but the "
-            f"observations and actions of task {task.name!r} have the shapes {shapes[0]} and "
-            f"{shapes[1]}"
-        )
-    # The task's name enters the seed: the same task has the same starts in whatever set.
-    starts = np.random.default_rng([seed, zlib.crc32(task.name.encode())])
-    noise_std = None if deterministic else policy.noise_std
-    plan = plan_episodes(starts, [task], trials, steps, noise_std)
-    executor = executor_for([task], workers if task.dynamics is not None else 1)
-    try:
-        return executor.episodes(policy.function.expansion, plan).of_task(0)
-    finally:
-        executor.close()
+    policy: str
+    horizon: int
 
 
 def evaluate(
-    policies: Sequence[Policy],
-    tasks: Sequence[Task],
-    trials: int = 500,
-    steps: int = 50,
-    discount: float = 0.9,
-    seed: int = 0,
-    deterministic: bool = True,
-    workers: int = 1,
+    policies: Sequence[AnyPolicy], tasks: Sequence[Task], **options: Any
 ) -> list[Evaluation]:
     """Evaluate every policy on every task, on the same starts.
+
+    Parameters
+    ----------
+    policies : sequence
+        Whatever acts: policies of this library, things with ``predict``, functions from an
+        observation to an action.
+    tasks : sequence of Task
+    **options
+        See :class:`EpisodeOptions`.
 
     Returns
     -------
     list of Evaluation
         Task by task, policies in the given order.
     """
-    results = []
-    for task in tasks:
-        for policy in policies:
-            episodes = run_episodes(policy, task, trials, steps, seed, deterministic, workers)
-            results.append(summarise(policy.name, task, episodes, discount, seed))
-    return results
+    return _evaluations(play(policies, tasks, EpisodeOptions.of(options)))
 
 
 def evaluate_across(
-    policies: Sequence[Policy],
-    tasks: Sequence[Task],
-    trials: int = 5,
-    steps: int = 50,
-    discount: float = 0.9,
-    seed: int = 0,
-    deterministic: bool = True,
-    workers: int = 1,
+    policies: Sequence[AnyPolicy], tasks: Sequence[Task], **options: Any
 ) -> list[Evaluation]:
     """Evaluate every policy on many tasks, such as random maps, as one number with an interval.
 
     The tasks are the sample: an interval says how much other tasks of the same kind may
-    differ, so many tasks with a few episodes each tell more than few with many.
+    differ, so many tasks with a few episodes each tell more than few with many. The arguments
+    are those of :func:`evaluate`, with 5 ``trials`` by default.
 
     Returns
     -------
     list of Evaluation
         One for each policy; ``trials`` counts all episodes.
     """
+    return _evaluations(play(policies, tasks, EpisodeOptions.of(options, trials=5)).across())
+
+
+def _evaluations(table: Table) -> list[Evaluation]:
     results = []
-    for policy in policies:
-        rows = []
-        for task in tasks:
-            episodes = run_episodes(policy, task, trials, steps, seed, deterministic, workers)
-            rows.append(columns_of(task, episodes, discount))
-        columns = means_by_task(rows)
-        name = f"{len(tasks)} tasks"
-        results.append(_evaluation(policy.name, name, len(tasks) * trials, steps, columns, seed))
+    for row in table.rows:
+        for policy, columns in zip(table.policies, row.cells, strict=True):
+            draw = np.random.default_rng(table.seed)
+            results.append(
+                Evaluation(
+                    policy=policy,
+                    task=row.task,
+                    trials=row.trials,
+                    horizon=row.horizon,
+                    rates={name: share(values, draw) for name, values in columns.shares.items()},
+                    means={n: bootstrap(values, draw) for n, values in columns.others.items()},
+                    discounted_return=bootstrap(columns.returns, draw),
+                    mean_cost=bootstrap(columns.costs, draw),
+                    total_return=bootstrap(columns.totals, draw),
+                )
+            )
     return results
+
+
+# The table --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -157,7 +130,8 @@ class Columns:
 
     Attributes
     ----------
-    returns, costs : array, shape (n,)
+    returns, totals, costs : array, shape (n,)
+        Σ γ^t r_t; Σ r_t; the mean of −r_t.
     shares : mapping of str to array of shape (n,)
         Truth values, or shares of episodes.
     others : mapping of str to array of shape (n,)
@@ -165,66 +139,86 @@ class Columns:
     """
 
     returns: Floats
+    totals: Floats
     costs: Floats
     shares: Mapping[str, NDArray[Any]]
     others: Mapping[str, Floats]
 
 
-def columns_of(task: Task, episodes: Episodes, discount: float) -> Columns:
-    """Return the numbers of finished episodes, episode by episode."""
+@dataclass(frozen=True)
+class Row:
+    """One task of a table: ``cells`` has the columns of every policy, on the same starts."""
+
+    task: str
+    trials: int
+    horizon: int
+    cells: tuple[Columns, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The numbers of every policy on every task. ``seed`` is that of the bootstrap, too."""
+
+    policies: tuple[str, ...]
+    seed: int
+    rows: tuple[Row, ...]
+
+    def across(self) -> Table:
+        """Return a table of one row, in which every task counts as one number."""
+        by_policy = zip(*(row.cells for row in self.rows), strict=True)
+        cells = tuple(_means_by_task(columns) for columns in by_policy)
+        trials, horizon = sum(r.trials for r in self.rows), max(r.horizon for r in self.rows)
+        row = Row(f"{len(self.rows)} tasks", trials, horizon, cells)
+        return Table(self.policies, self.seed, (row,))
+
+
+def play(policies: Sequence[AnyPolicy], tasks: Sequence[Task], options: EpisodeOptions) -> Table:
+    """Run every policy on every task, and keep the numbers of the episodes."""
+    if not policies or not tasks:
+        raise InputError(f"got {len(policies)} policies and {len(tasks)} tasks; give one of each")
+    known = (getattr(policy, "discount", None) for policy in policies)
+    own = next((discount for discount in known if discount is not None), 1.0)
+    discount = own if options.discount is None else options.discount
+    rows = []
+    for task in tasks:
+        cells = tuple(measure_episodes(policy, task, options, discount) for policy in policies)
+        rows.append(Row(task.name, options.trials, options.horizon or task.horizon, cells))
+    return Table(names_of(policies), options.seed, tuple(rows))
+
+
+def measure_episodes(
+    policy: AnyPolicy, task: Task, options: EpisodeOptions, discount: float
+) -> Columns:
+    """Run one policy on one task; return the numbers of its episodes, episode by episode."""
+    episodes, outcomes = run(policy, task, options)
     shares: dict[str, NDArray[Any]] = {}
     others: dict[str, Floats] = {}
-    if task.outcomes is not None and episodes.states is not None:
-        final = np.ascontiguousarray(episodes.states[:, -1])
-        for name, values in task.outcomes(final).items():
-            if values.ndim == 1 and values.dtype == np.bool_:
-                shares[name] = values
-            elif values.ndim == 1:
-                known = np.asarray(values, dtype=np.float64)
-                others[name] = np.where(np.isfinite(known), known, np.nan)
-    returns = episodes.rewards @ discount ** np.arange(episodes.rewards.shape[1])
-    return Columns(returns, -episodes.rewards.mean(axis=1), shares, others)
+    for name, values in outcomes.items():
+        if values.ndim == 1 and values.dtype == np.bool_:
+            shares[name] = values
+        elif values.ndim == 1:
+            known = np.asarray(values, dtype=np.float64)
+            others[name] = np.where(np.isfinite(known), known, np.nan)
+    rewards = episodes.rewards
+    returns = rewards @ discount ** np.arange(rewards.shape[1])
+    return Columns(returns, rewards.sum(axis=1), -rewards.mean(axis=1), shares, others)
 
 
-def means_by_task(rows: Sequence[Columns]) -> Columns:
+def _means_by_task(rows: Sequence[Columns]) -> Columns:
     """Return the means of each task's episodes, one number a task."""
 
-    def mean(values: NDArray[Any]) -> float:
-        known = values[np.isfinite(values)]
-        return float(np.mean(known)) if len(known) else math.nan
+    def means(columns: Sequence[NDArray[Any]]) -> Floats:
+        known = [values[np.isfinite(values)] for values in columns]
+        return np.array([np.mean(values) if len(values) else math.nan for values in known])
 
     def gather(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Floats]:
         names = [name for name in tables[0] if all(name in table for table in tables)]
-        return {name: np.array([mean(table[name]) for table in tables]) for name in names}
+        return {name: means([table[name] for table in tables]) for name in names}
 
     return Columns(
-        np.array([mean(row.returns) for row in rows]),
-        np.array([mean(row.costs) for row in rows]),
+        means([row.returns for row in rows]),
+        means([row.totals for row in rows]),
+        means([row.costs for row in rows]),
         gather([row.shares for row in rows]),
         gather([row.others for row in rows]),
-    )
-
-
-def summarise(
-    policy: str, task: Task, episodes: Episodes, discount: float, seed: int = 0
-) -> Evaluation:
-    """Return the numbers of finished episodes; ``seed`` is the bootstrap's."""
-    trials, steps = episodes.rewards.shape
-    columns = columns_of(task, episodes, discount)
-    return _evaluation(policy, task.name, trials, steps, columns, seed)
-
-
-def _evaluation(
-    policy: str, task: str, trials: int, steps: int, columns: Columns, seed: int
-) -> Evaluation:
-    generator = np.random.default_rng(seed)
-    return Evaluation(
-        policy=policy,
-        task=task,
-        trials=trials,
-        steps=steps,
-        rates={name: share(values, generator) for name, values in columns.shares.items()},
-        means={name: bootstrap(values, generator) for name, values in columns.others.items()},
-        discounted_return=bootstrap(columns.returns, generator),
-        mean_cost=bootstrap(columns.costs, generator),
     )

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from crosslearning.figures.paper.adaptation import adaptation_figure
-from crosslearning.paper.adapt import STARTS
-from crosslearning.paper.adaptation_claims import adaptation_claims, adaptation_verdicts
+from crosslearning.paper.adapt import STARTS, adaptation_claims, adaptation_verdicts
 from crosslearning.paper.claims import Claim, all_claims, claims_table, judge, judge_all
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
 

@@ -86,7 +86,6 @@ def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
     text = (path / "readings.md").read_text()
     assert text.startswith("2 seeds, 8 iterations")
     assert text.count("\n| `") == 2
-    assert (path / "figures" / "readings.png").stat().st_size > 5_000
 
 
 def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):

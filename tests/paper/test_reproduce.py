@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from crosslearning.errors import InputError
-from crosslearning.figures.paper.catalogue import FIGURES
-from crosslearning.paper import conductor
+from crosslearning.paper import adapt
 from crosslearning.paper.adapt import STARTS
 from crosslearning.paper.claims import all_claims
 from crosslearning.paper.experiment import (
@@ -26,11 +25,12 @@ from crosslearning.paper.experiment import (
     Experiment,
     Scale,
 )
-from crosslearning.paper.measure import load_measurements, measure
-from crosslearning.paper.reproduce import reproduce
+from crosslearning.paper.measure import load_measurements, measurement
+from crosslearning.paper.reproduce import FULL, QUICK, reproduce
 from crosslearning.paper.scenes import outcome, play, scenes
 from crosslearning.rkhs import Family
-from crosslearning.runs import RunFolder, train
+from crosslearning.runs import RunFolder, study, train
+from tests.runs.examples import one_after_another
 
 SCALE = Scale(iterations=40, max_knots=30, snapshots=2, trials=10, maps=2)
 
@@ -68,7 +68,7 @@ def test_every_policy_was_learned_as_asked(done):
 
 def test_measurements_are_those_of_the_snapshots(done):
     experiment = Experiment(done, 2, SCALE)
-    stored = measure(experiment, 1, CROSS)
+    stored = measurement(experiment, 1, CROSS).answer()
     places = scenes(DEFAULT_READING, SCALE.maps)
     task = places["radii"][2]
     again = outcome(experiment.function(1, CROSS), task, SCALE.trials)
@@ -115,48 +115,53 @@ def test_adaptation_curves_start_where_they_say(done):
             assert all(curve["episodes"][0] == 0 for curve in by_start.values())
 
 
-def test_every_figure_is_drawn(done):
-    for name in FIGURES:
-        assert (done / "figures" / f"{name}.png").stat().st_size > 5_000
-        assert (done / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-
-
 def test_a_second_run_makes_identical_numbers(done, tmp_path):
     experiment = Experiment(tmp_path, 1, SCALE)
     configs = {policy: config for _, policy, config in experiment.jobs()}
     train(experiment.folder(0, "r=1").path, configs["r=1"])
     first = json.loads((done / "seed-0" / "r-1" / "measurements.json").read_text())
-    assert measure(experiment, 0, "r=1") == first
+    assert measurement(experiment, 0, "r=1").answer() == first
 
 
-def test_an_interrupted_reproduction_goes_on(done, tmp_path, monkeypatch):
-    started = []
-
-    def stopping(function, calls, workers, console, label, total=None, completed=None):
+def test_an_interrupted_reproduction_goes_on(tmp_path, monkeypatch):
+    def stopping(function, rounds, workers, bar):
         # As a Ctrl-C after the first two runs: what is done stays, the rest is not begun.
-        started.append(label)
-        for call in calls[:2]:
+        for call in rounds[0][:2]:
             function(*call)
         return False
 
-    monkeypatch.setattr(conductor, "in_processes", stopping)
     small = Scale(iterations=10, max_knots=20, snapshots=1, trials=4, maps=1)
-    assert not reproduce(tmp_path / "r", 1, small, 1, quiet())
-    assert started == ["learning"]
+    monkeypatch.setattr(adapt, "ITERATIONS", 2)
+    monkeypatch.setattr(study, "in_processes", stopping)
+    assert reproduce(tmp_path / "r", 1, small, 1, quiet()) is None
     finished = sorted(p.parent.name for p in (tmp_path / "r").rglob("model.safetensors"))
     assert finished == ["average", "cross"]
+    assert not (tmp_path / "r" / "claims.md").exists()
     model = RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes()
-    monkeypatch.undo()
-    assert reproduce(tmp_path / "r", 1, small, 1, quiet(), only=["cost-average"])
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    found = reproduce(tmp_path / "r", 1, small, 1, quiet())
     assert RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes() == model
-    drawn = sorted(p.name for p in (tmp_path / "r" / "figures").iterdir())
-    assert drawn == ["cost-average.pdf", "cost-average.png"]
+    assert set(found.measurements[0]) == set(POLICIES)
+    assert {verdict.verdict for verdict in found.verdicts} == {"undecided"}  # one seed
+    claims = json.loads((tmp_path / "r" / "claims.json").read_text())["claims"]
+    assert {claim["low"] for claim in claims} == {None}
 
 
-def test_an_unknown_figure_is_named_before_anything_runs(tmp_path):
-    with pytest.raises(InputError, match="did you mean 'mission'"):
-        reproduce(tmp_path / "r", 1, SCALE, 1, quiet(), only=["misson"])
-    assert not (tmp_path / "r").exists()
+def test_a_folder_of_another_size_is_refused(done):
+    other = Scale(iterations=40, max_knots=20, snapshots=2, trials=10, maps=2)
+    with pytest.raises(InputError, match="another choice of max_knots"):
+        reproduce(done, 1, other, 1, quiet())
+
+
+def test_what_is_not_converged_says_so(done):
+    content = json.loads((done / "claims.json").read_text())
+    assert content["converged"] is False
+    text = (done / "claims.md").read_text()
+    assert "Not converged: 40 iterations of the paper's 29000" in text
+    assert text.count("** (not converged) |") == len(content["claims"])
+    assert QUICK.converged is False
+    assert FULL.converged is True
+    assert "onverged" not in FULL.describe(3)
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="Windows has no process groups to signal")

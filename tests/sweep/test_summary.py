@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from crosslearning.errors import InputError
 from crosslearning.figures.style import save_figure
 from crosslearning.figures.sweep import sweep_figure
-from crosslearning.sweep.summary import not_told_apart, recommend, summarise
+from crosslearning.statistics import student
+from crosslearning.sweep.summary import differences, not_told_apart, recommend, summarise
 
 
 def test_rows_are_compared_on_the_same_seeds():
@@ -107,7 +109,7 @@ def test_a_sweep_gathers_means_over_tasks(sweep):
     assert "central_crashed" not in sweep.values
     assert np.all(np.isnan(sweep.values["multiplier"][0]))
     assert sweep.recommendation.epsilon == math.inf
-    assert sweep.interval("held_out", 0.5).value == 1.0
+    np.testing.assert_array_equal(sweep.values["held_out"][1], 1.0)
 
 
 def test_a_sweep_is_plain_data_and_a_table(sweep):
@@ -121,6 +123,30 @@ def test_a_sweep_is_plain_data_and_a_table(sweep):
     assert "| – |" in lines[2]
     assert len({line.count("|") for line in lines}) == 1
     assert "25.0 %" in sweep.rates_table()
+
+
+def test_two_sweeps_are_compared_seed_by_seed(sweep):
+    generator = np.random.default_rng(3)
+    epsilons, seeds = (0.5, 2.0, 8.0), (1, 0, 5)
+    records = {
+        (seed, epsilon): record(*generator.normal(size=3), 0.5, 0.1)
+        for seed in seeds
+        for epsilon in epsilons
+    }
+    other = summarise(epsilons, seeds, records)
+    headings, rows = differences(sweep, json.loads(json.dumps(other.to_dict())))
+    assert headings[0] == "ε"
+    assert [row[0] for row in rows] == ["0.5", "2"]  # the radii that both have
+    for row, mine, its in zip(rows, (1, 2), (0, 1), strict=True):
+        for cell, name in zip(row[1:], ("own", "central", "held_out"), strict=True):
+            pairs = [
+                sweep.values[name][mine, sweep.seeds.index(seed)]
+                - other.values[name][its, other.seeds.index(seed)]
+                for seed in (0, 1)
+            ]
+            assert cell == str(student(pairs))
+    with pytest.raises(InputError, match="no radius and seed in common"):
+        differences(sweep, {**other.to_dict(), "seeds": [7, 8, 9]})
 
 
 def test_the_figure_has_a_place_for_every_radius(sweep, tmp_path):

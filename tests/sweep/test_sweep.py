@@ -10,20 +10,20 @@ import pytest
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
 from crosslearning.learner import CrossLearner, LearnerSettings
-from crosslearning.runs import driver
-from crosslearning.sweep import epsilon_path, folders, run_sweep
+from crosslearning.runs import RunFolder, driver, study
+from crosslearning.sweep import EpsilonPath, epsilon_path, measure, run_sweep
 from crosslearning.sweep.measure import MEASURE_SEED, measure_family
-from crosslearning.sweep.request import stage_settings
 from crosslearning.tasks import task_set
 from crosslearning.tasks.linear_quadratic import cart
-from tests.sweep.examples import EPSILONS, SETTINGS, one_after_another, small_request
+from tests.runs.examples import one_after_another
+from tests.sweep.examples import EPSILONS, SETTINGS, small_request
 
 HELD_OUT = [cart(0.7).task("m=0.7"), cart(1.5).task("m=1.5")]
 
 
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch):
-    monkeypatch.setattr(folders, "in_processes", one_after_another)
+    monkeypatch.setattr(study, "in_processes", one_after_another)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def path():
         stage_iterations=12,
         seeds=2,
         trials=8,
-        steps=10,
+        horizon=10,
         **SETTINGS,
     )
 
@@ -46,10 +46,11 @@ def test_every_stage_starts_from_the_family_before(path):
     assert path.seeds == (0, 1)
     for seed in path.seeds:
         start = None
-        for stage, epsilon in enumerate(EPSILONS):
-            settings = SETTINGS | stage_settings(LearnerSettings(**SETTINGS), 24, seed, stage)
+        stages = EpsilonPath(EPSILONS, 24, 12).stages(LearnerSettings(**SETTINGS), seed)
+        for number, (stage, epsilon) in enumerate(zip(stages, EPSILONS, strict=True)):
+            settings = SETTINGS | stage.changes
             learner = CrossLearner("linear-quadratic", epsilon, start=start, **settings)
-            learner.learn(12 if stage else 24)
+            learner.learn(12 if number else 24)
             found = path.families[seed, epsilon]
             np.testing.assert_array_equal(learner.family.knots, found.knots)
             np.testing.assert_array_equal(learner.family.weights, found.weights)
@@ -104,8 +105,10 @@ def test_rates_are_measured_where_tasks_have_outcomes():
     ("changes", "message"),
     [
         ({"epsilon": 1.0}, "a path sets epsilon itself"),
-        ({"seeds": 0}, "at least 1 each"),
-        ({"stage_iterations": 0}, "at least 1 each"),
+        ({"seeds": 0}, "at least 1 seed"),
+        ({"trials": 0}, "at least 1 seed and trial"),
+        ({"stage_iterations": 0}, "stage_iterations must be at least 1"),
+        ({"origin": "comon"}, "did you mean 'common'"),
         ({"step_sise": 1.0}, "did you mean 'step_size'"),
         ({"held_out": task_set("paper-circle")}, "held-out task 'circle' has shape"),
     ],
@@ -121,7 +124,7 @@ def test_a_path_that_cannot_be_is_refused(changes, message):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(folders, "in_processes", one_after_another)
+        patch.setattr(study, "in_processes", one_after_another)
         out = tmp_path_factory.mktemp("sweep") / "whole"
         sweep = run_sweep(out, small_request(), seeds=2, workers=1)
     return out, sweep
@@ -143,8 +146,6 @@ def test_what_is_written(whole):
     text = (out / "sweep.md").read_text()
     assert sweep.table() in text
     assert sweep.recommendation.sentence in text
-    assert (out / "sweep.png").read_bytes().startswith(b"\x89PNG")
-    assert (out / "sweep.pdf").read_bytes().startswith(b"%PDF")
     runs = sorted(p.parent.name for p in (out / "seed-1").glob("*/model.safetensors"))
     assert runs == ["epsilon-0", "epsilon-0.2", "epsilon-0.5"]
 
@@ -172,7 +173,7 @@ def test_an_interrupted_sweep_ends_as_if_it_had_not_been(whole, tmp_path, monkey
         assert run_sweep(tmp_path / "s", small_request(), seeds=2, workers=1) is None
     assert not (tmp_path / "s" / "sweep.json").exists()
     run_sweep(tmp_path / "s", small_request(), seeds=2, workers=1)
-    for name in ("sweep.json", "sweep.md", "sweep.png"):
+    for name in ("sweep.json", "sweep.md"):
         assert (tmp_path / "s" / name).read_bytes() == (whole[0] / name).read_bytes(), name
 
 
@@ -186,7 +187,7 @@ def test_more_seeds_and_other_trials_go_on_from_the_runs(tmp_path, monkeypatch):
     assert json.loads((out / "sweep.json").read_text())["trials"] == 4
     assert before == {p: p.stat().st_mtime_ns for p in before}
     # Measurements that were made are not made again.
-    monkeypatch.setattr(folders, "measure_family", None)
+    monkeypatch.setattr(measure, "measure_family", None)
     run_sweep(out, small_request(**short, trials=4), seeds=2, workers=1)
 
 
@@ -222,7 +223,7 @@ def test_stages_from_zero_do_not_know_one_another(tmp_path):
     request = small_request(origin="zero", epsilons=(0.1, 0.4), iterations=6)
     run_sweep(tmp_path / "s", request, seeds=1, workers=1)
     learner = CrossLearner("linear-quadratic", 0.4, seed=0, **SETTINGS).learn(6)
-    found = folders.SweepFolder(tmp_path / "s", request).run(0, 1).load().family
+    found = RunFolder(tmp_path / "s" / "seed-0" / "epsilon-0.4").load().family
     np.testing.assert_array_equal(found.weights, learner.family.weights)
 
 
@@ -230,7 +231,7 @@ def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
     request = small_request(origin="common", epsilons=(0.1, 0.4), iterations=8, stage_iterations=5)
     swept = run_sweep(tmp_path / "s", request, seeds=1, workers=1)
     start = CrossLearner("linear-quadratic", 0.1, seed=0, **SETTINGS).learn(8).family
-    changes = stage_settings(LearnerSettings(**SETTINGS), 8, 0, 1, "common")
+    changes = request.path.stages(LearnerSettings(**SETTINGS), 0)[1].changes
     in_memory = epsilon_path(
         "linear-quadratic",
         (0.1, 0.4),
@@ -239,14 +240,14 @@ def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
         origin="common",
         seeds=1,
         trials=8,
-        steps=10,
+        horizon=10,
         **SETTINGS,
     )
-    for stage, epsilon in enumerate((0.1, 0.4)):
+    for epsilon in (0.1, 0.4):
         learner = CrossLearner(
             "linear-quadratic", epsilon, start=start, **(SETTINGS | changes)
         ).learn(5)
-        found = folders.SweepFolder(tmp_path / "s", request).run(0, stage).load().family
+        found = RunFolder(tmp_path / "s" / "seed-0" / f"epsilon-{epsilon}").load().family
         np.testing.assert_array_equal(found.weights, learner.family.weights)
         np.testing.assert_array_equal(in_memory.families[0, epsilon].weights, found.weights)
     np.testing.assert_array_equal(swept.values["own"], in_memory.values["own"])

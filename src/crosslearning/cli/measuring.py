@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import json
+import math
 import os
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,124 +17,124 @@ from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, app, console
 from crosslearning.cli.fields import read_flag
-from crosslearning.cli.output import print_json, show_evaluation
+from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.evaluation import evaluate as evaluate_policies
-from crosslearning.evaluation import evaluate_across
+from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder
 from crosslearning.tasks import Task, task_set
-
-TrialsOption = Annotated[
-    int | None,
-    typer.Option(min=1, help="Episodes per policy and task. [default: 500, or 5 over many tasks]"),
-]
-StepsOption = Annotated[int, typer.Option(min=1, help="Most steps of an episode.")]
-TasksOption = Annotated[
-    str | None, typer.Option(help="Another task set, such as 'mission' or 'random:200'.")
-]
-TaskOptionsOption = Annotated[
-    str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
-]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the starts.")]
-StochasticOption = Annotated[bool, typer.Option(help="Act with exploration noise.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 #: From so many tasks on, a table shows their mean: the tasks are then the sample.
 MANY_TASKS = 13
 
 
+@dataclass(frozen=True)
+class MeasuringFlags:
+    """The flags of every command that measures; see :func:`with_measuring_flags`."""
+
+    trials: Annotated[
+        int | None,
+        typer.Option(min=1, help="Episodes per policy and task; default: 500; over many tasks 5."),
+    ] = None
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
+    ] = None
+    tasks: Annotated[
+        str | None, typer.Option(help="Another task set, such as 'mission' or 'random:200'.")
+    ] = None
+    task_options: Annotated[
+        str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
+    ] = None
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0
+    stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+    def chosen(self, learner: CrossLearner) -> tuple[Task, ...]:
+        """Return the tasks that are asked for; by default those that were learned."""
+        if self.tasks is None and self.task_options is not None:
+            raise InputError("--task-options needs --tasks: they are options of another task set")
+        if self.tasks is None:
+            return learner.tasks
+        options = read_flag("task_options", self.task_options) if self.task_options else {}
+        return task_set(self.tasks, **options)
+
+    def options(self, tasks: Sequence[Task]) -> dict[str, Any]:
+        """Return the options of the episodes."""
+        return {
+            "trials": self.trials or (5 if len(tasks) >= MANY_TASKS else 500),
+            "horizon": self.horizon,
+            "seed": self.seed,
+            "deterministic": not self.stochastic,
+            "workers": os.cpu_count() or 1,
+        }
+
+
+def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the flags to a command that takes them as ``**flags``."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+    flags = [
+        parameter.replace(kind=parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
+    ]
+    command.__signature__ = inspect.Signature([*named, *flags])  # type: ignore[attr-defined]
+    return command
+
+
 @app.command()
-def evaluate(
-    run: RunArgument,
-    trials: TrialsOption = None,
-    steps: StepsOption = 50,
-    tasks: TasksOption = None,
-    task_options: TaskOptionsOption = None,
-    seed: SeedOption = 0,
-    stochastic: StochasticOption = False,
-    as_json: JsonOption = False,
-) -> None:
+@with_measuring_flags
+def evaluate(run: RunArgument, **flags: Any) -> None:
     """Evaluate the central and the task policies, on the same random starts."""
+    from crosslearning.evaluation import evaluate as evaluate_policies
+    from crosslearning.evaluation import evaluate_across
+
+    asked = MeasuringFlags(**flags)
     learner = RunFolder.open(run).load()
-    chosen = _other_tasks(learner, tasks, task_options)
+    tasks = asked.chosen(learner)
+    options = asked.options(tasks)
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
-    many = len(chosen) >= MANY_TASKS
-    episodes = trials or (5 if many else 500)
-    results = (evaluate_across if many else evaluate_policies)(
-        policies,
-        chosen,
-        episodes,
-        steps,
-        discount=learner.settings.discount,
-        seed=seed,
-        deterministic=not stochastic,
-        workers=os.cpu_count() or 1,
-    )
-    if as_json:
-        print_json([asdict(result) for result in results])
-    else:
-        show_evaluation(run, episodes, results)
+    across = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
+    results = across(policies, tasks, **options)
+    if asked.json:
+        # "steps" is what the horizon was once called.
+        print_json([{**asdict(result), "steps": result.horizon} for result in results])
+        return
+    show_numbers(f"{run}: {options['trials']} episodes each, 95 % intervals", results)
+    if math.isinf(learner.settings.epsilon):
+        show_line(WITHOUT_RADIUS)
 
 
 @app.command()
+@with_measuring_flags
 def compare(
     run: RunArgument,
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
     policy: Annotated[str, typer.Option(help="Which policy of both: central, or a task's.")] = (
         "central"
     ),
-    trials: TrialsOption = None,
-    steps: StepsOption = 50,
-    tasks: TasksOption = None,
-    task_options: TaskOptionsOption = None,
-    seed: SeedOption = 0,
-    stochastic: StochasticOption = False,
-    as_json: JsonOption = False,
+    **flags: Any,
 ) -> None:
     """Compare two runs' policies on the same starts: differences with their intervals."""
     from crosslearning.comparison import compare as compare_policies
     from crosslearning.comparison import compare_across
 
+    asked = MeasuringFlags(**flags)
     learners = [RunFolder.open(folder).load() for folder in (run, other)]
     first, second = (
         learner.central if policy == "central" else learner.policy(policy) for learner in learners
     )
-    chosen = _other_tasks(learners[0], tasks, task_options)
-    many = len(chosen) >= MANY_TASKS
-    episodes = trials or (5 if many else 500)
-    options: dict[str, Any] = {
-        "discount": learners[0].settings.discount,
-        "seed": seed,
-        "deterministic": not stochastic,
-        "workers": os.cpu_count() or 1,
-    }
-    results = (
-        [compare_across(first, second, chosen, episodes, steps, **options)]
-        if many
-        else compare_policies(first, second, chosen, episodes, steps, **options)
-    )
-    if as_json:
+    tasks = asked.chosen(learners[0])
+    options = asked.options(tasks)
+    if len(tasks) >= MANY_TASKS:
+        results = [compare_across(first, second, tasks, **options)]
+    else:
+        results = compare_policies(first, second, tasks, **options)
+    if asked.json:
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
-    title = f"{run} minus {other}, {policy} policies: {episodes} episodes a task, 95 % intervals"
-    table = Table(title=escape(title), caption="The verdict is on the first, by its return.")
-    for heading in ("task", "discounted return", *results[0].rates, "verdict"):
-        table.add_column(heading, overflow="fold")
-    for result in results:
-        cells = (
-            result.task,
-            str(result.discounted_return),
-            *(r.percent() for r in result.rates.values()),
-        )
-        table.add_row(*(escape(cell) for cell in cells), result.verdict)
-    console.print(table)
-
-
-def _other_tasks(learner: CrossLearner, name: str | None, options: str | None) -> tuple[Task, ...]:
-    """Return the tasks that flags ask for; by default those that were learned."""
-    if name is None and options is not None:
-        raise InputError("--task-options needs --tasks: they are the options of another task set")
-    if name is None:
-        return learner.tasks
-    return task_set(name, **(read_flag("task_options", options) if options else {}))
+    count = options["trials"]
+    title = f"{run} minus {other}, {policy} policies: {count} episodes a task, 95 % intervals"
+    show_numbers(title, results)
+    show_line("The verdict is on the first, by its discounted return.")
+    if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
+        show_line(WITHOUT_RADIUS)

@@ -3,26 +3,66 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 
 from crosslearning.cli.application import console
-from crosslearning.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from crosslearning.comparison import Comparison
+    from crosslearning.evaluation import Evaluation
+    from crosslearning.statistics import Interval
+
+#: What ε = ∞ makes of the central policy, for the line below a table.
+WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
 
 
-def show_evaluation(run: Path, trials: int, results: list[Evaluation]) -> None:
-    """Print evaluations as a table."""
-    table = Table(title=escape(f"{run}: {trials} episodes each, 95 % intervals"))
-    for heading in ("task", "policy", "discounted return", *results[0].rates):
-        table.add_column(heading, overflow="fold")
-    for result in results:
-        shares = (rate.percent() for rate in result.rates.values())
-        cells = (result.task, result.policy, str(result.discounted_return), *shares)
-        table.add_row(*(escape(cell) for cell in cells))
-    console.print(table)
+def show_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table whose cells never break within a line, however narrow the window is."""
+    show_line(title)
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False)
+    for heading in headings:
+        table.add_column(escape(heading), no_wrap=True)
+    for row in rows:
+        table.add_row(*(escape(cell) for cell in row))
+    wide = console.options.update(max_width=10_000)
+    natural = Measurement.get(console, wide, table).maximum
+    table.width = natural if natural > console.width else None
+    console.print(table, crop=False, highlight=False)
+
+
+def show_line(text: str) -> None:
+    """Print a line as it is: without colours, without breaks."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def show_numbers(title: str, results: Sequence[Evaluation] | Sequence[Comparison]) -> None:
+    """Print evaluations or comparisons, the discounted return above the total one."""
+    rates = list(results[0].rates)
+    who = [name for name in ("task", "policy") if hasattr(results[0], name)]
+    last = [name for name in ("verdict",) if hasattr(results[0], name)]
+    headings = [*who, "discounted return\nand total", *(f"{name}, %" for name in rates), *last]
+    rows = []
+    for one in results:
+        shares = [one.rates[name].percent().replace(" %", "") for name in rates]
+        words = [getattr(one, name) for name in who], [getattr(one, name) for name in last]
+        rows.append([*words[0], _both_returns(one), *shares, *words[1]])
+    show_table(title, headings, rows)
+
+
+def _both_returns(one: Evaluation | Comparison) -> str:
+    """Return the discounted return and below it the total one, in at most five digits."""
+
+    def short(number: Interval) -> str:
+        large = 1e3 <= max(abs(number.low), abs(number.high)) < 1e5
+        return number.format(".0f" if large else ".3g")
+
+    return f"{short(one.discounted_return)}\n{short(one.total_return)}"
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -10,11 +12,17 @@ import typer
 
 from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
-from crosslearning.errors import InputError
+from crosslearning.cli.output import show_line, show_table
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.files import write_atomically
 from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
-    from crosslearning.sweep.request import Origin
+    from crosslearning.paper.claims import Verdict
+    from crosslearning.sweep import Sweep
+    from crosslearning.sweep.stages import Origin
+
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")]
 
 
 @app.command()
@@ -28,28 +36,38 @@ def reproduce(
     readings: Annotated[
         bool, typer.Option(help="Instead: which claims depend on what the paper leaves unsaid.")
     ] = False,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Reproduce the paper's numerical section: every figure, every claim with an interval."""
     from crosslearning.paper import readings as other_readings
-    from crosslearning.paper import reproduce as numerical_section
+    from crosslearning.paper import reproduce as section
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
+    figures = _paper_figures(only or ())
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
     processes = workers or os.cpu_count() or 1
     announce_compilation()
     if readings:
         scale = other_readings.QUICK if quick else other_readings.FULL
         count = seeds or (2 if quick else 5)
-        finished = other_readings.compare_readings(folder, count, scale, processes, console)
+        compare = other_readings.compare_readings
+        _draw_readings(folder, _or_exit(compare(folder, count, scale, processes, console)))
+        show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        scale = numerical_section.QUICK if quick else numerical_section.FULL
+        scale = section.QUICK if quick else section.FULL
         count = seeds or (3 if quick else 10)
-        finished = numerical_section.reproduce(folder, count, scale, processes, console, only)
-    if not finished:
-        console.print("Interrupted. The same command goes on from here.")
-        raise typer.Exit(130)
+        found = _or_exit(section.reproduce(folder, count, scale, processes, console))
+        for name, draw in figures.items():
+            _save(draw(found.experiment, found.measurements), folder / "figures" / name)
+        words = [verdict.verdict for verdict in found.verdicts]
+        counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
+        summary = "{} hold, {} do not, {} are undecided".format(*counts)
+        show_line(f"Of {len(words)} claims {summary}: {folder / 'claims.md'}")
+    if count == 1:
+        show_line("One seed says nothing about others: every claim stays undecided.")
+    if not scale.converged:
+        show_line(scale.warning)
 
 
 @app.command()
@@ -67,38 +85,115 @@ def sweep(
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(help="A task set, or random:50; default: random:50 for paper, else none."),
+        typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
-    steps: Annotated[int, typer.Option(min=1, help="Most steps of an episode.")] = 50,
+    horizon: Annotated[
+        int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
+    ] = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")
     ] = "previous",
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Another sweep's folder, to tell how much better this is.")
+    ] = None,
+    workers: WorkersOption = None,
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure what each gives, and recommend one."""
-    from crosslearning.sweep import SweepRequest, run_sweep
-    from crosslearning.sweep.request import DEFAULT_HELD_OUT, OWN_FIELDS, read_epsilons
+    from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
+    from crosslearning.sweep.request import DEFAULT_HELD_OUT, OWN_FIELDS
 
     values = read_fields(config, fields)
     for name in OWN_FIELDS:
         if name in values:
             raise InputError(f"{config}: a sweep sets {name} itself; leave it out")
     checked = make_config(values, source=str(config) if config is not None else "the flags")
-    request = SweepRequest(
-        checked,
-        read_epsilons(epsilons),
-        stage_iterations or max(1, checked.iterations // 2),
-        held_out or DEFAULT_HELD_OUT.get(checked.tasks),
-        trials,
-        steps,
-        cast("Origin", origin),
-    )
+    later = stage_iterations or max(1, checked.iterations // 2)
+    start = cast("Origin", origin)
+    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, start)
+    held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
+    request = SweepRequest(checked, path, held_out, trials, horizon)
+    other = None if against is None else _read_sweep(against)
     announce_compilation()
-    result = run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console)
+    result = _or_exit(run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console))
+    _show_sweep(result)
+    if other is not None:
+        _show_against(out, result, other, str(against))
+    _draw_sweep(out, result)
+
+
+def _or_exit(result: Any) -> Any:
+    """Return what a study found, or say that it was interrupted."""
     if result is None:
         console.print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130)
-    console.print((out / "sweep.md").read_text(), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"Figure: {out / 'sweep.png'}", highlight=False, markup=False, soft_wrap=True)
+    return result
+
+
+def _show_sweep(found: Sweep) -> None:
+    """Print a sweep: the returns, then what else was measured."""
+    from crosslearning.sweep.summary import HEADINGS, PLACES, heading
+
+    returns = [name for name in PLACES if name in found.values]
+    others = [name for name in HEADINGS if name in found.values and name not in returns]
+    count = len(found.seeds)
+    for title, names in (
+        (f"Discounted returns: means over {count} seeds, 95 % Student intervals", returns),
+        ("Geometry", others),
+        ("Shares of episodes", found.rates),
+    ):
+        if names:
+            headings = [heading(name).replace(", ", ",\n").replace(": ", ":\n") for name in names]
+            show_table(title, ["ε", *headings], found.cells(names))
+            console.print()
+    show_line(f"Recommended: {found.recommendation.sentence}")
+
+
+def _read_sweep(folder: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads((folder / "sweep.json").read_text())
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{folder} holds no finished sweep to compare with") from problem
+    return content
+
+
+def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> None:
+    """Print how much better one sweep is than another, and write it down."""
+    from crosslearning.runs.study import markdown
+    from crosslearning.sweep.summary import differences
+
+    headings, rows = differences(found, other)
+    title = f"{out} minus {name}, paired over seeds, 95 % Student intervals"
+    write_atomically(out / "against.md", f"{title}.\n\n{markdown(headings, rows)}".encode())
+    show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)
+
+
+# Figures: what the commands above draw is named here, and nowhere else. -----------------------
+
+
+def _paper_figures(only: Sequence[str]) -> dict[str, Any]:
+    from crosslearning.figures.paper.catalogue import FIGURES
+
+    for name in only:
+        if name not in FIGURES:
+            raise unknown_name("figure", name, FIGURES)
+    return {name: draw for name, (draw, _) in FIGURES.items() if not only or name in only}
+
+
+def _draw_readings(folder: Path, verdicts: dict[str, list[Verdict]]) -> None:
+    from crosslearning.figures.paper.readings import readings_figure
+
+    _save(readings_figure(verdicts), folder / "figures" / "readings")
+
+
+def _draw_sweep(out: Path, found: Sweep) -> None:
+    from crosslearning.figures.sweep import sweep_figure
+
+    _save(sweep_figure(found.to_dict()), out / "sweep")
+
+
+def _save(figure: Any, path: Path) -> None:
+    from crosslearning.figures.style import save_figure
+
+    show_line(f"  {save_figure(figure, path)[0]}")

@@ -44,9 +44,8 @@ def quickstart(
     if not outcome.finished:
         raise typer.Exit(130)
     learner = outcome.learner
-    discount = learner.settings.discount
-    results = evaluate_policies([learner.central], learner.tasks, 500, discount=discount)
-    show_evaluation(out, 500, results)
+    results = evaluate_policies([learner.central], learner.tasks, trials=500)
+    show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
     console.print("Pictures of the run:")
     _draw(out)
 

@@ -1,17 +1,22 @@
-"""The paper's other promise: the central policy as a place to adapt from."""
+"""The paper's other promise, the central policy as a place to adapt from: measured and judged."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from crosslearning.adaptation import adaptation_curve
-from crosslearning.files import write_atomically
+from crosslearning.paper.claims import Claim, Verdict, judge
 from crosslearning.paper.experiment import AVERAGE, CROSS, RADII, Experiment
 from crosslearning.paper.scenes import EVALUATION_SEED
 from crosslearning.rkhs import Family
+from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, random_maps
 
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
 #: Learning on the new task: a step about as long as training's last ones.
 STEP_SIZE = 0.3
 ITERATIONS = 100
@@ -20,6 +25,17 @@ MAPS = 5
 #: Where adaptation starts: g, the cross-learned task policies, the average policy, nothing.
 CENTRAL, ZERO = "central", "zero"
 STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
+
+
+def adaptation(experiment: Experiment, seed: int) -> Measurement:
+    """Return the measurement of ``curves[kind][target][start]`` of a seed's policies."""
+    path = experiment.path / f"seed-{seed}" / "adaptation.json"
+    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
+
+
+def measure_adaptation(experiment: Experiment, seed: int) -> dict[str, Any]:
+    """Return a seed's adaptation curves, from their file if they were made before."""
+    return adaptation(experiment, seed).answer()
 
 
 def targets(experiment: Experiment) -> dict[str, dict[str, Task]]:
@@ -43,35 +59,72 @@ def starts(experiment: Experiment, seed: int) -> dict[str, Family | None]:
     }
 
 
-def measure_adaptation(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return curves[kind][target][start], from their file if they were made before."""
-    path = experiment.path / f"seed-{seed}" / "adaptation.json"
-    asked = {"trials": experiment.scale.trials, "reading": experiment.reading.name}
-    if path.exists():
-        stored: dict[str, Any] = json.loads(path.read_text())
-        if stored.get("asked") == asked:
-            return stored
+def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        "trials": max(1, experiment.scale.trials // 5),
+        "seed": EVALUATION_SEED + seed,
+        "step_size": STEP_SIZE,
+        "max_knots": experiment.scale.max_knots,
+    }
     begin = starts(experiment, seed)
-    curves: dict[str, Any] = {}
-    for kind, tasks in targets(experiment).items():
-        curves[kind] = {}
-        for name, task in tasks.items():
-            curves[kind][name] = {}
-            for start, function in begin.items():
-                curve = adaptation_curve(
-                    task,
-                    function,
-                    ITERATIONS,
-                    trials=max(1, experiment.scale.trials // 5),
-                    seed=EVALUATION_SEED + seed,
-                    step_size=STEP_SIZE,
-                    max_knots=experiment.scale.max_knots,
-                )
-                curves[kind][name][start] = {
-                    "episodes": curve.episodes.tolist(),
-                    "returns": curve.returns.tolist(),
-                    "area": curve.area,
-                }
-    result = {"asked": asked, "curves": curves}
-    write_atomically(path, json.dumps(result, indent=1).encode())
-    return result
+
+    def curve(task: Task, start: str) -> dict[str, Any]:
+        found = adaptation_curve(task, begin[start], ITERATIONS, **options)
+        numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
+        return {**numbers, "area": found.area}
+
+    return {
+        "curves": {
+            kind: {name: {s: curve(task, s) for s in begin} for name, task in tasks.items()}
+            for kind, tasks in targets(experiment).items()
+        }
+    }
+
+
+# The claims, judged like the others: one number per seed, positive for the claim. ---------------
+
+Curves = Mapping[str, Any]
+
+
+def _areas(curves: Curves, kind: str, start: str) -> list[float]:
+    """Return the mean return along every curve of one start, target by target."""
+    return [by_start[start]["area"] for by_start in curves["curves"][kind].values()]
+
+
+def _ahead_of(start: str, kind: str) -> Callable[[Curves], float]:
+    return lambda curves: float(
+        np.mean(np.subtract(_areas(curves, kind, CENTRAL), _areas(curves, kind, start)))
+    )
+
+
+def _ahead_of_a_guess(kind: str) -> Callable[[Curves], float]:
+    """Against a task policy drawn at random: who does not know the task can only guess."""
+    return lambda curves: float(np.mean([_ahead_of(radius, kind)(curves) for radius in RADII]))
+
+
+def adaptation_claims() -> list[Claim]:
+    """Return the claims of the abstract and the conclusions on adaptation."""
+    measured = "mean return along the adaptation curve from g minus that from {}"
+    claims = []
+    for kind, where in (
+        ("trained", "a trained task, not knowing which"),
+        ("unseen", "unseen maps"),
+    ):
+        rivals = {
+            "nothing": ("from nothing", "zero", _ahead_of(ZERO, kind)),
+            "average": ("from the average policy", "the average policy", _ahead_of(AVERAGE, kind)),
+            "guess": (
+                "from a task policy chosen at random",
+                "a task policy, averaged over the three",
+                _ahead_of_a_guess(kind),
+            ),
+        }
+        for key, (versus, words, value) in rivals.items():
+            says = f"Adapting to {where}: the central policy is a better start than {versus}."
+            claims.append(Claim(f"adapt-{kind}-{key}", says, measured.format(words), value))
+    return claims
+
+
+def adaptation_verdicts(curves: Mapping[int, Curves]) -> list[Verdict]:
+    """Return the verdicts from the adaptation curves of every seed."""
+    return [judge(claim, curves) for claim in adaptation_claims()]

@@ -8,7 +8,7 @@ cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,25 @@ class Scale:
     trials: int = 500
     maps: int = 200
 
+    @property
+    def converged(self) -> bool:
+        """Whether policies learn as long as the paper's; else verdicts may still change."""
+        return self.iterations >= Scale.iterations
+
+    @property
+    def warning(self) -> str:
+        """What is to be said of verdicts at this size; empty if nothing."""
+        if self.converged:
+            return ""
+        part = f"{self.iterations} iterations of the paper's {Scale.iterations}"
+        return f"Not converged: {part}; verdicts change on the way there."
+
+    def describe(self, seeds: int) -> str:
+        """Return the size in words, as the head of a table."""
+        size = f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots"
+        text = f"{size}, {self.trials} evaluation trials.\n\n"
+        return text if self.converged else f"{text}{self.warning}\n\n"
+
 
 def experiment_configs(
     seed: int, scale: Scale, reading: Reading = DEFAULT_READING
@@ -131,6 +150,10 @@ class Experiment:
         self.seeds = tuple(range(seeds))
         self.scale = scale
         self.reading = reading
+
+    def asked(self, version: int) -> dict[str, Any]:
+        """Return the question that a measurement answers: the size, the reading, the code."""
+        return {**asdict(self.scale), "reading": self.reading.name, "version": version}
 
     def folder(self, seed: int, policy: str) -> RunFolder:
         """Return the run folder of one policy."""

@@ -1,16 +1,16 @@
-"""Measurements of one run, kept beside it as JSON and made only once."""
+"""What is measured of one run of an experiment, kept beside it as JSON."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from crosslearning.files import write_atomically
 from crosslearning.paper.experiment import CROSS, POLICIES, Experiment
 from crosslearning.paper.scenes import outcome, scenes
+from crosslearning.runs.study import Chain, Measurement, Run
 from crosslearning.tasks import Task
 
 #: Raised when the same question gets another answer, so that stored answers are made anew.
@@ -22,25 +22,34 @@ MANY_STARTS = ("radii", "training")
 FEW = 100
 
 
-def measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
-    """Return the measurements of one policy, from its file if they were made before.
+def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
+    """Return the chains of a study: every policy is learned, then measured."""
+    jobs = [(experiment, *job) for experiment in experiments for job in experiment.jobs()]
+    # Seed by seed: what is stopped early has some seeds whole.
+    jobs.sort(key=lambda job: job[1])
+    return [
+        [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
+        for e, seed, policy, config in jobs
+    ]
 
-    Returns
-    -------
-    dict
-        ``final[scene][task]`` with the fields of :class:`Outcome`; ``curves[scene][task]``
-        with ``iteration``, ``cost`` and its ``deviation`` over starts; for random maps the mean
-        over maps under ``maps``.
+
+def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
+    """Return the measurement of one policy.
+
+    Its answer has ``final[scene][task]`` with the fields of :class:`Outcome`;
+    ``curves[scene][task]`` with ``iteration``, ``cost`` and its ``deviation`` over starts; for
+    random maps the mean over maps under ``maps``; of the cross-learned policy its ``training``.
     """
     path = experiment.folder(seed, policy).path / "measurements.json"
-    asked = {**asdict(experiment.scale), "reading": experiment.reading.name, "version": VERSION}
-    if path.exists():
-        stored: dict[str, Any] = json.loads(path.read_text())
-        if stored.get("asked") == asked:
-            return stored
-    result = {"asked": asked, **_measure(experiment, seed, policy)}
-    write_atomically(path, json.dumps(result, indent=1).encode())
-    return result
+    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed, policy))
+
+
+def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return all measurements by seed and policy; those that are missing are made."""
+    return {
+        seed: {policy: measurement(experiment, seed, policy).answer() for policy in POLICIES}
+        for seed in experiment.seeds
+    }
 
 
 def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
@@ -87,22 +96,10 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
         # A line holds the sum since the last one.
         line["forced_by_cap"] /= line["iteration"] - before
         before = line["iteration"]
-    every = max(1, len(lines) // 300)
-    kept = lines[::every]
-    names = list(kept[0]["distance"])
-    return {
-        "iteration": [line["iteration"] for line in kept],
-        "distance": {n: [line["distance"][n] for line in kept] for n in names},
-        "multiplier": {n: [line["multiplier"][n] for line in kept] for n in names},
-        "knots": [line["knots"] for line in kept],
-        "pruning_error": [line["pruning_error"] for line in kept],
-        "forced_by_cap": [line["forced_by_cap"] for line in kept],
-    }
-
-
-def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return all measurements by seed and policy."""
-    return {
-        seed: {policy: measure(experiment, seed, policy) for policy in POLICIES}
-        for seed in experiment.seeds
-    }
+    kept = lines[:: max(1, len(lines) // 300)]
+    table: dict[str, Any] = {}
+    for name in ("iteration", "distance", "multiplier", "knots", "pruning_error", "forced_by_cap"):
+        column = [line[name] for line in kept]
+        by_task = isinstance(column[0], dict)
+        table[name] = {t: [c[t] for c in column] for t in column[0]} if by_task else column
+    return table

@@ -8,6 +8,7 @@ import numpy as np
 
 from crosslearning.paper.claims import Measurements
 from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.runs.study import markdown
 from crosslearning.statistics import student
 
 #: (what it is called, scene, task): where rates are told.
@@ -24,7 +25,7 @@ def rates_table(results: Mapping[int, Measurements]) -> str:
     The last column has Student's 95 % interval over seeds, of differences seed by seed.
     """
     headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
-    lines = [f"| {' | '.join(headings)} |", "|" + "---|" * len(headings)]
+    rows = []
     for label, scene, task in PLACES:
         rates = {
             policy: np.array(
@@ -37,5 +38,5 @@ def rates_table(results: Mapping[int, Measurements]) -> str:
         }
         cells = [f"{a:.0%} / {c:.0%}" for a, c in (rates[p].mean(axis=0) for p in POLICIES)]
         change = student((rates[AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
-        lines.append(f"| {' | '.join([label, *cells, change])} |")
-    return "\n".join(lines) + "\n"
+        rows.append([label, *cells, change])
+    return markdown(headings, rows)

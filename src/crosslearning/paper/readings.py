@@ -3,89 +3,87 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
 
-from crosslearning.figures.paper.readings import readings_figure
-from crosslearning.figures.style import save_figure
 from crosslearning.files import write_atomically
-from crosslearning.paper.claims import Measurements, Verdict, judge_all
-from crosslearning.paper.conductor import run_experiments
+from crosslearning.paper.claims import Measurements, Verdict, judge_all, plain_verdict
 from crosslearning.paper.experiment import CROSS, DEFAULT_READING, RADII, Experiment, Reading, Scale
-from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.measure import chains_of, load_measurements
 from crosslearning.paper.rates import rates_table
+from crosslearning.runs.study import markdown, run_study
 
+
+def _tasks(name: str, says: str, **options: Any) -> Reading:
+    return Reading(name, says, task_options=options)
+
+
+def _settings(name: str, says: str, **settings: Any) -> Reading:
+    return Reading(name, says, settings=settings)
+
+
+_GOAL = {"goals": [[9.5, 9.5]]}
+_UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
 #: Every reading differs from the default one in a single point.
 READINGS = (
     DEFAULT_READING,
-    Reading(
-        "crash-terminate",
-        "A crash ends the episode, with nothing after it.",
-        task_options={"crash": "terminate"},
+    _tasks(
+        "crash-terminate", "A crash ends the episode, with nothing after it.", crash="terminate"
     ),
-    Reading(
+    _tasks(
         "crash-continue",
         "After a crash the robot drives on, through the obstacle.",
-        task_options={"crash": "continue"},
+        crash="continue",
     ),
-    Reading(
-        "crash-at-ends",
-        "A crash is seen only where a step ends.",
-        task_options={"swept": False},
+    _tasks("crash-at-ends", "A crash is seen only where a step ends.", swept=False),
+    _settings(
+        "step-printed", "η = 0.1 multiplies the gradient itself, as printed.", step_rule="constant"
     ),
-    Reading(
-        "step-printed",
-        "η = 0.1 multiplies the gradient itself, as printed.",
-        settings={"step_rule": "constant"},
-    ),
-    Reading(
+    _settings(
         "step-unclipped",
         "Normalised steps, but a rare long gradient is not shortened.",
-        settings={"step_clip": float("inf")},
+        step_clip=math.inf,
     ),
-    Reading(
+    _settings(
         "step-decaying",
         "Long steps that shrink: this library's default.",
-        settings={"step_rule": "decaying", "step_size": 2.0},
+        step_rule="decaying",
+        step_size=2.0,
     ),
-    Reading(
+    _settings(
         "estimator-geometric",
         "Algorithm 1 as printed, without opposite actions.",
-        settings={"estimator": "geometric"},
+        estimator="geometric",
     ),
-    Reading(
+    _settings(
         "estimator-baseline",
         "Algorithm 1 with the batch's mean value taken off.",
-        settings={"estimator": "baseline"},
+        estimator="baseline",
     ),
-    Reading(
+    _tasks(
         "distance-centre",
         "d_o is the distance to the obstacle's centre.",
-        task_options={"obstacle_distance": "centre"},
+        obstacle_distance="centre",
     ),
-    Reading(
-        "goal-corner",
-        "The goal in training is (9.5, 9.5).",
-        training_options={"goals": [[9.5, 9.5]]},
-    ),
-    Reading(
+    Reading("goal-corner", "The goal in training is (9.5, 9.5).", training_options=_GOAL),
+    _settings(
         "projection-relaxed",
         "The relaxed projection in the place of the exact one.",
-        settings={"projection": "relaxed"},
+        projection="relaxed",
     ),
-    Reading(
-        "speed-reverse",
-        "The robot may drive backwards: ż in [−2, 2].",
-        task_options={"speed_bounds": [-2.0, 2.0]},
+    _tasks(
+        "speed-reverse", "The robot may drive backwards: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]
     ),
-    Reading(
+    _tasks(
         "actions-unbounded",
         "Actions have no bounds that matter: ż and ψ̇ in [−20, 20].",
-        task_options={"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]},
+        **_UNBOUNDED,
     ),
 )
 
@@ -101,13 +99,13 @@ def compare_readings(
     workers: int,
     console: Console,
     readings: Sequence[Reading] = READINGS,
-) -> bool:
-    """Run the experiment under every reading; return False if interrupted.
+) -> dict[str, list[Verdict]] | None:
+    """Run the experiment under every reading; return the verdicts, or None if interrupted.
 
     Parameters
     ----------
     path : Path
-        One folder a reading goes there, and the tables and the figure.
+        One folder a reading goes there, and the tables.
     seeds : int
     scale : Scale
     workers : int
@@ -117,46 +115,36 @@ def compare_readings(
         The first is the one that the others are compared with.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
-    if not run_experiments(experiments, workers, console):
-        return False
+    if not run_study([chains_of(experiments)], workers, console):
+        return None
     measured = {e.reading.name: load_measurements(e) for e in experiments}
     verdicts = {name: judge_all(results) for name, results in measured.items()}
     arrivals = {name: worst_arrival(results) for name, results in measured.items()}
     for experiment in experiments:
         text = rates_table(measured[experiment.reading.name])
         write_atomically(experiment.path / "rates.md", text.encode())
-    head = (
-        f"{seeds} seeds, {scale.iterations} iterations, {scale.max_knots} knots, "
-        f"{scale.trials} evaluation trials.\n\n"
-    )
-    text = head + readings_table(readings, verdicts, arrivals)
+    text = scale.describe(seeds) + readings_table(readings, verdicts, arrivals)
     write_atomically(path / "readings.md", text.encode())
     content = {
         "scale": asdict(scale),
+        "converged": scale.converged,
         "seeds": seeds,
         "readings": [
             {
                 "name": r.name,
                 "says": r.says,
-                "settings": _plain(r.settings),
+                # JSON has no infinity.
+                "settings": {k: "inf" if v == math.inf else v for k, v in r.settings.items()},
                 "task_options": dict(r.task_options),
                 "training_options": dict(r.training_options),
                 "worst_arrival": arrivals[r.name],
-                "claims": [asdict(verdict) for verdict in verdicts[r.name]],
+                "claims": [plain_verdict(verdict) for verdict in verdicts[r.name]],
             }
             for r in readings
         ],
     }
     write_atomically(path / "readings.json", json.dumps(content, indent=1).encode())
-    written = save_figure(readings_figure(verdicts), path / "figures" / "readings")
-    console.print(f"  {written[0]}", highlight=False)
-    console.print(f"Readings: {path / 'readings.md'}", highlight=False)
-    return True
-
-
-def _plain(settings: Mapping[str, object]) -> dict[str, object]:
-    """Return settings as JSON can hold them: it has no infinity."""
-    return {name: "inf" if value == float("inf") else value for name, value in settings.items()}
+    return verdicts
 
 
 def worst_arrival(results: Mapping[int, Measurements]) -> float:
@@ -185,24 +173,13 @@ def readings_table(
 ) -> str:
     """Return the readings as a Markdown table, compared with the first of them."""
     reference = verdicts[readings[0].name]
-    lines = [
-        "| reading | what it changes | arrivals | hold | do not | undecided | decided the other "
-        "way |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    words = ("holds", "does not hold", "undecided")
+    headings = ("reading", "what it changes", "arrivals", "hold", "do not", "undecided")
+    rows = []
     for reading in readings:
         found = verdicts[reading.name]
-        counts = [
-            sum(v.verdict == word for v in found)
-            for word in ("holds", "does not hold", "undecided")
-        ]
+        counts = [str(sum(v.verdict == word for v in found)) for word in words]
         flips = ", ".join(f"`{key}`" for key in changed(reference, found)) or "–"
-        cells = (
-            f"`{reading.name}`",
-            reading.says,
-            f"{arrivals[reading.name]:.0%}",
-            *map(str, counts),
-            flips,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        arrived = f"{arrivals[reading.name]:.0%}"
+        rows.append([f"`{reading.name}`", reading.says, arrived, *counts, flips])
+    return markdown([*headings, "decided the other way"], rows)

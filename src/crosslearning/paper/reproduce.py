@@ -1,105 +1,70 @@
-"""``crosslearning reproduce``: all runs, all measurements, all figures, all claims."""
+"""The numerical section as a study: all runs, all measurements, all claims."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from crosslearning.errors import unknown_name
-from crosslearning.figures.paper.catalogue import FIGURES
-from crosslearning.figures.style import save_figure
 from crosslearning.files import write_atomically
-from crosslearning.paper.adapt import measure_adaptation
-from crosslearning.paper.adaptation_claims import adaptation_verdicts
-from crosslearning.paper.claims import Verdict, claims_table, judge_all
-from crosslearning.paper.conductor import run_experiments
+from crosslearning.paper.adapt import adaptation, adaptation_verdicts
+from crosslearning.paper.claims import Verdict, claims_table, judge_all, plain_verdict
 from crosslearning.paper.experiment import Experiment, Scale
-from crosslearning.paper.measure import load_measurements
+from crosslearning.paper.measure import chains_of, load_measurements
 from crosslearning.paper.rates import rates_table
-from crosslearning.runs.parallel import in_processes
+from crosslearning.runs.study import Chain, run_study
 
 #: The full size, the paper's, and one that takes about two minutes.
 FULL, QUICK = Scale(), Scale(iterations=2000, snapshots=10, trials=100, maps=30)
 
 
+@dataclass(frozen=True)
+class Reproduction:
+    """What was measured, by seed, and what it says of the claims."""
+
+    experiment: Experiment
+    measurements: Mapping[int, Mapping[str, Any]]
+    adaptation: Mapping[int, Mapping[str, Any]]
+    verdicts: list[Verdict]
+
+
 def reproduce(
-    path: Path,
-    seeds: int,
-    scale: Scale,
-    workers: int,
-    console: Console,
-    only: Sequence[str] | None = None,
-) -> bool:
-    """Reproduce the numerical section in a folder; return False if interrupted.
+    path: Path, seeds: int, scale: Scale, workers: int, console: Console
+) -> Reproduction | None:
+    """Reproduce the numerical section in a folder; return None if interrupted.
 
     Parameters
     ----------
     path : Path
-        Everything goes there, and is gone on from if it is there already.
+        Everything goes there, and is gone on from if it is there already: the runs, their
+        measurements, ``claims.md``, ``claims.json`` and ``rates.md``.
     seeds : int
     scale : Scale
     workers : int
         Processes.
     console : Console
         Shows progress.
-    only : sequence of str, optional
-        Draw only these figures.
     """
-    for name in only or ():
-        if name not in FIGURES:
-            raise unknown_name("figure", name, FIGURES)
     experiment = Experiment(path, seeds, scale)
-    if not run_experiments([experiment], workers, console):
-        return False
-    adapted = in_processes(
-        measure_adaptation,
-        [(experiment, seed) for seed in experiment.seeds],
-        workers,
-        console,
-        "adapting",
-    )
-    if not adapted:
-        return False
+    adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
+    # To adapt takes two runs of a seed: it waits for all of them.
+    adapting: list[Chain] = [[step] for step in adaptations.values()]
+    if not run_study([chains_of([experiment]), adapting], workers, console):
+        return None
     measurements = load_measurements(experiment)
-    adaptation = {seed: measure_adaptation(experiment, seed) for seed in experiment.seeds}
-    verdicts = [*judge_all(measurements), *adaptation_verdicts(adaptation)]
-    write_claims(experiment, verdicts)
+    curves = {seed: step.answer() for seed, step in adaptations.items()}
+    verdicts = [*judge_all(measurements), *adaptation_verdicts(curves)]
+    text = scale.describe(seeds) + claims_table(verdicts, scale.converged)
+    write_atomically(path / "claims.md", text.encode())
+    content = {
+        "scale": asdict(scale),
+        "converged": scale.converged,
+        "claims": [plain_verdict(verdict) for verdict in verdicts],
+    }
+    write_atomically(path / "claims.json", json.dumps(content, indent=1).encode())
     write_atomically(path / "rates.md", rates_table(measurements).encode())
-    if seeds == 1:
-        console.print("One seed says nothing about others: every claim stays undecided.")
-    draw(experiment, measurements, only, console)
-    console.print(f"Claims: {path / 'claims.md'}", highlight=False)
-    return True
-
-
-def draw(
-    experiment: Experiment,
-    measurements: Mapping[int, Mapping[str, Any]],
-    only: Sequence[str] | None,
-    console: Console,
-) -> None:
-    """Draw the figures, all or some, as PDF and PNG."""
-    for name, (function, _) in FIGURES.items():
-        if only and name not in only:
-            continue
-        written = save_figure(
-            function(experiment, measurements), experiment.path / "figures" / name
-        )
-        console.print(f"  {written[0]}", highlight=False)
-
-
-def write_claims(experiment: Experiment, verdicts: Sequence[Verdict]) -> None:
-    """Write the claims as Markdown and as JSON."""
-    scale = experiment.scale
-    head = (
-        f"{len(experiment.seeds)} seeds, {scale.iterations} iterations, {scale.max_knots} knots, "
-        f"{scale.trials} evaluation trials.\n\n"
-    )
-    write_atomically(experiment.path / "claims.md", (head + claims_table(verdicts)).encode())
-    content = {"scale": asdict(scale), "claims": [asdict(verdict) for verdict in verdicts]}
-    write_atomically(experiment.path / "claims.json", json.dumps(content, indent=1).encode())
+    return Reproduction(experiment, measurements, curves, verdicts)

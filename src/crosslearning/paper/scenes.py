@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation import run_episodes
+from crosslearning.evaluation import EpisodeOptions, measure_episodes, run_episodes
 from crosslearning.learner import Policy
 from crosslearning.paper.experiment import Reading
 from crosslearning.rkhs import Family
@@ -22,9 +22,7 @@ Floats = NDArray[np.float64]
 #: Σ = diag(0.05, 0.05).
 NOISE_STD = np.sqrt([0.05, 0.05])
 DISCOUNT = 0.9
-#: Steps of an evaluation episode; the mission has three goals and takes longer.
-STEPS = {"mission": 120}
-DEFAULT_STEPS = 50
+MISSION_HORIZON = 120
 #: Random starts of the evaluation, apart from those of training by their own seed.
 EVALUATION_SEED = 20_000
 
@@ -61,36 +59,37 @@ class Outcome:
     path_length: float
     goals: float
 
-    @classmethod
-    def of(cls, task: Task, episodes: Episodes) -> Outcome:
-        """Return the means of finished episodes.
 
-        ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode
-        that never gets there counts with all its steps, so that crashing early is not fast.
-        """
-        assert task.outcomes is not None and episodes.states is not None  # noqa: PT018
-        outcomes = task.outcomes(np.ascontiguousarray(episodes.states[:, -1]))
-        steps = episodes.rewards.shape[1]
-        time = np.where(outcomes["arrived"], outcomes["arrival_time"], steps)
-        costs = -episodes.rewards @ DISCOUNT ** np.arange(steps)
-        return cls(
-            cost=float(np.mean(costs)),
-            deviation=float(np.std(costs)),
-            crashed=float(np.mean(outcomes["crashed"])),
-            arrived=float(np.mean(outcomes["arrived"])),
-            time=float(np.mean(time)),
-            path_length=float(np.mean(outcomes["path_length"])),
-            goals=float(np.mean(outcomes["goals_reached"])),
-        )
-
-
-def play(function: Family, task: Task, trials: int, steps: int | None = None) -> Episodes:
+def play(function: Family, task: Task, trials: int) -> Episodes:
     """Run a policy's mean action from the evaluation's random starts."""
-    policy = Policy("paper", function, NOISE_STD, task.action_space)
-    length = steps or STEPS.get(task.name, DEFAULT_STEPS)
-    return run_episodes(policy, task, trials, length, EVALUATION_SEED)
+    return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
 
 
 def outcome(function: Family, task: Task, trials: int) -> Outcome:
-    """Return what a policy does on a task."""
-    return Outcome.of(task, play(function, task, trials))
+    """Return what a policy does on a task.
+
+    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
+    never gets there counts with all its steps, so that crashing early is not fast.
+    """
+    horizon = horizon_of(task)
+    asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
+    played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
+    arrived = played.shares["arrived"]
+    return Outcome(
+        cost=float(np.mean(-played.returns)),
+        deviation=float(np.std(-played.returns)),
+        crashed=float(np.mean(played.shares["crashed"])),
+        arrived=float(np.mean(arrived)),
+        time=float(np.mean(np.where(arrived, played.others["arrival_time"], horizon))),
+        path_length=float(np.mean(played.others["path_length"])),
+        goals=float(np.mean(played.others["goals_reached"])),
+    )
+
+
+def _policy(function: Family, task: Task) -> Policy:
+    return Policy("paper", function, NOISE_STD, task.action_space)
+
+
+def horizon_of(task: Task) -> int:
+    """Return how long an episode is at the most: the mission has three goals and takes longer."""
+    return MISSION_HORIZON if task.name == "mission" else task.horizon

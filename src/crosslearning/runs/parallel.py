@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -22,20 +22,40 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from crosslearning.runs.folder import RunFolder
-
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
+#: Set in a worker by Ctrl-C, while it does what cannot be stopped half-way.
+_pressed = threading.Event()
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A progress bar: where it is shown, what it says, its length, and how far it is."""
+
+    console: Console
+    label: str
+    total: float
+    completed: Callable[[], float]
+
+    def show(self) -> Progress:
+        """Return the bar, which is hidden where nobody would see it move."""
+        return Progress(
+            TextColumn("[bold]{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+            console=self.console,
+            disable=not self.console.is_terminal or self.console.quiet,
+        )
 
 
 def in_processes(
     function: Callable[..., Any],
-    calls: Sequence[tuple[Any, ...]],
+    rounds: Sequence[Sequence[tuple[Any, ...]]],
     workers: int,
-    console: Console,
-    label: str,
-    total: float | None = None,
-    completed: Callable[[], float] | None = None,
+    bar: Bar,
 ) -> bool:
     """Call a function for each tuple of arguments, several at a time; False if interrupted.
 
@@ -43,31 +63,28 @@ def in_processes(
     ----------
     function : callable
         At module level; returning False means that it was interrupted.
-    calls : sequence of tuples
-        Arguments of each call.
+    rounds : sequence of sequences of tuples
+        Arguments of each call. A round begins when the one before has ended.
     workers : int
         Processes.
-    console : Console
-    label : str
-        What the progress bar says.
-    total, completed : optional
-        The bar's length and how far it is; by default calls are counted.
+    bar : Bar
     """
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_ctrl_c_to_parent)
-    with _bar(console) as progress, pool:
-        bar = progress.add_task(label, total=total or len(calls))
-        with _without_ctrl_c():
-            futures: list[Future[Any]] = [pool.submit(function, *call) for call in calls]
+    futures: list[Future[Any]] = []
+    with bar.show() as progress, pool:
+        shown = progress.add_task(bar.label, total=bar.total)
         try:
-            pending = set(futures)
-            while pending:
-                done, pending = wait(pending, timeout=_LOOK)
-                if any(future.result() is False for future in done):
-                    raise KeyboardInterrupt
-                counted = len(futures) - len(pending)
-                progress.update(bar, completed=completed() if completed else counted)
+            for calls in rounds:
+                with _without_ctrl_c():
+                    futures = [pool.submit(function, *call) for call in calls]
+                pending = set(futures)
+                while pending:
+                    done, pending = wait(pending, timeout=_LOOK)
+                    if any(future.result() is False for future in done):
+                        raise KeyboardInterrupt
+                    progress.update(shown, completed=bar.completed())
         except BaseException as problem:
             # After a failure too: what has not begun would only delay the message.
             for future in futures:
@@ -75,7 +92,7 @@ def in_processes(
             if not isinstance(problem, KeyboardInterrupt):
                 raise
             return False
-        progress.update(bar, completed=total or len(calls))
+        progress.update(shown, completed=bar.total)
     return True
 
 
@@ -93,36 +110,14 @@ def _without_ctrl_c() -> Iterator[None]:
 
 
 def _leave_ctrl_c_to_parent() -> None:
-    """Set up a worker: a run that it drives listens to Ctrl-C, anything else goes on to its end."""
+    """Set up a worker: Ctrl-C ends the run that it drives; anything else is done to its end."""
     if hasattr(signal, "pthread_sigmask"):
         if signal.SIGINT in signal.sigpending():
             os._exit(130)  # pressed while this process was starting; it has nothing to save
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, lambda number, frame: _pressed.set())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def iteration_of(path: Path) -> int:
-    """Return how far a run is, from the end of its metrics."""
-    folder = RunFolder(path)
-    if folder.model.exists():
-        return int(folder.config().iterations)
-    try:
-        with folder.metrics.open("rb") as stream:
-            stream.seek(max(0, stream.seek(0, 2) - 4096))
-            lines = stream.read().split(b"\n")
-        return int(json.loads(lines[-2])["iteration"])
-    except (OSError, ValueError, IndexError, KeyError):
-        return 0
-
-
-def _bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal or console.quiet,
-    )
+def stop_is_asked() -> bool:
+    """Tell a worker whether Ctrl-C was pressed: then it begins nothing new."""
+    return _pressed.is_set()

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.evaluation import run_episodes
+from crosslearning.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner import CrossLearner, Policy
+from crosslearning.runs import RunFolder
+from crosslearning.runs.metrics import late_multipliers
+from crosslearning.sweep.request import SweepRequest, held_out_tasks
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
 
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
 #: Random starts of the measurements, apart from those of training by their own seed.
 MEASURE_SEED = 40_000
 #: Fewest episodes on a held-out task.
 FEWEST = 10
+
+
+def measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
+    """Return the measurements of a stage in its folder."""
+    run = RunFolder(path)
+    learner = run.load()
+    multipliers = late_multipliers(run.read_metrics(), [task.name for task in learner.tasks])
+    held_out = held_out_tasks(request.held_out, request.config)
+    return measure_family(learner, multipliers, held_out, request.trials, request.horizon)
 
 
 def measure_family(
@@ -25,7 +40,7 @@ def measure_family(
     multipliers: Floats | None,
     held_out: Sequence[Task],
     trials: int,
-    steps: int,
+    horizon: int | None = None,
 ) -> dict[str, Any]:
     """Return the measurements of a trained family as plain data.
 
@@ -38,8 +53,8 @@ def measure_family(
     multipliers : array, shape (N,), optional
         Mean multipliers of the last part of learning.
     held_out : sequence of Task
-    trials, steps : int
-        Episodes on each training task, and their length.
+    trials, horizon : int
+        Episodes on each training task, and their length; by default the tasks' own.
 
     Returns
     -------
@@ -48,39 +63,25 @@ def measure_family(
         rates of the task's outcomes; ``distance[task]``, ``multiplier[task]``, ``knots``.
     """
     names = [task.name for task in learner.tasks]
-    discount = learner.settings.discount
     centre = learner.central
     each = max(FEWEST, trials * len(names) // max(1, len(held_out)))
-    distances = learner.family.distances()
+
+    def measured(policy: Policy, task: Task, trials: int) -> Mapping[str, float]:
+        options = EpisodeOptions(trials=trials, horizon=horizon, seed=MEASURE_SEED)
+        columns = measure_episodes(policy, task, options, learner.settings.discount)
+        rates = {name: float(np.mean(values)) for name, values in columns.shares.items()}
+        return {"return": float(np.mean(columns.returns)), **rates}
+
     bounded = multipliers is not None and bool(np.all(np.isfinite(multipliers)))
     return {
-        "own": {
-            task.name: _play(learner.policy(task.name), task, trials, steps, discount)
-            for task in learner.tasks
-        },
-        "central": {
-            task.name: _play(centre, task, trials, steps, discount) for task in learner.tasks
-        },
-        "held_out": {task.name: _play(centre, task, each, steps, discount) for task in held_out},
-        "distance": dict(zip(names, map(float, distances), strict=True)),
+        "own": {t.name: measured(learner.policy(t.name), t, trials) for t in learner.tasks},
+        "central": {t.name: measured(centre, t, trials) for t in learner.tasks},
+        "held_out": {t.name: measured(centre, t, each) for t in held_out},
+        "distance": dict(zip(names, map(float, learner.family.distances()), strict=True)),
         "multiplier": {
-            name: None if multipliers is None or not bounded else float(multipliers[i])
+            name: float(multipliers[i]) if multipliers is not None and bounded else None
             for i, name in enumerate(names)
         },
         "knots": len(learner.family.knots),
         "steps": learner.steps,
     }
-
-
-def _play(
-    policy: Policy, task: Task, trials: int, steps: int, discount: float
-) -> Mapping[str, float]:
-    """Return the mean discounted return and the rates of the task's outcomes."""
-    episodes = run_episodes(policy, task, trials, steps, MEASURE_SEED)
-    numbers = {"return": float(np.mean(episodes.rewards @ discount ** np.arange(steps)))}
-    if task.outcomes is not None and episodes.states is not None:
-        final = np.ascontiguousarray(episodes.states[:, -1])
-        for name, values in task.outcomes(final).items():
-            if values.ndim == 1 and values.dtype == np.bool_:
-                numbers[name] = float(np.mean(values))
-    return numbers

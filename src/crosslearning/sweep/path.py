@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.errors import InputError, unknown_name
-from crosslearning.learner import CrossLearner, IterationReport, make_settings
-from crosslearning.rkhs import Family, Kernel
+from crosslearning.errors import InputError
+from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.rkhs import Family
 from crosslearning.runs.metrics import LATE
 from crosslearning.sweep.measure import measure_family
-from crosslearning.sweep.request import (
-    ORIGINS,
-    Origin,
-    check_held_out,
-    read_epsilons,
-    stage_settings,
-)
+from crosslearning.sweep.request import check_held_out
+from crosslearning.sweep.stages import EpsilonPath, Origin, read_epsilons
 from crosslearning.sweep.summary import Sweep, summarise
-from crosslearning.tasks import Task, task_set
+from crosslearning.tasks import Task
 
-#: ``progress(seed, epsilon)`` is called before every stage.
-Progress = Callable[[int, float], None]
+
+@dataclass(frozen=True, kw_only=True)
+class PathOptions:
+    """The keywords of :func:`epsilon_path` that are not settings of the learner.
+
+    ``stage_iterations`` (by default half of the first stage's) and ``origin`` are those of
+    :class:`EpsilonPath`; ``seeds`` says how many paths, or their seeds; ``trials`` and ``horizon``
+    are the episodes on each training task in a measurement, and their length (by default the
+    tasks' own).
+    """
+
+    stage_iterations: int | None = None
+    origin: Origin = "previous"
+    seeds: int | Sequence[int] = 3
+    trials: int = 200
+    horizon: int | None = None
 
 
 def epsilon_path(
@@ -33,14 +42,7 @@ def epsilon_path(
     iterations: int,
     *,
     held_out: Sequence[Task] = (),
-    stage_iterations: int | None = None,
-    seeds: int | Sequence[int] = 3,
-    origin: Origin = "previous",
-    trials: int = 200,
-    steps: int = 50,
-    progress: Progress | None = None,
-    kernel: Kernel | Mapping[str, Any] | None = None,
-    **settings: Any,
+    **keywords: Any,
 ) -> Sweep:
     """Learn families along a path of radii, by default each from the one before.
 
@@ -57,75 +59,41 @@ def epsilon_path(
         Of the first stage.
     held_out : sequence of Task
         Tasks on which the central policy is measured, and by which a radius is recommended.
-    stage_iterations : int, optional
-        Of every later stage; by default half of ``iterations``.
-    seeds : int or sequence of int
-        How many paths, or their seeds.
-    origin : {"previous", "common", "zero"}
-        Where a stage starts: from the one before; from one run at the smallest radius that all
-        of them share; or from zero, with the iterations of the first.
-    trials, steps : int
-        Episodes on each training task in a measurement, and their length.
-    progress : callable, optional
-        ``progress(seed, epsilon)`` is called before every stage.
-    kernel, **settings
-        Of the learner.
-
-    Returns
-    -------
-    Sweep
+    **keywords
+        See :class:`PathOptions`; all others are settings of the learner.
     """
-    radii = read_epsilons(epsilons)
-    if origin not in ORIGINS:
-        raise unknown_name("origin", origin, ORIGINS)
+    names = {field.name for field in fields(PathOptions)}
+    options = PathOptions(**{name: value for name, value in keywords.items() if name in names})
+    settings = {name: value for name, value in keywords.items() if name not in names}
     for name in ("epsilon", "seed", "start"):
         if name in settings:
             raise InputError(f"a path sets {name} itself; leave it out")
-    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    later = max(1, iterations // 2) if stage_iterations is None else stage_iterations
-    if not numbers or min(iterations, later, trials, steps) < 1:
-        raise InputError("seeds, iterations, stage_iterations, trials, steps: at least 1 each")
-    training = task_set(tasks) if isinstance(tasks, str) else tuple(tasks)
-    checked = make_settings(dict(settings))
+    half = max(1, iterations // 2)
+    later = half if options.stage_iterations is None else options.stage_iterations
+    path = EpsilonPath(read_epsilons(epsilons), iterations, later, options.origin)
+    seeds = list(range(options.seeds)) if isinstance(options.seeds, int) else list(options.seeds)
+    if not seeds or options.trials < 1:
+        raise InputError(f"give at least 1 seed and trial, got {len(seeds)} and {options.trials}")
+    first = CrossLearner(tasks, path.epsilons[0], **settings)
+    first.close()
+    check_held_out(first.tasks, held_out)
     records: dict[tuple[int, float], dict[str, Any]] = {}
     families: dict[tuple[int, float], Family] = {}
-    for seed in numbers:
-        start: Family | None = None
-        if origin == "common":
-            common = CrossLearner(training, radii[0], kernel=kernel, seed=seed, **settings)
-            start = common.learn(iterations).family
-            common.close()
-        for stage, epsilon in enumerate(radii):
-            if progress is not None:
-                progress(seed, epsilon)
-            changes = stage_settings(checked, iterations, seed, stage, origin)
-            learner = CrossLearner(
-                training, epsilon, kernel=kernel, start=start, **{**settings, **changes}
-            )
-            check_held_out(learner.tasks, held_out)
-            short = origin == "common" or (origin == "previous" and stage > 0)
-            multipliers = _Multipliers()
-            learner.learn(later if short else iterations, multipliers)
+    for seed in seeds:
+        learned: dict[str | None, Family | None] = {None: None}
+        for stage in path.stages(first.settings, seed):
+            own = {**settings, **stage.changes, "start": learned[stage.start]}
+            learner = CrossLearner(first.tasks, stage.epsilon, **own)
+            reports: list[IterationReport] = []
+            learner.learn(stage.iterations, reports.append)
             learner.close()
-            records[seed, epsilon] = measure_family(
-                learner, multipliers.mean(), held_out, trials, steps
-            )
-            families[seed, epsilon] = learner.family
-            if origin == "previous":
-                start = learner.family
-    return summarise(radii, numbers, records, families)
-
-
-class _Multipliers:
-    """Gathers the multipliers of the last part of learning; a learner's callback."""
-
-    def __init__(self) -> None:
-        self._rows: list[NDArray[np.float64]] = []
-
-    def __call__(self, report: IterationReport) -> None:
-        self._rows.append(report.projection.multipliers)
-
-    def mean(self) -> NDArray[np.float64]:
-        """Return their mean, shape (N,); infinite where they have no bound."""
-        last = self._rows[int((1.0 - LATE) * len(self._rows)) :]
-        return np.asarray(np.mean(last, axis=0))
+            learned[stage.name] = learner.family
+            if stage.measured:
+                late = reports[int((1.0 - LATE) * len(reports)) :]
+                multipliers = np.mean([r.projection.multipliers for r in late], axis=0)
+                at = seed, stage.epsilon
+                records[at] = measure_family(
+                    learner, multipliers, held_out, options.trials, options.horizon
+                )
+                families[at] = learner.family
+    return summarise(path.epsilons, seeds, records, families)

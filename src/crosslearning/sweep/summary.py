@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.errors import InputError
 from crosslearning.rkhs import Family
+from crosslearning.runs.study import markdown
 from crosslearning.statistics import CONFIDENCE, Interval, student, student_quantile
-from crosslearning.sweep.request import plain_epsilon
+from crosslearning.sweep.stages import plain_epsilon
 
 Floats = NDArray[np.float64]
 
@@ -75,10 +77,6 @@ class Sweep:
     recommendation: Recommendation
     families: Mapping[tuple[int, float], Family] = field(default_factory=dict)
 
-    def interval(self, quantity: str, epsilon: float) -> Interval:
-        """Return a quantity's mean over seeds at a radius."""
-        return student(self.values[quantity][self.epsilons.index(epsilon)])
-
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the families as plain data for JSON."""
         rows = []
@@ -97,30 +95,64 @@ class Sweep:
         best["not_told_apart"] = [plain_epsilon(e) for e in self.recommendation.not_told_apart]
         return {"seeds": list(self.seeds), "recommendation": best, "rows": rows}
 
+    def cells(self, names: Sequence[str]) -> list[list[str]]:
+        """Return quantities as text, a row for each radius, which comes first."""
+        return [
+            [epsilon_text(epsilon), *(_cell(name, self.values[name][k]) for name in names)]
+            for k, epsilon in enumerate(self.epsilons)
+        ]
+
+    @property
+    def rates(self) -> list[str]:
+        """The quantities that are rates of outcomes."""
+        return [name for name in self.values if name not in HEADINGS]
+
     def table(self) -> str:
         """Return the measurements as a Markdown table, means with 95 % Student intervals."""
-        return self._table([name for name in _HEADINGS if name in self.values])
+        return self._table([name for name in HEADINGS if name in self.values])
 
     def rates_table(self) -> str:
         """Return the rates of outcomes, means over seeds, as a Markdown table; else ""."""
-        rates = [name for name in self.values if name not in _HEADINGS]
-        return self._table(rates) if rates else ""
+        return self._table(self.rates) if self.rates else ""
 
     def _table(self, names: Sequence[str]) -> str:
-        heads = ["ε", *(_HEADINGS.get(name) or _rate_heading(name) for name in names)]
-        lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-        for epsilon in self.epsilons:
-            mark = "**" if epsilon == self.recommendation.epsilon else ""
-            cells = [f"{mark}{_epsilon_text(epsilon)}{mark}"]
-            for name in names:
-                values = self.values[name][self.epsilons.index(epsilon)]
-                unknown = not np.all(np.isfinite(values))
-                cells.append("–" if unknown else _cell(name, values))
-            lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join(lines) + "\n"
+        rows = self.cells(names)
+        best = rows[self.epsilons.index(self.recommendation.epsilon)]
+        best[0] = f"**{best[0]}**"
+        return markdown(["ε", *map(heading, names)], rows)
 
 
-_HEADINGS = {
+def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return how much better one sweep is than another, as headings and rows of a table.
+
+    Differences of returns at the same radius and of the same seed, their means over seeds with
+    95 % Student intervals.
+
+    Parameters
+    ----------
+    sweep : Sweep
+    other : mapping
+        The content of the other's ``sweep.json``.
+    """
+    theirs = {float(row["epsilon"]): row for row in other["rows"]}
+    seeds = [seed for seed in sweep.seeds if seed in other["seeds"]]
+    epsilons = [epsilon for epsilon in sweep.epsilons if epsilon in theirs]
+    if not seeds or not epsilons:
+        raise InputError("the two sweeps have no radius and seed in common")
+    names = [n for n in PLACES if n in sweep.values and all(n in row for row in theirs.values())]
+    mine = [sweep.seeds.index(seed) for seed in seeds]
+    its = [other["seeds"].index(seed) for seed in seeds]
+    rows = []
+    for epsilon in epsilons:
+        k = sweep.epsilons.index(epsilon)
+        pairs = [(sweep.values[n][k], np.array(theirs[epsilon][n]["seeds"])) for n in names]
+        cells = [str(student(ours[mine] - old[its])) for ours, old in pairs]
+        rows.append([epsilon_text(epsilon), *cells])
+    return ["ε", *map(heading, names)], rows
+
+
+#: What tables call the quantities; the others are rates.
+HEADINGS = {
     "own": "task policies, own tasks",
     "central": "central, training tasks",
     "held_out": "central, held-out tasks",
@@ -232,10 +264,10 @@ def _sentence(
 ) -> str:
     """Return the recommendation in words."""
     where = "held-out tasks" if by == "held_out" else "training tasks, since none were held out"
-    text = f"ε = {_epsilon_text(best)}: the best mean return of the central policy on the {where}"
+    text = f"ε = {epsilon_text(best)}: the best mean return of the central policy on the {where}"
     if blind is None:
         return f"{text} ({value}), from one seed, which tells no two radii apart."
-    others = [_epsilon_text(epsilon) for epsilon in together if epsilon != best]
+    others = [epsilon_text(epsilon) for epsilon in together if epsilon != best]
     if tried == 1:
         return f"{text} ({value}); no other was tried."
     text += (
@@ -247,7 +279,8 @@ def _sentence(
     return text + "All others are shown to be worse."
 
 
-def _epsilon_text(epsilon: float) -> str:
+def epsilon_text(epsilon: float) -> str:
+    """Return a radius as people read it."""
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
@@ -255,15 +288,18 @@ def _plain_interval(interval: Interval) -> dict[str, float | None]:
     return {name: v if math.isfinite(v) else None for name, v in asdict(interval).items()}
 
 
-def _rate_heading(name: str) -> str:
+def heading(name: str) -> str:
+    """Return what a table calls a quantity."""
     place, _, rate = name.rpartition("_")
-    return f"{_HEADINGS[place]}: {rate}"
+    return HEADINGS.get(name) or f"{HEADINGS[place]}: {rate}"
 
 
 def _cell(name: str, values: Floats) -> str:
+    if not np.all(np.isfinite(values)):
+        return "–"
     interval = student(values)
     if name == "knots":
         return f"{interval.value:.0f}"
-    if name not in _HEADINGS:
+    if name not in HEADINGS:
         return f"{100 * interval.value:.1f} %"
     return str(interval)

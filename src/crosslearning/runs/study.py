@@ -1,0 +1,191 @@
+"""The study engine: many runs and what is measured of them, each made only once.
+
+A study is a set of chains that know nothing of one another. A chain is a list of steps, one after
+the other: a run that is trained, or a measurement of what was trained before. What happens when a
+study is started again stands in :meth:`Run.go` and :meth:`Measurement.go`, and nowhere else:
+
+- a run that has finished stays as it is; one that was begun is resumed from its last checkpoint;
+  a folder with another run is refused; what is not there is trained;
+- a measurement whose file answers the same question, by the same version of the code, is read;
+  any other is made.
+
+So a study that is stopped at any moment goes on by the same call, and ends with the same files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.files import write_atomically
+from crosslearning.runs.config import RunConfig
+from crosslearning.runs.driver import resume, train
+from crosslearning.runs.folder import RunFolder
+from crosslearning.runs.parallel import Bar, in_processes, stop_is_asked
+
+#: On the progress bar a measurement counts as much as so many of the longest run.
+_MEASUREMENT = 0.1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A step that trains.
+
+    Attributes
+    ----------
+    path : Path
+        The run's folder.
+    config : RunConfig
+    start : Path, optional
+        The folder of a run of the same chain, from whose policies this one starts.
+    """
+
+    path: Path
+    config: RunConfig
+    start: Path | None = None
+
+    def go(self) -> bool:
+        """Take the run to its end; return False if it was interrupted."""
+        folder = RunFolder(self.path)
+        if folder.exists():
+            _refuse_other(self.path, "a run", *map(_plain, (folder.config(), self.config)))
+            return folder.model.exists() or resume(self.path).finished
+        start = None if self.start is None else RunFolder(self.start).load().family
+        return train(self.path, self.config, start=start).finished
+
+    def done(self) -> float:
+        """Return how many iterations were made, from the end of the metrics."""
+        folder = RunFolder(self.path)
+        if folder.model.exists():
+            return float(self.config.iterations)
+        try:
+            with folder.metrics.open("rb") as stream:
+                stream.seek(max(0, stream.seek(0, 2) - 4096))
+                lines = stream.read().split(b"\n")
+            return float(json.loads(lines[-2])["iteration"])
+        except (OSError, ValueError, IndexError, KeyError):
+            return 0.0
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A step that measures, and keeps the answer in a file beside the question.
+
+    Attributes
+    ----------
+    path : Path
+        A JSON file.
+    asked : mapping
+        The question as plain data. Its ``version`` is raised when the code comes to answer the
+        same question otherwise.
+    make : callable
+        At module level; ``make(*arguments)`` returns the answer as plain data.
+    arguments : tuple
+    """
+
+    path: Path
+    asked: Mapping[str, Any]
+    make: Callable[..., Mapping[str, Any]]
+    arguments: tuple[Any, ...]
+
+    def go(self) -> bool:
+        """Measure, unless that was done before."""
+        self.answer()
+        return True
+
+    def answer(self) -> dict[str, Any]:
+        """Return the answer with its question under ``asked``, from the file if it is there."""
+        if self.path.exists():
+            try:
+                stored: dict[str, Any] = json.loads(self.path.read_text())
+            except ValueError:
+                stored = {}  # damaged: made anew
+            if stored.get("asked") == self.asked:
+                return stored
+        result = {"asked": dict(self.asked), **self.make(*self.arguments)}
+        write_atomically(self.path, json.dumps(result, indent=1).encode())
+        return result
+
+
+#: Steps that follow one another.
+Chain = Sequence[Run | Measurement]
+
+
+def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console) -> bool:
+    """Go through the chains of a study, several at a time; return False if interrupted.
+
+    Parameters
+    ----------
+    rounds : sequence of sequences of chains
+        The chains of a round begin when those of the round before have ended.
+    workers : int
+        Processes, one chain each.
+    console : Console
+        Shows one progress bar for everything.
+    """
+    steps = [step for chains in rounds for chain in chains for step in chain]
+    lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
+    length = _MEASUREMENT * max(lengths, default=1)
+
+    def completed() -> float:
+        return sum(s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
+
+    total = sum(lengths) + length * (len(steps) - len(lengths))
+    bar = Bar(console, "learning and measuring", total, completed)
+    return in_processes(go_through, [[(chain,) for chain in r] for r in rounds], workers, bar)
+
+
+def go_through(chain: Chain) -> bool:
+    """Take the steps of one chain; return False if one was interrupted."""
+    return all(not stop_is_asked() and step.go() for step in chain)
+
+
+def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
+    """Write down in ``request.json`` what a folder is for, or refuse one that is for another thing.
+
+    ``asked`` is plain data, ``what`` is made there, such as ``"a sweep"``.
+    """
+    file = path / "request.json"
+    if RunFolder(path).exists():
+        raise InputError(f"{path} holds a run; choose another folder with --out")
+    if not file.exists():
+        write_atomically(file, json.dumps(asked, indent=1).encode())
+        return
+    try:
+        before = _flat(json.loads(file.read_text()))
+    except (ValueError, AttributeError) as problem:
+        raise FileFormatError(f"{file} is damaged; choose another folder") from problem
+    _refuse_other(path, what, before, _flat(asked))
+
+
+def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Refuse to go on with what was begun for another question."""
+    different = [name for name, value in asked.items() if before.get(name) != value]
+    if different:
+        raise InputError(
+            f"{path} holds {what} with another choice of {', '.join(different)}; choose another "
+            "folder with --out, or ask for the same"
+        )
+
+
+def _plain(config: RunConfig) -> dict[str, Any]:
+    return {n: getattr(config, n) for n in config.__struct_fields__ if n != "workers"}
+
+
+def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in asked.items():
+        flat |= value if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as Markdown."""
+    lines = [f"| {' | '.join(cells)} |\n" for cells in (headings, *rows)]
+    return "".join([lines[0], f"|{'---|' * len(headings)}\n", *lines[1:]])

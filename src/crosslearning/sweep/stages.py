@@ -1,0 +1,149 @@
+"""The stages of a path of radii: which there are, where each starts, and what it changes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from crosslearning.errors import InputError, unknown_name
+
+#: Where a stage starts.
+Origin = Literal["previous", "common", "zero"]
+ORIGINS: tuple[str, ...] = get_args(Origin)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One run of a path.
+
+    ``start`` names the stage from whose family it starts (None: from zero), ``changes`` are the
+    settings in which it differs, and a stage that only serves the others is not ``measured``.
+    """
+
+    name: str
+    epsilon: float
+    iterations: int
+    start: str | None
+    changes: dict[str, Any]
+    measured: bool = True
+
+
+@dataclass(frozen=True)
+class EpsilonPath:
+    """Radii, and how families are learned along them.
+
+    Attributes
+    ----------
+    epsilons : tuple of float
+        In ascending order, such as ``(0, 0.5, 1)`` or ``"0,0.5,1,inf"``.
+    iterations : int
+        Of the first stage.
+    stage_iterations : int
+        Of every later stage.
+    origin : {"previous", "common", "zero"}
+        Where a stage starts: from the one before; from one run at the smallest radius that all
+        of them share; or from zero, with the iterations of the first.
+    """
+
+    epsilons: tuple[float, ...]
+    iterations: int
+    stage_iterations: int
+    origin: Origin = "previous"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilons", read_epsilons(self.epsilons))
+        for name in ("iterations", "stage_iterations"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.origin not in ORIGINS:
+            raise unknown_name("origin", self.origin, ORIGINS)
+
+    def stages(self, settings: Any, seed: int) -> list[Stage]:
+        """Return the stages of one seed's path in order; ``settings`` are the learner's."""
+        first, before = {"seed": seed}, None
+        stages = []
+        if self.origin == "common":
+            stages = [Stage("start", self.epsilons[0], self.iterations, None, first, False)]
+        for number, epsilon in enumerate(self.epsilons):
+            name = f"epsilon-{epsilon_name(epsilon)}"
+            start = {"previous": before, "common": "start", "zero": None}[self.origin]
+            if start is None:
+                stages.append(Stage(name, epsilon, self.iterations, None, first))
+            else:
+                # From a common origin all draw the same numbers: they differ in their radius alone.
+                draw = number if self.origin == "previous" else 1
+                changes = self.later_settings(settings, seed, draw)
+                stages.append(Stage(name, epsilon, self.stage_iterations, start, changes))
+            before = name
+        return stages
+
+    def later_settings(self, settings: Any, seed: int, draw: int) -> dict[str, Any]:
+        """Return the settings of a stage that does not start from zero: its seed and its step.
+
+        It goes on with the decay of the step where the first K iterations ended: with
+        η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d) of
+        a run that never stopped. All such stages begin at the same K, so that they end with the
+        same step, and with it the same noise in their policies. ``draw`` numbers what it draws;
+        the first stage, number 0, is what the seed gives to a run on its own.
+        """
+        own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
+        if settings.step_rule != "decaying":
+            return {"seed": own}
+        d, K = settings.step_decay, self.iterations
+        size = settings.step_size / math.sqrt(1.0 + K / d)
+        return {"seed": own, "step_size": size, "step_decay": d + K}
+
+    def learned(self, number: int) -> int:
+        """Return how many iterations lie behind the policies at a radius."""
+        if self.origin == "zero":
+            return self.iterations
+        later = number if self.origin == "previous" else 1
+        return self.iterations + later * self.stage_iterations
+
+
+def read_epsilons(given: str | Iterable[Any]) -> tuple[float, ...]:
+    """Return the radii of a path, or say what is wrong with them.
+
+    Parameters
+    ----------
+    given : str or iterable of numbers
+        Such as ``"0,0.5,1,inf"``: at least 0, in ascending order, none twice.
+    """
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    try:
+        epsilons = tuple(float(part) for part in parts)
+    except (TypeError, ValueError) as problem:
+        raise InputError(
+            f"epsilons are {given!r}; give numbers with commas, such as 0,0.5,1,inf"
+        ) from problem
+    if not epsilons:
+        raise InputError("no epsilons were given; give at least one, such as 0,0.5,1,inf")
+    for epsilon in epsilons:
+        if math.isnan(epsilon) or epsilon < 0.0:
+            raise InputError(f"epsilons must be at least 0 (inf allowed), got {epsilon:g}")
+    for before, after in itertools.pairwise(epsilons):
+        if before == after:
+            raise InputError(f"epsilon {after:g} is given twice; give each once")
+        if before > after:
+            raise InputError(
+                f"epsilons must ascend, because every stage starts from the one before; got "
+                f"{after:g} after {before:g}"
+            )
+    # A negative zero would have a name of its own.
+    return tuple(epsilon + 0.0 for epsilon in epsilons)
+
+
+def plain_epsilon(value: Any) -> Any:
+    """Return a number as JSON can hold it: infinity as a word."""
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def epsilon_name(epsilon: float) -> str:
+    """Return a radius as short text that reads back to the same number."""
+    short = f"{epsilon:g}"
+    return short if float(short) == epsilon else repr(epsilon)

@@ -1,0 +1,63 @@
+"""What evaluate and compare print: whole intervals in narrow windows, both returns, JSON."""
+
+import json
+import re
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from crosslearning import cli
+from crosslearning.cli import output
+from crosslearning.runs import make_config, train
+
+runner = CliRunner()
+SMALL = {"tasks": "paper", "iterations": 8, "max_knots": 20}
+INTERVAL = re.compile(r"-?[\d.e+-]+ \[-?[\d.e+-]+, -?[\d.e+-]+\]")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("measuring") / "run"
+    train(path, make_config({**SMALL, "epsilon": float("inf")}))
+    return path
+
+
+@pytest.mark.parametrize("width", [80, 40])
+def test_intervals_stay_on_one_line(run, monkeypatch, width):
+    monkeypatch.setattr(output, "console", Console(width=width))
+    shown = runner.invoke(cli.app, ["evaluate", str(run), "--trials", "20"]).output
+    rows = [line for line in shown.splitlines() if line.startswith("r=")]
+    assert len(rows) == 12
+    for row in rows:
+        # The discounted return, crashed, arrived; the total return stands below the first.
+        assert len(INTERVAL.findall(row)) == 3
+    assert len(INTERVAL.findall(shown)) == 12 * 4
+    if width == 80:
+        table = shown[shown.index("task ") :]
+        assert max(map(len, table.splitlines())) <= 80
+    shown = runner.invoke(cli.app, ["compare", str(run), str(run), "--trials", "20"]).output
+    assert len(INTERVAL.findall(shown)) == 3 * 4
+
+
+def test_without_a_radius_the_table_says_what_is_central(run, tmp_path):
+    line = "it is the mean of the task policies"
+    for arguments in (["evaluate", str(run)], ["compare", str(run), str(run)]):
+        arguments += ["--trials", "2", "--horizon", "3"]
+        assert line in runner.invoke(cli.app, arguments).output
+    train(tmp_path / "other", make_config({**SMALL, "epsilon": 1.0}))
+    bounded = ["evaluate", str(tmp_path / "other"), "--trials", "2", "--horizon", "3"]
+    assert line not in runner.invoke(cli.app, bounded).output
+
+
+def test_json_has_the_old_names_and_the_new(run):
+    arguments = ["evaluate", str(run), "--trials", "3", "--horizon", "7", "--json"]
+    row = json.loads(runner.invoke(cli.app, arguments).output)[0]
+    assert row["horizon"] == row["steps"] == 7
+    old = {"policy", "task", "trials", "steps", "discounted_return", "mean_cost", "rates", "means"}
+    assert set(row) == old | {"horizon", "total_return"}
+    assert row["total_return"]["low"] <= row["total_return"]["value"]
+    arguments[1:2] = [str(run), str(run)]
+    pair = json.loads(runner.invoke(cli.app, ["compare", *arguments[1:]]).output)[0]
+    assert pair["total_return"]["value"] == 0.0
+    assert pair["verdict"] == "undecided"
