@@ -110,18 +110,21 @@ def plot(
 
 
 def _draw(run: Path, trials: int = 25) -> None:
-    from crosslearning.figures.run import learning_figure, trajectory_figure
+    from crosslearning.figures.paths import trajectory_figure
+    from crosslearning.figures.run import learning_figure
     from crosslearning.figures.style import save_figure
+    from crosslearning.trajectories import trajectories
 
     folder = RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().epsilon)
     written = save_figure(curves, folder.figures / "learning")
     learner = folder.load()
     try:
-        figure = trajectory_figure(learner.central, learner.tasks, trials)
+        found = trajectories(learner.central, learner.tasks, trials)
     except InputError as reason:
         console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
+        figure = trajectory_figure(learner.central.name, found)
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
         console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)

@@ -148,7 +148,7 @@ def compare_readings(
         ],
     }
     write_atomically(path / "readings.json", json.dumps(content, indent=1).encode())
-    written = save_figure(readings_figure(verdicts), path / "figures" / "readings")
+    written = save_figure(readings_figure(content), path / "figures" / "readings")
     console.print(f"  {written[0]}", highlight=False)
     console.print(f"Readings: {path / 'readings.md'}", highlight=False)
     return True

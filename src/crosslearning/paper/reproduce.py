@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
-from crosslearning.errors import unknown_name
-from crosslearning.figures.paper.catalogue import FIGURES
-from crosslearning.figures.style import save_figure
+from crosslearning.figures.paper.catalogue import check_names, draw
 from crosslearning.files import write_atomically
 from crosslearning.paper.adapt import measure_adaptation
 from crosslearning.paper.adaptation_claims import adaptation_verdicts
 from crosslearning.paper.claims import Verdict, claims_table, judge_all
 from crosslearning.paper.conductor import run_experiments
+from crosslearning.paper.drives import scene_drives
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.measure import load_measurements
 from crosslearning.paper.rates import rates_table
@@ -50,9 +48,7 @@ def reproduce(
     only : sequence of str, optional
         Draw only these figures.
     """
-    for name in only or ():
-        if name not in FIGURES:
-            raise unknown_name("figure", name, FIGURES)
+    check_names(only)
     experiment = Experiment(path, seeds, scale)
     if not run_experiments([experiment], workers, console):
         return False
@@ -72,25 +68,10 @@ def reproduce(
     write_atomically(path / "rates.md", rates_table(measurements).encode())
     if seeds == 1:
         console.print("One seed says nothing about others: every claim stays undecided.")
-    draw(experiment, measurements, only, console)
+    for written in draw(experiment, measurements, adaptation, scene_drives(experiment), only):
+        console.print(f"  {written[0]}", highlight=False)
     console.print(f"Claims: {path / 'claims.md'}", highlight=False)
     return True
-
-
-def draw(
-    experiment: Experiment,
-    measurements: Mapping[int, Mapping[str, Any]],
-    only: Sequence[str] | None,
-    console: Console,
-) -> None:
-    """Draw the figures, all or some, as PDF and PNG."""
-    for name, (function, _) in FIGURES.items():
-        if only and name not in only:
-            continue
-        written = save_figure(
-            function(experiment, measurements), experiment.path / "figures" / name
-        )
-        console.print(f"  {written[0]}", highlight=False)
 
 
 def write_claims(experiment: Experiment, verdicts: Sequence[Verdict]) -> None:

@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from crosslearning.figures.paper.common import (
-    POLICY_COLOURS,
-    POLICY_STYLES,
-    WIDE,
-)
-from crosslearning.figures.style import figure_style
+from crosslearning.figures.paper.common import line_style
+from crosslearning.figures.parts import Floats, band_handle, draw_band, ends, legend_outside
+from crosslearning.figures.style import CENTRAL, LIGHT, WIDE, figure_style
 from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
 from crosslearning.paper.adapt import STARTS, ZERO
 from crosslearning.paper.experiment import AVERAGE, CROSS, RADII
 from crosslearning.statistics import student
-
-Floats = NDArray[np.float64]
 
 #: adaptation[seed]; see :func:`crosslearning.paper.adapt.measure_adaptation`.
 Adaptation = Mapping[int, Mapping[str, Any]]
@@ -37,14 +31,8 @@ _LABELS = {
 
 def _style(start: str) -> dict[str, Any]:
     if start == ZERO:
-        return {"color": "#98A2B3", "linestyle": ":", "linewidth": 1.4}
-    policy = CROSS if start == CENTRAL_START else start
-    width = 2.2 if policy == CROSS else 1.2
-    return {
-        "color": POLICY_COLOURS[policy],
-        "linestyle": POLICY_STYLES[policy],
-        "linewidth": width,
-    }
+        return {"color": LIGHT, "linestyle": ":", "linewidth": 1.4}
+    return line_style(CROSS if start == CENTRAL_START else start)
 
 
 def mean_curves(adaptation: Adaptation, kind: str, start: str) -> tuple[Floats, Floats]:
@@ -58,25 +46,26 @@ def mean_curves(adaptation: Adaptation, kind: str, start: str) -> tuple[Floats, 
     return episodes, np.stack(rows)
 
 
+@figure_style()
 def adaptation_figure(adaptation: Adaptation) -> Figure:
     """Draw mean returns over seeds against rollouts, one panel for each kind of target.
 
     The band is Student's 95 % interval of the mean over seeds, for the central start alone.
     """
-    with figure_style():
-        figure = Figure(figsize=(WIDE, 3.0), layout="constrained")
-        for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
-            for start in reversed(STARTS):
-                episodes, values = mean_curves(adaptation, kind, start)
-                axes.plot(episodes, values.mean(axis=0), **_style(start))
-                if start == CENTRAL_START:
-                    ends = [student(column) for column in values.T]
-                    low, high = [one.low for one in ends], [one.high for one in ends]
-                    axes.fill_between(episodes, low, high, color="#000000", alpha=0.12, linewidth=0)
-            axes.set_title(f"adapting to {title}")
-            axes.set_xlabel("rollouts")
-            axes.set_xlim(0, episodes[-1])
-            axes.set_ylabel("discounted return")
-        handles = [Line2D([], [], label=_LABELS[start], **_style(start)) for start in STARTS]
-        figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
+    for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
+        for start in reversed(STARTS):
+            episodes, values = mean_curves(adaptation, kind, start)
+            axes.plot(episodes, values.mean(axis=0), **_style(start))
+            if start == CENTRAL_START:
+                low, high = zip(*(ends(student(column)) for column in values.T), strict=True)
+                draw_band(axes, episodes, low, high, CENTRAL)
+        axes.set_title(f"adapting to {title}")
+        axes.set_xlabel("rollouts")
+        axes.set_xlim(0, episodes[-1])
+        axes.set_ylabel("discounted return")
+    handles: list[Any] = [Line2D([], [], label=_LABELS[s], **_style(s)) for s in STARTS]
+    if len(adaptation) > 1:
+        handles.append(band_handle("its 95 % interval over seeds", CENTRAL))
+    legend_outside(figure, handles)
     return figure
