@@ -18,16 +18,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """A policy's paths in one task, from random starts.
+    """A policy's paths in one task, and its map.
 
-    Attributes
-    ----------
-    task : str
-    navigation : Navigation
-        The description of the map.
-    paths : array, shape (trials, horizon + 1, 2)
-        Places; the robot stays where its episode ended.
-    crashed, arrived : boolean arrays, shape (trials,)
+    ``paths`` has the shape (trials, horizon + 1, 2): a robot stays where its episode ended;
+    ``crashed`` and ``arrived`` have the shape (trials,).
     """
 
     task: str
@@ -45,13 +39,7 @@ class Trajectories:
 def trajectories(
     policy: Policy, tasks: Sequence[Task], trials: int = 25, seed: int = 0
 ) -> tuple[Trajectories, ...]:
-    """Return where a policy drives in every task, without exploration noise.
-
-    Raises
-    ------
-    InputError
-        If a task is not a navigation task.
-    """
+    """Return where a policy drives in every task from random starts, without exploration noise."""
     maps = [navigation_of(task) for task in tasks]
     found = []
     for task, navigation in zip(tasks, maps, strict=True):

@@ -18,7 +18,6 @@ from scipy import stats
 
 from crosslearning.errors import InputError
 from crosslearning.figures.paper import curves, robot, scenes
-from crosslearning.figures.paper.adaptation import adaptation_figure
 from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
 from crosslearning.figures.paper.common import POLICY_COLOURS, over_seeds
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
@@ -166,7 +165,7 @@ def test_one_seed_has_no_band_over_seeds() -> None:
     assert "and over seeds" not in legend_labels(figure)
     assert all(len(axes.collections) == 1 for axes in figure.axes)
     assert "range over seeds" not in legend_labels(curves.constraint_figure(synthetic(1), 3.0))
-    figure = adaptation_figure({0: adaptation_by_hand(0)})
+    figure = curves.adaptation_figure({0: adaptation_by_hand(0)})
     assert "its 95 % interval over seeds" not in legend_labels(figure)
 
 
@@ -431,7 +430,7 @@ def test_the_adaptation_figure_draws_the_means() -> None:
         }
         return {"curves": {"trained": {"a": by_start}, "unseen": {"b": by_start, "c": by_start}}}
 
-    figure = adaptation_figure({0: one(-10.0), 1: one(-20.0)})
+    figure = curves.adaptation_figure({0: one(-10.0), 1: one(-20.0)})
     assert len(figure.axes) == 2
     for axes in figure.axes:
         # Drawn in reverse, so that the central start lies on top.

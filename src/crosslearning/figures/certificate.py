@@ -20,21 +20,12 @@ _NOTHING = "no readable metrics"
 
 @figure_style()
 def certificate_figure(certificate: Mapping[str, Any], metrics: Lines) -> Figure:
-    """Draw a certificate.
+    """Draw a certificate, as its JSON holds it, and the run's lines of metrics.
 
-    Parameters
-    ----------
-    certificate : mapping
-        As its JSON holds it.
-    metrics : sequence of mapping
-        The run's lines of metrics; without any, the curves are left out and a word says so.
-
-    Returns
-    -------
-    Figure
-        Four panels: distances against ε with the final ones as computed from the file;
-        multipliers; what pruning moved in one iteration against the budget; stationarity gaps
-        with their intervals. A fifth shows the forced removals, if there were any.
+    Four panels: distances against ε with the final ones as computed from the file; multipliers;
+    what pruning moved in one iteration against the budget; stationarity gaps with their
+    intervals. A fifth shows the forced removals, if there were any. Without lines of metrics the
+    curves are left out and a word says so.
     """
     lines = list(metrics)
     iterations = parts.column(lines, "iteration")

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from crosslearning.figures.style import GREY, LIGHT, TASKS
@@ -72,10 +72,9 @@ def window_of(lines: int) -> int:
 
 
 def running_mean(values: Floats) -> Floats:
-    """Return the mean of each value and its neighbours on both sides, those that there are.
+    """Return the mean of each value and its neighbours on both sides, so that it does not lag.
 
-    So the mean does not lag: at the end it is that of the last few values. NaN counts as
-    nothing; where nothing is known the mean is NaN.
+    At the end it is that of the last few values. NaN is left out.
     """
     side = window_of(len(values)) // 2
     known = np.isfinite(values)
@@ -105,16 +104,8 @@ def draw_apart(
 ) -> bool:
     """Draw curves that may coincide; return whether some do on more than a tenth of the way.
 
-    Where they do, their colours take turns, so that none hides another.
-
-    Parameters
-    ----------
-    axes : Axes
-    x : array, shape (n,)
-    curves, colours : mapping
-        By name; each curve has shape (n,).
-    height : float
-        Of the axis: it decides which curves are too close to be told apart.
+    Where they do, their colours take turns, so that none hides another. The axis's ``height``
+    decides which curves, of shape (n,) by name, are too close to be told apart by it.
     """
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
     marker = "." if len(x) == 1 else ""
@@ -168,15 +159,15 @@ def draw_bound(
 ) -> None:
     """Draw a dashed line at a value that something must not exceed, and name it beside."""
     line: dict[str, Any] = {"color": colour, "linestyle": "--", "linewidth": 1.0, "zorder": 1.5}
-    words: dict[str, Any] = {"textcoords": "offset points", "color": colour}
+    beside: dict[str, Any] = {"textcoords": "offset points", "color": colour}
     if vertical:
         axes.axvline(value, **line)
-        where = ("data", "axes fraction")
-        axes.annotate(text, (value, 1.0), xycoords=where, xytext=(4, -10), **words)
+        beside |= {"xycoords": ("data", "axes fraction"), "xytext": (4, -10)}
+        axes.annotate(text, (value, 1.0), **beside)
     else:
         axes.axhline(value, **line)
-        where = ("axes fraction", "data")
-        axes.annotate(text, (1.0, value), xycoords=where, xytext=(-2, 3), ha="right", **words)
+        beside |= {"xycoords": ("axes fraction", "data"), "xytext": (-2, 3), "ha": "right"}
+        axes.annotate(text, (1.0, value), **beside)
 
 
 def draw_distances(
@@ -186,13 +177,7 @@ def draw_distances(
     colours: Mapping[str, str],
     epsilon: float,
 ) -> list[Line2D]:
-    """Draw distances to the central policy over training, from 0 to a bit above ε.
-
-    Returns
-    -------
-    list of Line2D
-        What a legend has to explain.
-    """
+    """Draw distances to the central policy over training; return what a legend explains."""
     every = np.array(list(curves.values()))
     known = every[np.isfinite(every)]
     bounds = [epsilon] if math.isfinite(epsilon) else []
@@ -243,11 +228,6 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     above.spines["top"].set_color(LIGHT)
 
 
-def percent_axis(axes: Axes) -> None:
-    """Write the shares of the axis below in per cent."""
-    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-
-
 # Legends -----------------------------------------------------------------------------------
 
 
@@ -287,10 +267,7 @@ def mean_handles(iterations: Floats) -> list[Line2D]:
 
 
 def legend_outside(figure: Figure, handles: Sequence[Any], where: str = "lower") -> None:
-    """Write a legend below or above all panels, in a figure that grows by it.
-
-    It has as many columns as there is room for.
-    """
+    """Write a legend below or above all panels, in a figure that grows by its rows."""
     lengths = [len(handle.get_label()) + 7 for handle in handles]
     columns = len(handles)
     while columns > 1:

@@ -15,15 +15,7 @@ from matplotlib.patches import Ellipse as EllipsePatch
 
 from crosslearning.errors import InputError
 from crosslearning.figures.parts import Floats, legend_outside
-from crosslearning.figures.style import (
-    ALARM,
-    CENTRAL,
-    GOAL,
-    GREY,
-    LIGHT,
-    OBSTACLE,
-    figure_style,
-)
+from crosslearning.figures.style import ALARM, CENTRAL, GOAL, GREY, LIGHT, figure_style
 from crosslearning.tasks import Navigation
 from crosslearning.trajectories import Trajectories
 
@@ -39,7 +31,7 @@ def draw_map(axes: Axes, navigation: Navigation) -> None:
         a, b = obstacle.semi_axes
         turn = float(np.degrees(obstacle.angle))
         shape = EllipsePatch(obstacle.centre, 2 * a, 2 * b, angle=turn)
-        shape.set(facecolor=OBSTACLE, edgecolor=GREY, linewidth=1.0, zorder=1)
+        shape.set(facecolor="#CBCFDC", edgecolor=GREY, linewidth=1.0, zorder=1)
         axes.add_patch(shape)
     for count, goal in enumerate(navigation.goals, start=1):
         axes.add_patch(

@@ -27,12 +27,7 @@ def relatedness_figure(found: Mapping[str, Any]) -> Figure:
     Tasks go by their numbers, which the matrix explains; those that stand apart are orange and
     carry their names. The circle has the radius ε: in space every policy lies within it. The
     cosines of N pulls around their centre are −1/(N−1) in the mean, whatever the tasks are: so
-    that is the middle of the colours.
-
-    Parameters
-    ----------
-    found : mapping
-        As ``Relatedness.to_dict`` returns it, and ``relatedness.json`` holds it.
+    that is the middle of the colours. What was found is given as ``relatedness.json`` holds it.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
     figure = Figure(figsize=(2.0 * side + 1.6, side + 0.35), layout="constrained")

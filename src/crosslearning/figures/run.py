@@ -16,15 +16,7 @@ from crosslearning.figures.style import CENTRAL, TASKS, figure_style
 
 @figure_style()
 def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
-    """Draw returns, distances and model order against iterations and environment steps.
-
-    Parameters
-    ----------
-    metrics : sequence of mapping
-        A run's lines of metrics.
-    epsilon : float
-        The bound on the distances.
-    """
+    """Draw returns, distances under their bound ε, and model order from a run's metrics."""
     if not metrics:
         raise InputError("there are no metrics to draw yet")
     iterations = parts.column(metrics, "iteration")

@@ -20,7 +20,6 @@ TASKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E
 GOAL = "#009E73"
 #: Greys, from dark to light: words, explanations, bounds, what lies behind.
 DARK, GREY, LIGHT, PALE = "#344054", "#667085", "#98A2B3", "#D0D5DD"
-OBSTACLE = "#CBCFDC"
 #: What went wrong: a crash, a failed check.
 ALARM = "#B42318"
 #: Widths in inches of a page's two columns together, and of one and a half.

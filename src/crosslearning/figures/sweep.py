@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,20 +25,12 @@ _HELD_OUT = {"held_out": ("central policy", TASKS[1], "D", 0.0)}
 _ALONE = ("", CENTRAL, "o", 0.0)
 
 
-@dataclass(frozen=True)
-class _Radii:
-    """The radii of a sweep, and where each stands on the axis."""
-
-    epsilons: Sequence[float]
-    places: Sequence[float]
-
-    @classmethod
-    def of(cls, epsilons: Sequence[float]) -> _Radii:
-        """Place radii at their log2, with 0 and infinity a good step outside."""
-        inner = [math.log2(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
-        step = 1.3 if len(inner) < 2 else max(1.0, 1.3 * (inner[-1] - inner[0]) / (len(inner) - 1))
-        outside = {0.0: inner[0] - step, math.inf: inner[-1] + step}
-        return cls(epsilons, [outside[e] if e in outside else math.log2(e) for e in epsilons])
+def _places(epsilons: Sequence[float]) -> dict[float, float]:
+    """Return where each radius stands: at its log2, 0 and infinity a good step outside."""
+    inner = [math.log2(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
+    step = 1.3 if len(inner) < 2 else max(1.0, 1.3 * (inner[-1] - inner[0]) / (len(inner) - 1))
+    outside = {0.0: inner[0] - step, math.inf: inner[-1] + step}
+    return {e: outside[e] if e in outside else math.log2(e) for e in epsilons}
 
 
 @figure_style()
@@ -48,16 +39,11 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
 
     Bars are 95 % Student intervals over seeds. Radii stand on a logarithmic axis, on which 0 and
     infinity have places of their own, joined by dotted lines.
-
-    Parameters
-    ----------
-    sweep : mapping
-        As ``Sweep.to_dict`` returns it.
     """
     rows = sweep["rows"]
     if not rows:
         raise InputError("there is nothing to draw: the sweep has no radius")
-    radii = _Radii.of([parts.number(row["epsilon"]) for row in rows])
+    radii = _places([parts.number(row["epsilon"]) for row in rows])
     chosen = sweep["recommendation"]
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
     held_out = "held_out" in rows[0]
@@ -81,36 +67,29 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     multipliers.set_ylim(bottom=0.0)
     multipliers.set_title("Mean multiplier")
     for axes in panels.values():
-        axes.set_xticks(radii.places, [parts.epsilon_text(epsilon) for epsilon in radii.epsilons])
-        axes.set_xlim(radii.places[0] - 0.5, radii.places[-1] + 0.5)
+        axes.set_xticks(list(radii.values()), [parts.epsilon_text(epsilon) for epsilon in radii])
+        axes.set_xlim(min(radii.values()) - 0.5, max(radii.values()) + 0.5)
         axes.set_xlabel("centrality radius ε")
-    handles = [Line2D([], [], color=GREY, label=text, **look) for text, look in _lines(sweep)]
-    parts.legend_outside(figure, handles)
-    return figure
-
-
-def _lines(sweep: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return what all panels have in common, for the legend of the figure."""
     seeds = len(sweep["seeds"])
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
-    return [
-        (bars, {"marker": "|", "markersize": 11, "markeredgewidth": 1.3, "linestyle": "none"}),
-        ("dotted: to ε = 0 and ε = ∞", {"linestyle": ":", "linewidth": 1.2}),
-    ]
+    bar: dict[str, Any] = {"marker": "|", "markersize": 11, "linestyle": "none", "color": GREY}
+    dots = Line2D([], [], label="dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
+    parts.legend_outside(figure, [Line2D([], [], label=bars, **bar), dots])
+    return figure
 
 
 def _curve(
     axes: Axes,
-    radii: _Radii,
+    radii: Mapping[float, float],
     intervals: Sequence[Interval],
     look: tuple[str, str, str, float],
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> None:
     """Draw means, solid between finite radii and dotted to the ends, with their bars."""
     label, colour, marker, aside = look
-    where = np.array(radii.places) + aside
+    where = np.array(list(radii.values())) + aside
     means = np.array([interval.value for interval in intervals])
-    inner = np.array([0.0 < epsilon < math.inf for epsilon in radii.epsilons])
+    inner = np.array([0.0 < epsilon < math.inf for epsilon in radii])
     axes.plot(where, means, color=colour, linewidth=1.0, linestyle=":")
     axes.plot(where[inner], means[inner], color=colour, linewidth=1.4)
     style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
@@ -119,10 +98,10 @@ def _curve(
     )
 
 
-def _ratios(axes: Axes, radii: _Radii, rows: Sequence[Mapping[str, Any]]) -> None:
+def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str, Any]]) -> None:
     """Draw the largest distance as a share of ε, where that has a meaning."""
     shares, highest = [], 1.0
-    for epsilon, row in zip(radii.epsilons, rows, strict=True):
+    for epsilon, row in zip(radii, rows, strict=True):
         scale = 1.0 / epsilon if 0.0 < epsilon < math.inf else math.nan
         far = parts.read_interval(row["distance"])
         shares.append(Interval(far.value * scale, far.low * scale, far.high * scale))
@@ -135,13 +114,13 @@ def _ratios(axes: Axes, radii: _Radii, rows: Sequence[Mapping[str, Any]]) -> Non
     axes.set_title("Largest distance to the centre, as a share of ε")
 
 
-def _mark(axes: Axes, radii: _Radii, chosen: Mapping[str, Any], named: bool) -> None:
+def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
     """Mark the recommended radius, and those that are not told apart from it."""
     best = parts.number(chosen["epsilon"])
     together = [parts.number(epsilon) for epsilon in chosen["not_told_apart"]]
-    middle = 0.5 * (radii.places[0] + radii.places[-1])
+    middle = 0.5 * (min(radii.values()) + max(radii.values()))
     label = "not told apart from it" if named else ""
-    for place, epsilon in zip(radii.places, radii.epsilons, strict=True):
+    for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
             side = 1 if place <= middle else -1

@@ -26,15 +26,9 @@ SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "miss
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """One path of a policy.
+    """One path of a policy, shape (points, 2), and how many goals it reached.
 
-    Attributes
-    ----------
-    path : ndarray, shape (points, 2)
-        Until the last goal or the crash, or else to the end of the episode.
-    crashed, arrived : bool
-    goals : int
-        How many goals were reached.
+    It ends at the last goal or the crash, or else with the episode.
     """
 
     path: Floats
@@ -52,16 +46,9 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class SceneDrives:
-    """The drives through one scene.
+    """The drives through one scene's map.
 
-    Attributes
-    ----------
-    navigation : Navigation
-        The description of the map.
-    drives : mapping of str to Drive
-        By policy, of one seed.
-    others : tuple of Drive
-        The cross-learned policy's, of the other seeds.
+    ``drives`` are one seed's, by policy; ``others`` the cross-learned policy's of other seeds.
     """
 
     navigation: Navigation
@@ -97,13 +84,7 @@ def scene_with_heading(name: str, experiment: Experiment) -> Navigation:
 def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
     """Run a policy's mean action once from a map's fixed start.
 
-    Parameters
-    ----------
-    function : Family
-        Of one function.
-    navigation : Navigation
-    scene : str
-        The scene's name, which decides how long an episode is.
+    The scene's name decides how long an episode is.
     """
     if navigation.start is None or navigation.heading is None:
         raise InputError(f"the map of {scene!r} has no fixed start and heading to drive from")

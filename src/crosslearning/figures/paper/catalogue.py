@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from crosslearning.errors import unknown_name
 from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
-from crosslearning.figures.paper.adaptation import Adaptation, adaptation_figure
 from crosslearning.figures.paper.common import Results
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
@@ -23,20 +22,13 @@ from crosslearning.paper.experiment import CROSS, Experiment, experiment_configs
 class Reproduction:
     """What the figures are drawn from.
 
-    Attributes
-    ----------
-    measurements, adaptation : mapping
-        By seed, as ``measurements.json`` (by policy) and ``adaptation.json`` hold them.
-    drives : mapping of str to SceneDrives
-        By scene, as :func:`crosslearning.paper.drives.scene_drives` returns them.
-    epsilon, budget : float
-        The cross-learned policy's ε, and the pruning budget β.
-    max_knots : int
-        The cap on the knots.
+    ``measurements`` (by seed and policy) and ``adaptation`` (by seed) are as their files hold
+    them, ``drives`` as :func:`crosslearning.paper.drives.scene_drives` returns them; the
+    numbers are those of the cross-learned policies' runs.
     """
 
     measurements: Results
-    adaptation: Adaptation
+    adaptation: curves.Adaptation
     drives: Mapping[str, SceneDrives]
     epsilon: float
     budget: float
@@ -58,7 +50,7 @@ FIGURES: dict[str, Callable[[Reproduction], Figure]] = {
         given.measurements, given.budget, given.max_knots
     ),
     "held-out-maps": lambda given: curves.held_out_maps_figure(given.measurements),
-    "adaptation": lambda given: adaptation_figure(given.adaptation),
+    "adaptation": lambda given: curves.adaptation_figure(given.adaptation),
 }
 
 
@@ -72,7 +64,7 @@ def check_names(only: Iterable[str] | None) -> None:
 def draw(
     experiment: Experiment,
     measurements: Results,
-    adaptation: Adaptation,
+    adaptation: curves.Adaptation,
     drives: Mapping[str, SceneDrives],
     only: Iterable[str] | None = None,
 ) -> Iterator[list[Path]]:

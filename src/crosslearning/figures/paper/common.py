@@ -42,24 +42,10 @@ def policy_handles(
 
 
 def over_seeds(results: Results, policy: str, *keys: str) -> Floats:
-    """Return one measured number or list of a policy for every seed.
+    """Return one measured number or list of a policy for every seed, shape (seeds[, points]).
 
-    Parameters
-    ----------
-    results : Results
-    policy : str
-    *keys : str
-        The way into the measurements, such as ``"curves", "radii", "r=1", "cost"``.
-
-    Returns
-    -------
-    ndarray, shape (seeds,) or (seeds, points)
-        NaN where a number is not known.
-
-    Raises
-    ------
-    InputError
-        If the seeds have lists of different lengths.
+    The keys are the way into the measurements, such as ``"curves", "radii", "r=1", "cost"``.
+    NaN stands for what is not known.
     """
     rows = []
     for measurements in results.values():

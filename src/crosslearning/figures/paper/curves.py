@@ -1,4 +1,4 @@
-"""Figures of numbers: costs and constraints over training, and rates on held-out maps.
+"""Figures of numbers: costs and constraints over training, rates on maps, and adaptation.
 
 Bands and intervals are over seeds: what a band says is how much another seed may differ. Only
 the wide bands of the costs are, as in the paper, over the random starts.
@@ -6,21 +6,23 @@ the wide bands of the costs are, as in the paper, over the random starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from crosslearning.figures import parts
 from crosslearning.figures.paper import common
 from crosslearning.figures.paper.common import POLICY_COLOURS, Results, over_seeds
 from crosslearning.figures.parts import Floats
-from crosslearning.figures.style import CENTRAL, GREY, NARROW, PALE, WIDE, figure_style
-from crosslearning.paper.experiment import CROSS, LABELS, POLICIES, RADII
+from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
+from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
+from crosslearning.paper.adapt import STARTS, ZERO
+from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
 from crosslearning.statistics import student
 
 #: Blocks of neighbouring iterations that curves over training are averaged in.
@@ -30,6 +32,17 @@ _EVERY = 1_000_000
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
 _RANGE = "range over seeds"
+
+#: adaptation[seed]; see :func:`crosslearning.paper.adapt.measure_adaptation`.
+Adaptation = Mapping[int, Mapping[str, Any]]
+
+_TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
+_LABELS = {
+    CENTRAL_START: "from the central policy $g$",
+    **{radius: f"from the task policy of {radius}" for radius in RADII},
+    AVERAGE: "from the average policy (ε = 0)",
+    ZERO: "from nothing",
+}
 
 
 @figure_style()
@@ -226,7 +239,7 @@ def held_out_maps_figure(results: Results) -> Figure:
         axes.set_ylim(-0.6, len(rows) - 0.4)
         axes.grid(axis="x", color=PALE, linewidth=0.5)
         axes.set_axisbelow(True)
-        parts.percent_axis(axes)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
     panels[0].set_xlim(-0.02, 1.02)
@@ -241,4 +254,49 @@ def held_out_maps_figure(results: Results) -> Figure:
             Line2D([], [], label=large, marker="o", markersize=5.5, **dots),
         ],
     )
+    return figure
+
+
+# Adaptation --------------------------------------------------------------------------------
+
+
+def _style(start: str) -> dict[str, Any]:
+    if start == ZERO:
+        return {"color": LIGHT, "linestyle": ":", "linewidth": 1.4}
+    return common.line_style(CROSS if start == CENTRAL_START else start)
+
+
+def mean_curves(adaptation: Adaptation, kind: str, start: str) -> tuple[Floats, Floats]:
+    """Return the rollouts, shape (n,), and each seed's mean return over targets, (seeds, n)."""
+    episodes: Floats = np.empty(0)
+    rows = []
+    for curves in adaptation.values():
+        targets = [by_start[start] for by_start in curves["curves"][kind].values()]
+        episodes = np.asarray(targets[0]["episodes"])
+        rows.append(np.mean([target["returns"] for target in targets], axis=0))
+    return episodes, np.stack(rows)
+
+
+@figure_style()
+def adaptation_figure(adaptation: Adaptation) -> Figure:
+    """Draw mean returns over seeds against rollouts, one panel for each kind of target.
+
+    The band is Student's 95 % interval of the mean over seeds, for the central start alone.
+    """
+    figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
+    for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
+        for start in reversed(STARTS):
+            episodes, values = mean_curves(adaptation, kind, start)
+            axes.plot(episodes, values.mean(axis=0), **_style(start))
+            if start == CENTRAL_START:
+                low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
+                parts.draw_band(axes, episodes, low, high, CENTRAL)
+        axes.set_title(f"adapting to {title}")
+        axes.set_xlabel("rollouts")
+        axes.set_xlim(0, episodes[-1])
+        axes.set_ylabel("discounted return")
+    handles: list[Any] = [Line2D([], [], label=_LABELS[s], **_style(s)) for s in STARTS]
+    if len(adaptation) > 1:
+        handles.append(parts.band_handle("its 95 % interval over seeds", CENTRAL))
+    parts.legend_outside(figure, handles)
     return figure

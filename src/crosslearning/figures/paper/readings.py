@@ -19,13 +19,7 @@ VERDICTS = {"holds": TASKS[0], "does not hold": TASKS[4], "undecided": "#ECEEF2"
 
 @figure_style()
 def readings_figure(content: Mapping[str, Any]) -> Figure:
-    """Draw the verdicts as a grid: claims down, readings across.
-
-    Parameters
-    ----------
-    content : mapping
-        As ``readings.json`` holds it: under ``readings``, each with its ``name`` and ``claims``.
-    """
+    """Draw the content of ``readings.json`` as a grid: claims down, readings across."""
     readings = content["readings"]
     claims = [claim["key"] for claim in readings[0]["claims"]]
     words = list(VERDICTS)

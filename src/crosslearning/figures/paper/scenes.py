@@ -17,7 +17,6 @@ from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
 from crosslearning.paper.drives import Drive, SceneDrives
 from crosslearning.paper.experiment import LABELS
-from crosslearning.tasks import Navigation
 
 #: How far a path may leave the usual frame and still be seen whole.
 _BEYOND = 2.0
@@ -85,14 +84,11 @@ def _draw_drives(axes: Axes, scene: SceneDrives) -> None:
         axes.plot(*one.path.T, label=LABELS[policy], **line_style(policy))
         if not one.arrived:
             draw_end(axes, one.path[-1], one.crashed, POLICY_COLOURS[policy])
-    _draw_start(axes, scene.navigation)
-
-
-def _draw_start(axes: Axes, navigation: Navigation) -> None:
-    assert navigation.start is not None
-    axes.plot(*navigation.start, marker="o", markersize=4.5, color=DARK, zorder=7)
+    start = scene.navigation.start
+    assert start is not None
+    axes.plot(*start, marker="o", markersize=4.5, color=DARK, zorder=7)
     beside: dict[str, Any] = {"xytext": (4, -5), "textcoords": "offset points", "va": "top"}
-    axes.annotate("start", navigation.start, color=DARK, **beside)
+    axes.annotate("start", start, color=DARK, **beside)
 
 
 def _frame(axes: Axes, drives: Iterable[Drive], x: Range, y: Range) -> None:
