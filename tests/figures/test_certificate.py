@@ -56,7 +56,7 @@ def test_forced_removals_have_a_panel_of_their_own():
 
 
 def test_the_figure_stands_without_metrics():
-    empty = certificate(TASKS, constraint=[], gaps=[], pruning=None)
+    empty = certificate(TASKS, None, constraint=[], gaps=[], pruning=None)
     figure = certificate_figure(empty, ())
     assert words(figure).count("no readable metrics") == 3
     assert "not measured" in words(figure)

@@ -29,7 +29,7 @@ def certificate_figure(certificate: Mapping[str, Any], metrics: Lines) -> Figure
     """
     lines = list(metrics)
     iterations = parts.column(lines, "iteration")
-    last = max([float(certificate["iteration"]), *iterations[-1:]])
+    last = max([float(certificate["iteration"] or 0), *iterations[-1:]])
     colours = parts.task_colours(lines[0]["distance"] if lines else certificate["tasks"])
     made = np.diff(iterations, prepend=0.0)
     removals = parts.column(lines, "forced_by_cap") + parts.column(lines, "forced_by_conditioning")

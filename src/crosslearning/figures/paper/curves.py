@@ -31,7 +31,6 @@ BLOCKS = 60
 _EVERY = 1_000_000
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
-_RANGE = "range over seeds"
 
 #: adaptation[seed]; see :func:`crosslearning.paper.adapt.measure_adaptation`.
 Adaptation = Mapping[int, Mapping[str, Any]]
@@ -150,7 +149,7 @@ def constraint_figure(results: Results, epsilon: float) -> Figure:
 
 
 def _ranges(results: Results) -> list[Any]:
-    return [parts.band_handle(_RANGE)] if len(results) > 1 else []
+    return [parts.band_handle("range over seeds")] if len(results) > 1 else []
 
 
 def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
@@ -247,13 +246,8 @@ def held_out_maps_figure(results: Results) -> Figure:
     panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
     dots: dict[str, Any] = {"color": GREY, "linestyle": "none"}
     large = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
-    parts.legend_outside(
-        figure,
-        [
-            Line2D([], [], label="one seed", marker=".", markersize=4, **dots),
-            Line2D([], [], label=large, marker="o", markersize=5.5, **dots),
-        ],
-    )
+    small = Line2D([], [], label="one seed", marker=".", markersize=4, **dots)
+    parts.legend_outside(figure, [small, Line2D([], [], label=large, marker="o", **dots)])
     return figure
 
 

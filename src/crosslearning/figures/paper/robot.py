@@ -50,9 +50,9 @@ def robot_model_figure() -> Figure:
     draw_map(axes, SCENE)
     _draw_tangents(axes, to_obstacle, phi_obs)
     _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
-    _distance(axes, _at(to_obstacle, d_o), DARK)
+    _arrow(axes, PLACE, _at(to_obstacle, d_o), "<|-|>", color=DARK)
     _write(axes, "$d_o$", _beside(to_obstacle, 0.87 * d_o), DARK)
-    _distance(axes, _at(to_goal, d_g), GOAL)
+    _arrow(axes, PLACE, _at(to_goal, d_g), "<|-|>", color=GOAL)
     _write(axes, "$d_g$", _beside(to_goal, 0.66 * d_g), GOAL)
     _angle(axes, phi_o, _ARCS["obstacle"], DARK, r"$\phi_o$", 0.27)
     _angle(axes, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
@@ -89,11 +89,6 @@ def _write(
 def _arrow(axes: Axes, start: Point, end: Point, look: str, **style: Any) -> None:
     style = {"mutation_scale": 8, "linewidth": 1.2, "zorder": 3} | style
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle=look, shrinkA=0, shrinkB=0, **style))
-
-
-def _distance(axes: Axes, end: Point, colour: str) -> None:
-    """Draw a distance from the robot as a line with two heads."""
-    _arrow(axes, PLACE, end, "<|-|>", color=colour, linewidth=1.1)
 
 
 def _draw_ray(axes: Axes, angle: float, length: float, colour: str, style: object) -> None:
