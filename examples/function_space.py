@@ -12,14 +12,12 @@ functions too, so that what is drawn is what :func:`crosslearning.rkhs.project` 
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -27,34 +25,20 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullFormatter, NullLocator
 from numpy.typing import NDArray
 
+from crosslearning.errors import StorageError
 from crosslearning.figures.projections import exact_projection_figure, relaxed_projection_figure
+from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style, save_figure
 from crosslearning.rkhs import Family, Gaussian, PruningCertificate, prune
 
 Floats = NDArray[np.float64]
 
-# Okabe and Ito's colours: they stay apart for every common kind of colour vision.
-BLACK, GREY, PALE = "#000000", "#666666", "#b8b8b8"
-BLUE, VERMILLION, GREEN, PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
-
-STYLE: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",
-    "mathtext.fontset": "dejavusans",
-    "font.size": 10.5,
-    "axes.labelsize": 10.5,
-    "legend.fontsize": 10,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "savefig.dpi": 150,
-    "pdf.fonttype": 42,
-}
+BLUE, VERMILLION, GREEN, PURPLE = TASKS[:4]
 
 # The pruning: curves on 60 knots, the budget of the picture, and the budgets of the sweep.
 KNOTS = 60
 BUDGET = 0.2
 BUDGETS = np.geomspace(1e-4, 2.0, 27)
-CURVES = (("$h_1$", BLUE), ("$h_2$", GREEN), ("$h_3$", PURPLE), ("$g$", BLACK))
+CURVES = (("$h_1$", BLUE), ("$h_2$", GREEN), ("$h_3$", PURPLE), ("$g$", CENTRAL))
 
 
 def related_curves(seed: int = 7) -> Family:
@@ -143,7 +127,7 @@ def draw_change(axes: Axes, grid: Floats, change: Floats) -> None:
 def draw_knots(axes: Axes, family: Family, pruned: Family) -> None:
     """Draw the knots in two rows: those that stay and those that go."""
     stays = np.isin(family.knots[:, 0], pruned.knots[:, 0])
-    axes.eventplot(family.knots[stays, 0], lineoffsets=1, linelengths=0.7, colors=BLACK)
+    axes.eventplot(family.knots[stays, 0], lineoffsets=1, linelengths=0.7, colors=CENTRAL)
     axes.eventplot(family.knots[~stays, 0], lineoffsets=0, linelengths=0.7, colors=PALE)
     axes.set_yticks([1, 0], labels=[f"{stays.sum()} stay", f"{(~stays).sum()} go"])
     axes.set_ylim(-0.5, 1.5)
@@ -162,7 +146,7 @@ def budget_sweep(family: Family) -> tuple[Figure, str]:
     errors, order = figure.subplots(2, 1, sharex=True, gridspec_kw={"height_ratios": [1.5, 1]})
     forced = shade_forced((errors, order), certificates)
     draw_errors(errors, certificates, true)
-    order.step(BUDGETS, [c.knots for c in certificates], where="mid", color=BLACK, linewidth=1.5)
+    order.step(BUDGETS, [c.knots for c in certificates], where="mid", color=CENTRAL, linewidth=1.5)
     order.axhline(len(family.knots), color=GREY, linewidth=1.0, linestyle=":")
     order.annotate(
         "before pruning", (BUDGETS[-1], len(family.knots)), xytext=(0, -5),
@@ -211,18 +195,6 @@ def draw_errors(axes: Axes, certificates: list[PruningCertificate], true: Floats
 # The command -------------------------------------------------------------------------------
 
 
-def save(figure: Figure, folder: Path, name: str, formats: list[str]) -> list[Path]:
-    """Write a figure in the wanted formats, without dates, and return the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    logging.getLogger("fontTools").setLevel(logging.ERROR)  # it remarks on the fonts' own dates
-    paths = []
-    for kind in formats:
-        path = folder / f"{name}.{kind}"
-        figure.savefig(path, metadata={"CreationDate": None} if kind == "pdf" else None)
-        paths.append(path)
-    return paths
-
-
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -250,16 +222,16 @@ def main(given: list[str] | None = None) -> int:
         ("pruning", lambda: pruning_at_work(curves)),
         ("pruning_budgets", lambda: budget_sweep(curves)),
     )
-    with matplotlib.rc_context(STYLE):
-        for name, draw in pictures:
+    for name, draw in pictures:
+        with figure_style():
             figure, sentence = draw()
-            try:
-                first, *others = save(figure, wanted.out, name, wanted.formats)
-            except OSError as problem:
-                print(f"cannot write to {wanted.out}: {problem}; choose another folder with --out")
-                return 1
-            print(f"\n{first}" + "".join(f" and {path.name}" for path in others))
-            print(textwrap.indent(textwrap.fill(sentence, 86), "  "))
+        try:
+            first, *others = save_figure(figure, wanted.out / name, tuple(wanted.formats))
+        except StorageError as problem:
+            print(f"{problem}; or choose another folder with --out")
+            return 1
+        print(f"\n{first}" + "".join(f" and {path.name}" for path in others))
+        print(textwrap.indent(textwrap.fill(sentence, 86), "  "))
     return 0
 
 

@@ -42,7 +42,8 @@ def main() -> None:
     found = find_unrelated(arguments.iterations)
     for task in found.ranked:
         print(task.sentence)
-    for path in save_figure(relatedness_figure(found), arguments.figures / "unrelated_task"):
+    figure = relatedness_figure(found.to_dict())
+    for path in save_figure(figure, arguments.figures / "unrelated_task"):
         print(f"wrote {path}")
 
 

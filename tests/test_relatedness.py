@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from crosslearning.errors import InputError
-from crosslearning.figures.relatedness import relatedness_figure
-from crosslearning.figures.style import save_figure
 from crosslearning.learner import CrossLearner
 from crosslearning.relatedness import (
     chance_of_score,
@@ -192,21 +190,3 @@ def test_without_a_planted_task_none_stands_apart():
 def test_the_planted_map_ranks_first():
     found, place = learn_family("maps", 0, planted=True)
     assert found.tasks[place].rank == 1
-
-
-@pytest.mark.parametrize("tasks", [3, 12])
-def test_the_figure_shows_every_task(tasks, tmp_path):
-    generator = np.random.default_rng(3)
-    weights = 0.1 * generator.standard_normal((tasks + 1, 3))
-    weights[1] += 5.0
-    names = [f"task {i}" for i in range(tasks)]
-    found = relatedness_of_family(family_of(weights), names, 4.0)
-    figure = relatedness_figure(found)
-    plane, matrix = figure.axes[:2]
-    labels = [label.get_text() for label in matrix.get_yticklabels()]
-    assert labels == [f"task {i}  {i + 1}" for i in range(tasks)]
-    written = {text.get_text() for text in plane.texts}
-    assert {str(i + 1) for i in range(tasks)} <= written
-    assert ("task 1" in written) == found.tasks[1].stands_apart
-    (path,) = save_figure(figure, tmp_path / "map", ("png",))
-    assert path.stat().st_size > 10_000

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import InputError, NumericalError, unknown_name
+from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import Policy
 from crosslearning.rollouts import (
     EpisodePlan,
     Episodes,
-    compiled_episodes,
-    gymnasium_episodes,
+    episodes_of,
+    executor_for,
     plan_episodes,
 )
 from crosslearning.tasks import Task
@@ -99,13 +99,11 @@ def run_episodes(
         See :class:`EpisodeOptions`.
     """
     asked = {"trials": trials, "horizon": horizon, "seed": seed, **options}
-    return run(policy, task, EpisodeOptions.of(asked))[0]
+    return run(policy, task, EpisodeOptions.of(asked))
 
 
-def run(
-    policy: AnyPolicy, task: Task, options: EpisodeOptions
-) -> tuple[Episodes, Mapping[str, NDArray[Any]]]:
-    """Return the episodes, and their outcomes by name as far as the task can tell."""
+def run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
+    """Return the episodes of one policy on one task."""
     # The task's name enters the seed: the same task has the same starts in whatever set.
     starts = np.random.default_rng([options.seed, zlib.crc32(task.name.encode())])
     horizon = options.horizon or task.horizon
@@ -115,15 +113,13 @@ def run(
             f"{options.trials} episodes of {horizon} steps would take {size:.0f} GiB of memory; "
             "ask for fewer trials or a shorter horizon"
         )
-    plan = plan_episodes(starts, task, options.trials, horizon, options.deterministic)
-    outcomes: Mapping[str, NDArray[Any]] = {}
+    noisy = isinstance(policy, Policy) and not options.deterministic
+    noise_std = policy.noise_std if noisy else None
+    plan = plan_episodes(starts, [task], options.trials, horizon, noise_std)
     if isinstance(policy, Policy):
-        episodes = _own_episodes(policy, task, plan, options.workers)
-    else:
-        episodes, outcomes = _stepped_episodes(policy, task, plan, options.deterministic)
-    if task.outcomes is not None and episodes.states is not None:
-        outcomes = task.outcomes(np.ascontiguousarray(episodes.states[:, -1]))
-    return episodes, outcomes
+        return _own_episodes(policy, task, plan, options.workers)
+    act, begin = _actor(policy, task, options.deterministic), getattr(policy, "reset", None)
+    return episodes_of(task, plan, act, begin).of_task(0)
 
 
 def _own_episodes(policy: Policy, task: Task, plan: EpisodePlan, workers: int) -> Episodes:
@@ -136,60 +132,11 @@ def _own_episodes(policy: Policy, task: Task, plan: EpisodePlan, workers: int) -
             f"observations and actions of task {task.name!r} have the shapes {shapes[0]} and "
             f"{shapes[1]}"
         )
-    expansion = policy.function.expansion
-    if task.dynamics is not None:
-        return compiled_episodes(task, expansion, policy.noise_std, plan, workers)
-    return gymnasium_episodes(task, expansion, policy.noise_std, plan)
-
-
-def _stepped_episodes(
-    policy: AnyPolicy, task: Task, plan: EpisodePlan, deterministic: bool
-) -> tuple[Episodes, Mapping[str, NDArray[Any]]]:
-    """Run whatever acts, step by step through the environment, from the plan's starts.
-
-    Returns
-    -------
-    episodes : Episodes
-        With states, if the environment has a ``state`` of the task's size.
-    outcomes : mapping of str to array of bool, shape (n,)
-        The truth values in the last ``info`` of every episode.
-    """
-    act, begin = _actor(policy, task, deterministic), getattr(policy, "reset", None)
-    n, horizon, p = plan.noise.shape
-    rewards, lengths = np.zeros((n, horizon)), np.zeros(n, dtype=np.int64)
-    observations = np.empty((n, horizon + 1, *task.observation_space.shape))
-    actions = np.zeros((n, horizon, p))
-    states, told = np.empty((n, horizon + 1, task.state_size)), task.state_size > 0
-    last: list[dict[str, Any]] = []
-    environment = task.make()
+    executor = executor_for([task], workers if task.dynamics is not None else 1)
     try:
-        for e in range(n):
-            start = None if task.reset_options is None else task.reset_options(plan.uniforms[e])
-            seen, info = environment.reset(seed=int(plan.seeds[e]), options=start)
-            if begin is not None:
-                begin()
-            ended = False
-            for k in range(horizon + 1):
-                observations[e, k:] = seen
-                state: Any = getattr(environment.unwrapped, "state", None)
-                told = told and np.shape(state) == (task.state_size,)
-                if told:
-                    states[e, k:] = state
-                if ended or k == horizon:
-                    break
-                actions[e, k] = action = act(seen)
-                seen, reward, terminated, truncated, info = environment.step(action)
-                # A time limit of the environment's ends what is measured, too.
-                ended = bool(terminated or truncated)
-                if not math.isfinite(reward):
-                    raise NumericalError(f"task {task.name!r} returned a reward of {reward}")
-                rewards[e, k], lengths[e] = reward, k + 1
-            last.append({name: v for name, v in info.items() if isinstance(v, bool | np.bool_)})
+        return executor.episodes(policy.function.expansion, plan).of_task(0)
     finally:
-        environment.close()
-    names = [name for name in last[0] if all(name in info for info in last)]
-    outcomes = {name: np.array([info[name] for info in last]) for name in names}
-    return Episodes(rewards, lengths, observations, actions, states if told else None), outcomes
+        executor.close()
 
 
 def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any], NDArray[Any]]:

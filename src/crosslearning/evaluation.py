@@ -190,10 +190,10 @@ def measure_episodes(
     policy: AnyPolicy, task: Task, options: EpisodeOptions, discount: float
 ) -> Columns:
     """Run one policy on one task; return the numbers of its episodes, episode by episode."""
-    episodes, outcomes = run(policy, task, options)
+    episodes = run(policy, task, options)
     shares: dict[str, NDArray[Any]] = {}
     others: dict[str, Floats] = {}
-    for name, values in outcomes.items():
+    for name, values in episodes.outcomes.items():
         if values.ndim == 1 and values.dtype == np.bool_:
             shares[name] = values
         elif values.ndim == 1:

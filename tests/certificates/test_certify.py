@@ -465,29 +465,3 @@ def test_the_runs_alpha_is_the_default(tmp_path):
     assert certificate.iteration == 20  # the rule stopped it, and stops the replay
     assert certificate.alpha == 1e6
     assert certify(path, samples=100, alpha=3.0).alpha == 3.0
-
-
-# The figure -----------------------------------------------------------------------------
-
-
-def test_the_figure_shows_the_numbers(certificate):
-    figure = certificate_figure(certificate.to_plain(), certificate.metrics)
-    distances, multipliers, pruning, gaps = figure.axes[:4]
-    curves = {line.get_label().split(":")[0]: line for line in distances.get_lines()}
-    logged = [line["distance"]["r=1"] for line in certificate.metrics]
-    np.testing.assert_array_equal(curves["r=1"].get_ydata(), logged)
-    drawn = {float(line.get_ydata()[0]) for line in distances.get_lines()}
-    assert {line.ridged_distance for line in certificate.constraint} <= drawn
-    assert 1.5 in drawn  # ε
-    assert len(multipliers.get_lines()) == 6
-    assert pruning.get_yscale() == "log"
-    assert [label.get_text() for label in gaps.get_yticklabels()] == ["r=0.5", "r=1", "r=2"]
-    assert any(line.get_xdata()[0] == 50.0 for line in gaps.get_lines())  # α
-
-
-def test_the_figure_stands_without_metrics(certificate):
-    empty = dataclasses.replace(certificate, metrics=(), constraint=(), gaps=(), pruning=None)
-    figure = certificate_figure(empty.to_plain(), ())
-    words = [text.get_text() for axes in figure.axes for text in axes.texts]
-    assert words.count("no readable metrics") == 3
-    assert "not measured" in words

@@ -17,15 +17,12 @@ from matplotlib.patches import Arc
 from scipy import stats
 
 from crosslearning.errors import InputError
-from crosslearning.figures.paper import catalogue as figures
-from crosslearning.figures.paper import curves as curves
-from crosslearning.figures.paper import robot as robot
-from crosslearning.figures.paper import scenes as scenes
-from crosslearning.figures.paper.catalogue import FIGURES, POLICY_COLOURS
-from crosslearning.figures.paper.common import over_seeds
+from crosslearning.figures.paper import curves, robot, scenes
+from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
+from crosslearning.figures.paper.common import POLICY_COLOURS, over_seeds
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
-from crosslearning.figures.style import save_figure
 from crosslearning.paper.adapt import STARTS
+from crosslearning.paper.drives import drive, scene_drives, scene_with_heading
 from crosslearning.paper.experiment import (
     AVERAGE,
     CROSS,
@@ -129,7 +126,12 @@ def marks(axes: Axes, marker: str) -> list[Line2D]:
 
 
 def coloured(axes: Axes, colour: str) -> Line2D:
-    (found,) = [one for one in axes.get_lines() if to_hex(one.get_color()) == colour.lower()]
+    """Return the curve of a colour, not the stretches in which it takes its turn."""
+    (found,) = [
+        one
+        for one in axes.get_lines()
+        if to_hex(one.get_color()) == colour.lower() and one.get_label() != "_turn"
+    ]
     return found
 
 
@@ -153,7 +155,18 @@ def test_cost_panels_draw_means_over_seeds_in_the_policies_colours() -> None:
             np.testing.assert_allclose(drawn.get_xdata(), ITERATIONS)
             np.testing.assert_allclose(drawn.get_ydata(), np.mean(costs, axis=0))
             assert drawn.get_color() == POLICY_COLOURS[policy]
-    assert legend_labels(figure) == [LABELS[policy] for policy in POLICIES]
+    # Every band is explained, too.
+    bands = ["its deviation over starts", "and over seeds"]
+    assert legend_labels(figure) == [*(LABELS[policy] for policy in POLICIES), *bands]
+
+
+def test_one_seed_has_no_band_over_seeds() -> None:
+    figure = curves.cost_by_task_figure(synthetic(seeds=1))
+    assert "and over seeds" not in legend_labels(figure)
+    assert all(len(axes.collections) == 1 for axes in figure.axes)
+    assert "range over seeds" not in legend_labels(curves.constraint_figure(synthetic(1), 3.0))
+    figure = curves.adaptation_figure({0: adaptation_by_hand(0)})
+    assert "its 95 % interval over seeds" not in legend_labels(figure)
 
 
 def test_the_bands_are_deviations_of_the_cross_learned_policy_alone() -> None:
@@ -223,12 +236,25 @@ def test_distances_and_multipliers_are_drawn_with_the_bound() -> None:
     low, high = distances.get_ylim()
     assert low < 2.5 + 0.25
     assert high > 3.0
-    assert legend_labels(figure) == [f"task {radius}" for radius in RADII]
+    assert legend_labels(figure) == [*(f"task {radius}" for radius in RADII), "range over seeds"]
+
+
+def test_equal_distances_take_turns() -> None:
+    results = synthetic()
+    for measured in results.values():
+        distances = measured[CROSS]["training"]["distance"]
+        distances.update(dict.fromkeys(RADII, [3.0] * TRAINING))
+    figure = curves.constraint_figure(results, 3.0)
+    turns = [one for one in figure.axes[0].get_lines() if one.get_label() == "_turn"]
+    assert [one.get_color() for one in turns] == [POLICY_COLOURS[radius] for radius in RADII]
+    assert "equal: colours take turns" in legend_labels(figure)
 
 
 def test_model_order_shows_knots_errors_and_forced_removals() -> None:
     results = synthetic()
-    knots, error, forced = curves.model_order_figure(results, 1e-3, 400).axes
+    figure = curves.model_order_figure(results, 1e-3, 400)
+    knots, error, forced = figure.axes
+    assert legend_labels(figure) == ["mean over seeds", "range over seeds"]
     raw = over_seeds(results, CROSS, "training", "knots")
     np.testing.assert_allclose(knots.get_lines()[0].get_ydata(), raw.mean(axis=0))
     for axes, key in ((error, "pruning_error"), (forced, "forced_by_cap")):
@@ -270,8 +296,8 @@ def test_one_seed_is_drawn_without_an_interval() -> None:
 
 
 def test_a_straight_drive_ends_where_the_line_meets_the_circle() -> None:
-    navigation = scenes.scene_with_heading("paper-circle", by_hand())
-    one = scenes.drive(steady(1.0, 0.0), navigation, "circle")
+    navigation = scene_with_heading("paper-circle", by_hand())
+    one = drive(steady(1.0, 0.0), navigation, "circle")
     share = 0.5 * math.sqrt(0.5)  # of the radius 0.5, along each axis
     assert one.crashed
     assert not one.arrived
@@ -281,7 +307,7 @@ def test_a_straight_drive_ends_where_the_line_meets_the_circle() -> None:
 
 def test_a_drive_is_cut_at_its_arrival() -> None:
     navigation = Navigation(obstacles=(), start=(0.5, 1.5), heading=0.0)
-    one = scenes.drive(seeker(), navigation, "circle")
+    one = drive(seeker(), navigation, "circle")
     away = np.linalg.norm(one.path - [5.0, 6.0], axis=1)
     assert one.arrived
     assert one.goals == 1
@@ -291,16 +317,16 @@ def test_a_drive_is_cut_at_its_arrival() -> None:
 
 def test_a_map_without_a_fixed_start_is_refused() -> None:
     with pytest.raises(InputError, match="no fixed start and heading"):
-        scenes.drive(steady(1.0, 0.0), Navigation(), "circle")
+        drive(steady(1.0, 0.0), Navigation(), "circle")
 
 
 def test_trajectories_mark_crashes_and_robots_that_stand_still() -> None:
-    figure = scenes.trajectories_figure(by_hand(seeds=3))
+    figure = scenes.trajectories_figure(scene_drives(by_hand(seeds=3)))
     assert [axes.get_title() for axes in figure.axes] == ["circle obstacle", "ellipse obstacle"]
     for axes in figure.axes:
         crossed = [one.get_color() for one in marks(axes, "X")]
         assert crossed == [POLICY_COLOURS[policy] for policy in (*RADII, CROSS)]
-        (ring,) = [one for one in marks(axes, "o") if one.get_color() == "white"]
+        (ring,) = [one for one in marks(axes, "o") if one.get_markerfacecolor() == "white"]
         assert ring.get_markeredgecolor() == POLICY_COLOURS[AVERAGE]
         bundle = [one for one in axes.get_lines() if one.get_label() == "_bundle"]
         assert len(bundle) == 2  # the other two seeds
@@ -311,7 +337,8 @@ def test_trajectories_mark_crashes_and_robots_that_stand_still() -> None:
 
 def test_a_policy_that_arrives_has_no_mark() -> None:
     functions = dict.fromkeys(POLICIES, seeker())
-    figure = scenes.trajectories_figure(ByHand(functions, crash="continue", obstacles=()))
+    drives = scene_drives(ByHand(functions, crash="continue", obstacles=()))
+    figure = scenes.trajectories_figure(drives)
     for axes in figure.axes:
         assert not marks(axes, "X")
         ends = [line(axes, LABELS[policy]).get_xydata()[-1] for policy in POLICIES]
@@ -321,7 +348,7 @@ def test_a_policy_that_arrives_has_no_mark() -> None:
 def test_the_mission_says_how_many_goals_each_policy_reached() -> None:
     functions = dict.fromkeys(POLICIES, steady(1.0, 0.0))
     functions |= {AVERAGE: steady(0.0, 0.0), CROSS: seeker()}
-    figure = scenes.mission_figure(ByHand(functions, obstacles=()))
+    figure = scenes.mission_figure(scene_drives(ByHand(functions, obstacles=())))
     labels = dict(zip(POLICIES, legend_labels(figure), strict=False))
     assert labels[AVERAGE] == f"{LABELS[AVERAGE]}\n0 of 3 goals, out of time"
     axes = figure.axes[0]
@@ -331,14 +358,14 @@ def test_the_mission_says_how_many_goals_each_policy_reached() -> None:
 
 
 def test_the_mission_marks_crashes() -> None:
-    figure = scenes.mission_figure(by_hand())
+    figure = scenes.mission_figure(scene_drives(by_hand()))
     assert len(marks(figure.axes[0], "X")) == len(POLICIES) - 1
     assert f"{LABELS[CROSS]}\n0 of 3 goals, crash" in legend_labels(figure)
 
 
 def test_an_unknown_seed_is_refused() -> None:
     with pytest.raises(InputError, match="seed 7 is not of this experiment"):
-        scenes.mission_figure(by_hand(), seed=7)
+        scene_drives(by_hand(), seed=7)
 
 
 # Illustrations -------------------------------------------------------------------------------
@@ -385,31 +412,79 @@ def test_the_projection_figure_draws_projected_points_on_the_circle() -> None:
     assert "3 end on the circle, 1 was inside" in sentence
 
 
-# The table -----------------------------------------------------------------------------------
+# Adaptation ----------------------------------------------------------------------------------
 
 
-def adaptation_by_hand(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return adaptation curves that were never measured, for experiments that were never run."""
+def adaptation_by_hand(seed: int) -> dict[str, Any]:
+    """Return adaptation curves that were never measured."""
     curve = {"episodes": [0.0, 8.0], "returns": [-9.0 - seed, -5.0]}
     targets = {"a": dict.fromkeys(STARTS, curve)}
     return {"curves": {"trained": targets, "unseen": targets}}
 
 
-def test_every_figure_of_the_table_is_drawn_and_written(
+def test_the_adaptation_figure_draws_the_means() -> None:
+    def one(offset: float) -> dict[str, Any]:
+        by_start = {
+            start: {"episodes": [0.0, 8.0, 16.0], "returns": [offset + i, offset, offset - i]}
+            for i, start in enumerate(STARTS)
+        }
+        return {"curves": {"trained": {"a": by_start}, "unseen": {"b": by_start, "c": by_start}}}
+
+    figure = curves.adaptation_figure({0: one(-10.0), 1: one(-20.0)})
+    assert len(figure.axes) == 2
+    for axes in figure.axes:
+        # Drawn in reverse, so that the central start lies on top.
+        lines = axes.get_lines()
+        assert len(lines) == len(STARTS)
+        np.testing.assert_allclose(lines[-1].get_ydata(), [-15.0, -15.0, -15.0])
+        np.testing.assert_allclose(lines[-2].get_ydata(), [-14.0, -15.0, -16.0])
+        np.testing.assert_allclose(lines[-1].get_xdata(), [0.0, 8.0, 16.0])
+    labels = legend_labels(figure)
+    assert labels[0] == "from the central policy $g$"
+    assert labels[-1] == "its 95 % interval over seeds"
+    assert len(labels) == len(STARTS) + 1
+
+
+# All of them ---------------------------------------------------------------------------------
+
+
+def drawn_from(experiment: Experiment, seeds: int) -> tuple[Any, ...]:
+    adaptation = {seed: adaptation_by_hand(seed) for seed in range(seeds)}
+    return experiment, synthetic(seeds), adaptation, scene_drives(experiment)
+
+
+def test_every_figure_is_drawn_and_written(tmp_path: Path) -> None:
+    experiment = by_hand(seeds=2)
+    experiment.path = tmp_path
+    written = list(draw(*drawn_from(experiment, 2)))
+    assert [png.stem for png, _ in written] == list(FIGURES)
+    for png, pdf in written:
+        assert png.parent == tmp_path / "figures"
+        assert png.read_bytes().startswith(b"\x89PNG")
+        assert pdf.read_bytes().startswith(b"%PDF")
+
+
+def test_some_figures_are_drawn_with_the_bounds_of_the_experiment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "measure_adaptation", adaptation_by_hand)
-    experiment, results = by_hand(seeds=2), synthetic(seeds=2)
-    for name, (draw, caption) in FIGURES.items():
-        figure = draw(experiment, results)
-        assert caption.endswith(".")
-        (picture,) = save_figure(figure, tmp_path / name, formats=("png",))
-        assert picture.read_bytes().startswith(b"\x89PNG")
+    given = []
+    for name in ("constraint_figure", "model_order_figure"):
+        figure = getattr(curves, name)
+
+        def record(results: Any, *bounds: float, figure: Any = figure) -> Figure:
+            given.append(bounds)
+            return figure(results, *bounds)
+
+        monkeypatch.setattr(curves, name, record)
+    experiment = by_hand()
+    experiment.path = tmp_path
+    only = ["distances-and-multipliers", "model-order"]
+    assert len(list(draw(*drawn_from(experiment, 1), only))) == 2
+    assert given == [(3.0,), (1e-3, 400)]
 
 
-def test_the_table_passes_on_the_bounds_of_the_experiment() -> None:
-    experiment, results = by_hand(), synthetic()
-    _, error, _ = FIGURES["model-order"][0](experiment, results).axes
-    assert error.texts[0].get_text() == "budget β = 0.001"
-    distances = FIGURES["distances-and-multipliers"][0](experiment, results).axes[0]
-    assert distances.texts[0].get_text() == "ε = 3"
+def test_an_unknown_figure_is_named() -> None:
+    check_names(None)
+    check_names(["mission"])
+    with pytest.raises(InputError, match="did you mean 'mission'"):
+        check_names(["misson"])

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslearning.figures.paper.adaptation import adaptation_figure
 from crosslearning.paper.adapt import STARTS, adaptation_claims, adaptation_verdicts
 from crosslearning.paper.claims import Claim, all_claims, claims_table, judge, judge_all
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
@@ -136,28 +135,6 @@ def curves(areas):
     """Return adaptation curves in which each start has the given area on every target."""
     one = {start: {"area": areas[start]} for start in STARTS}
     return {"curves": {"trained": {"a": one, "b": one}, "unseen": {"c": one}}}
-
-
-def test_the_adaptation_figure_draws_the_means():
-    def one(offset):
-        by_start = {
-            start: {"episodes": [0.0, 8.0, 16.0], "returns": [offset + i, offset, offset - i]}
-            for i, start in enumerate(STARTS)
-        }
-        return {"curves": {"trained": {"a": by_start}, "unseen": {"b": by_start, "c": by_start}}}
-
-    figure = adaptation_figure({0: one(-10.0), 1: one(-20.0)})
-    assert len(figure.axes) == 2
-    for axes in figure.axes:
-        # Drawn in reverse, so that the central start lies on top.
-        lines = axes.get_lines()
-        assert len(lines) == len(STARTS)
-        np.testing.assert_allclose(lines[-1].get_ydata(), [-15.0, -15.0, -15.0])
-        np.testing.assert_allclose(lines[-2].get_ydata(), [-14.0, -15.0, -16.0])
-        np.testing.assert_allclose(lines[-1].get_xdata(), [0.0, 8.0, 16.0])
-    labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert labels[0] == "from the central policy $g$"
-    assert len(labels) == len(STARTS)
 
 
 def test_adaptation_is_compared_with_every_other_start():

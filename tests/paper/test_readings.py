@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from crosslearning.figures.paper.readings import VERDICTS, readings_figure
 from crosslearning.paper.claims import Verdict, all_claims
 from crosslearning.paper.experiment import (
     CROSS,
@@ -110,17 +109,3 @@ def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):
     assert all(f"`{key}`" in rows[1] for key in expected)
     counts = [int(cell) for cell in rows[1].split("|")[4:7]]
     assert sum(counts) == len(first)
-
-
-def test_the_figure_shows_every_verdict(done):
-    path, _ = done
-    rows = json.loads((path / "readings.json").read_text())["readings"]
-    verdicts = {row["name"]: [Verdict(**claim) for claim in row["claims"]] for row in rows}
-    (axes,) = readings_figure(verdicts).axes
-    shown = axes.get_images()[0].get_array()
-    words = list(VERDICTS)
-    for column, name in enumerate(verdicts):
-        assert [words[int(shown[i, column])] for i in range(len(shown))] == [
-            verdict.verdict for verdict in verdicts[name]
-        ]
-    assert [label.get_text() for label in axes.get_yticklabels()] == [c.key for c in all_claims()]

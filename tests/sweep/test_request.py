@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from crosslearning.learner.steps import StepRule
 
 from crosslearning.errors import InputError
 from crosslearning.learner import LearnerSettings
-from crosslearning.learner.steps import StepRule
 from crosslearning.runs import make_config
 from crosslearning.sweep import EpsilonPath, held_out_tasks, read_epsilons
 from crosslearning.sweep.request import check_held_out

@@ -8,8 +8,6 @@ import pytest
 from scipy import stats
 
 from crosslearning.errors import InputError
-from crosslearning.figures.style import save_figure
-from crosslearning.figures.sweep import sweep_figure
 from crosslearning.statistics import student
 from crosslearning.sweep.summary import differences, not_told_apart, recommend, summarise
 
@@ -147,29 +145,3 @@ def test_two_sweeps_are_compared_seed_by_seed(sweep):
             assert cell == str(student(pairs))
     with pytest.raises(InputError, match="no radius and seed in common"):
         differences(sweep, {**other.to_dict(), "seeds": [7, 8, 9]})
-
-
-def test_the_figure_has_a_place_for_every_radius(sweep, tmp_path):
-    figure = sweep_figure(sweep.to_dict())
-    returns, held_out, ratios, _ = figure.axes
-    places = returns.get_xticks()
-    assert [label.get_text() for label in returns.get_xticklabels()] == ["0", "0.5", "2", "∞"]
-    assert places[2] - places[1] == pytest.approx(2.0)  # two doublings
-    assert np.all(np.diff(places) > 0.9)
-    markers = [line for line in returns.lines if line.get_linestyle() == "None"]
-    assert len(markers) == 2
-    assert [label.get_text() for label in held_out.get_xticklabels()] == ["0", "0.5", "2", "∞"]
-    assert "recommended" in [text.get_text() for text in held_out.texts]
-    np.testing.assert_allclose(markers[0].get_ydata(), [0.5, 1.0, 2.5, 3.5])
-    shares = next(line for line in ratios.lines if line.get_linestyle() == "None")
-    np.testing.assert_allclose(shares.get_ydata(), [math.nan, 1.0, 0.75, math.nan])
-    (path,) = save_figure(figure, tmp_path / "sweep", ("png",))
-    assert path.stat().st_size > 10_000
-
-
-@pytest.mark.parametrize("epsilons", [(1.0,), (0.0,), (math.inf,), (0.0, math.inf)])
-def test_few_radii_can_be_drawn_too(epsilons, tmp_path):
-    records = {(0, epsilon): record(1.0, 0.0, None, 0.0, None) for epsilon in epsilons}
-    sweep = summarise(epsilons, (0,), records)
-    assert sweep.recommendation.by == "central"
-    save_figure(sweep_figure(sweep.to_dict()), tmp_path / "sweep", ("png",))

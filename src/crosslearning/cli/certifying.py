@@ -36,7 +36,7 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
     found = relatedness(folder)
     text = json.dumps(found.to_dict(), indent=2)
     write_atomically(folder.path / "relatedness.json", text.encode())
-    written = save_figure(relatedness_figure(found), folder.figures / "relatedness")
+    written = save_figure(relatedness_figure(found.to_dict()), folder.figures / "relatedness")
     if as_json:
         print(text)
         return

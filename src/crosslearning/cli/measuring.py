@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from crosslearning.cli.application import RunArgument, app, console
+from crosslearning.cli.application import RunArgument, app
 from crosslearning.cli.fields import read_flag
 from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.files import write_atomically
-from crosslearning.learner import CrossLearner
-from crosslearning.runs import RunFolder
-from crosslearning.tasks import Task, task_set
+
+if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner
+    from crosslearning.tasks import Task
 
 #: From so many tasks on, a table shows their mean: the tasks are then the sample.
 MANY_TASKS = 13
@@ -51,6 +48,8 @@ class MeasuringFlags:
 
     def chosen(self, learner: CrossLearner) -> tuple[Task, ...]:
         """Return the tasks that are asked for; by default those that were learned."""
+        from crosslearning.tasks import task_set
+
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
         if self.tasks is None:
@@ -87,6 +86,7 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     """Evaluate the central and the task policies, on the same random starts."""
     from crosslearning.evaluation import evaluate as evaluate_policies
     from crosslearning.evaluation import evaluate_across
+    from crosslearning.runs import RunFolder
 
     asked = MeasuringFlags(**flags)
     learner = RunFolder.open(run).load()
@@ -117,6 +117,7 @@ def compare(
     """Compare two runs' policies on the same starts: differences with their intervals."""
     from crosslearning.comparison import compare as compare_policies
     from crosslearning.comparison import compare_across
+    from crosslearning.runs import RunFolder
 
     asked = MeasuringFlags(**flags)
     learners = [RunFolder.open(folder).load() for folder in (run, other)]

@@ -13,12 +13,11 @@ import typer
 from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
 from crosslearning.cli.output import show_line, show_table
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
 from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
-    from crosslearning.paper.claims import Verdict
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 
@@ -44,7 +43,7 @@ def reproduce(
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
-    figures = _paper_figures(only or ())
+    _check_figures(only or ())
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
     processes = workers or os.cpu_count() or 1
     announce_compilation()
@@ -52,14 +51,14 @@ def reproduce(
         scale = other_readings.QUICK if quick else other_readings.FULL
         count = seeds or (2 if quick else 5)
         compare = other_readings.compare_readings
-        _draw_readings(folder, _or_exit(compare(folder, count, scale, processes, console)))
+        _or_exit(compare(folder, count, scale, processes, console))
+        _draw_readings(folder)
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
         scale = section.QUICK if quick else section.FULL
         count = seeds or (3 if quick else 10)
         found = _or_exit(section.reproduce(folder, count, scale, processes, console))
-        for name, draw in figures.items():
-            _save(draw(found.experiment, found.measurements), folder / "figures" / name)
+        _draw_paper(found, only)
         words = [verdict.verdict for verdict in found.verdicts]
         counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
         summary = "{} hold, {} do not, {} are undecided".format(*counts)
@@ -172,19 +171,27 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
 # Figures: what the commands above draw is named here, and nowhere else. -----------------------
 
 
-def _paper_figures(only: Sequence[str]) -> dict[str, Any]:
-    from crosslearning.figures.paper.catalogue import FIGURES
+def _check_figures(only: Sequence[str]) -> None:
+    """Refuse the name of a figure that there is not, before anything is run."""
+    from crosslearning.figures.paper.catalogue import check_names
 
-    for name in only:
-        if name not in FIGURES:
-            raise unknown_name("figure", name, FIGURES)
-    return {name: draw for name, (draw, _) in FIGURES.items() if not only or name in only}
+    check_names(only)
 
 
-def _draw_readings(folder: Path, verdicts: dict[str, list[Verdict]]) -> None:
+def _draw_paper(found: Reproduction, only: Sequence[str] | None) -> None:
+    from crosslearning.figures.paper.catalogue import draw
+    from crosslearning.paper.drives import scene_drives
+
+    drives = scene_drives(found.experiment)
+    for written in draw(found.experiment, found.measurements, found.adaptation, drives, only):
+        show_line(f"  {written[0]}")
+
+
+def _draw_readings(folder: Path) -> None:
     from crosslearning.figures.paper.readings import readings_figure
 
-    _save(readings_figure(verdicts), folder / "figures" / "readings")
+    content = json.loads((folder / "readings.json").read_text())
+    _save(readings_figure(content), folder / "figures" / "readings")
 
 
 def _draw_sweep(out: Path, found: Sweep) -> None:

@@ -25,7 +25,7 @@ def quickstart(
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
-    from crosslearning.cli.output import show_evaluation
+    from crosslearning.cli.output import show_numbers
     from crosslearning.evaluation import evaluate as evaluate_policies
     from crosslearning.runs import RunFolder
     from crosslearning.runs import resume as resume_run
@@ -119,19 +119,22 @@ def plot(
 
 
 def _draw(run: Path, trials: int = 25) -> None:
-    from crosslearning.figures.run import learning_figure, trajectory_figure
+    from crosslearning.figures.paths import trajectory_figure
+    from crosslearning.figures.run import learning_figure
     from crosslearning.figures.style import save_figure
     from crosslearning.runs import RunFolder
+    from crosslearning.trajectories import trajectories
 
     folder = RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
     written = save_figure(curves, folder.figures / "learning")
     learner = folder.load()
     try:
-        figure = trajectory_figure(learner.central, learner.tasks, trials)
+        found = trajectories(learner.central, learner.tasks, trials)
     except InputError as reason:
         console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
+        figure = trajectory_figure(learner.central.name, found)
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
         console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)

@@ -1,1 +1,1 @@
-"""Figures of what was learned."""
+"""Pictures. Their input is plain data; what must be computed is computed by the rooms below."""

@@ -14,130 +14,36 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
-from numpy.typing import NDArray
 
-from crosslearning.figures.style import TASKS, figure_style
+from crosslearning.figures.parts import Floats, legend_outside
+from crosslearning.figures.style import GREY, TASKS, figure_style
 from crosslearning.rkhs import Family, Linear, project
 
-Floats = NDArray[np.float64]
-
-GREY = "#666666"
 BLUE, VERMILLION = TASKS[0], TASKS[1]
-
 #: Four points, their centre, and the radius ε.
 POINTS = np.array([[-2.6, 0.9], [0.9, 2.5], [2.7, -0.5], [0.05, -0.25]])
 CENTRE = np.array([-0.9, -1.0])
 EPSILON = 1.0
 #: Where the letters of the given points go, in typographic points from each.
 _LETTERS = ((-14, 4), (4, 13), (14, -4), (4, -15))
-_SIZE = (5.0, 3.8)
 
 
-def points_as_functions(points: Floats, centre: Floats) -> Family:
-    """Return points of R² as the functions s ↦ ⟨point, s⟩, the centre last."""
-    coordinates = np.vstack([points, centre])  # (functions, 2)
-    return Family(Linear(std=(1.0, 1.0)), np.eye(2), coordinates.T[:, :, None])
-
-
-def functions_as_points(family: Family) -> tuple[Floats, Floats]:
-    """Return the points h_i, shape (N, 2), and the centre g of a family on R²."""
-    coordinates = family.weights[:, :, 0].T
-    return coordinates[:-1], coordinates[-1]
-
-
-def _plane(axes: Axes) -> None:
-    """Prepare axes for points of R²: a unit is the same length both ways, and no frame."""
-    axes.set_aspect("equal")
-    axes.set_xlim(-3.1, 3.2)
-    axes.set_ylim(-1.35, 3.0)
-    axes.set_axis_off()
-
-
-def _write_beside(
-    axes: Axes, text: str, at: Floats, shift: tuple[float, float], color: str
-) -> None:
-    """Write ``text`` next to a point, shifted by so many typographic points."""
-    axes.annotate(
-        text,
-        (float(at[0]), float(at[1])),
-        xytext=shift,
-        textcoords="offset points",
-        color=color,
-        ha="center",
-        va="center",
-        zorder=6,
-    )
-
-
-def _arrow(axes: Axes, start: Floats, end: Floats, color: str, gaps: tuple[float, float]) -> None:
-    """Draw an arrow that leaves the given gaps, in typographic points, at its two ends."""
-    style = {"arrowstyle": "-|>", "color": color, "linewidth": 1.1}
-    axes.annotate(
-        "",
-        (float(end[0]), float(end[1])),
-        xytext=(float(start[0]), float(start[1])),
-        arrowprops={**style, "shrinkA": gaps[0], "shrinkB": gaps[1]},
-    )
-
-
-def _draw_given(axes: Axes, given: Family) -> None:
-    """Draw the given points h̄_i and their centre ḡ, hollow and with their letters."""
-    points, centre = functions_as_points(given)
-    hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": GREY, "linewidth": 1.4}
-    axes.scatter(points[:, 0], points[:, 1], s=66, zorder=4, **hollow)
-    axes.scatter(centre[0], centre[1], s=60, marker="s", zorder=4, **hollow)
-    for i, shift in enumerate(_LETTERS):
-        _write_beside(axes, rf"$\bar h_{i + 1}$", points[i], shift, GREY)
-    _write_beside(axes, r"$\bar g$", centre, (-15, -3), GREY)
-
-
-def _draw_projected(axes: Axes, given: Family, projected: Family, color: str, line: str) -> None:
-    """Draw projected points, the ways they came, and the ball of radius ε around their centre."""
-    points, centre = functions_as_points(projected)
-    middle = (float(centre[0]), float(centre[1]))
-    if line == "-":
-        axes.add_patch(Circle(middle, EPSILON, color=color, alpha=0.07, linewidth=0, zorder=0))
-    axes.add_patch(
-        Circle(middle, EPSILON, fill=False, edgecolor=color, linewidth=1.2, linestyle=line)
-    )
-    for start, end in zip(functions_as_points(given)[0], points, strict=True):
-        axes.plot(*np.stack([start, end]).T, color=color, linewidth=1.5, linestyle=line, zorder=2)
-        axes.plot(*np.stack([end, centre]).T, color=color, linewidth=0.9, linestyle=":", zorder=2)
-    axes.scatter(points[:, 0], points[:, 1], s=32, color=color, zorder=5)
-    axes.scatter(centre[0], centre[1], s=44, marker="s", color=color, zorder=5)
-
-
-def _projection_legend(figure: Figure, **colors: str) -> None:
-    """Write the legend below: the given points, and each set of projected ones."""
-    common: dict[str, Any] = {"linestyle": "", "marker": "o"}
-    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
-    entries = [Line2D([], [], color=GREY, label="given", **hollow, **common)]
-    for label, color in colors.items():
-        entries.append(Line2D([], [], color=color, label=label, markersize=6, **common))
-    figure.legend(
-        handles=entries, loc="outside lower center", ncols=len(entries), handletextpad=0.1
-    )
-
-
+@figure_style()
 def exact_projection_figure() -> tuple[Figure, str]:
     """Draw the exact projection alone, and say what the picture shows."""
-    given = points_as_functions(POINTS, CENTRE)
+    given = _functions(POINTS, CENTRE)
     projected, outcome = project(given, EPSILON)
-    points, centre = functions_as_points(projected)
-    with figure_style():
-        figure = Figure(figsize=_SIZE, layout="constrained")
-        axes = figure.subplots()
-        _plane(axes)
-        _draw_projected(axes, given, projected, VERMILLION, "-")
-        _draw_given(axes, given)
-        _arrow(axes, CENTRE, centre, GREY, (6, 6))
-        edge = centre + EPSILON * np.array([np.cos(2.4), np.sin(2.4)])
-        _arrow(axes, centre, edge, VERMILLION, (5, 0))
-        _write_beside(axes, r"$\epsilon$", 0.45 * centre + 0.55 * edge, (5, 5), VERMILLION)
-        for i, shift in enumerate([(-11, -8), (12, 5), (12, 7)]):
-            _write_beside(axes, rf"$h_{i + 1}$", points[i], shift, VERMILLION)
-        _write_beside(axes, "$g$", centre, (11, 6), VERMILLION)
-        _projection_legend(figure, projected=VERMILLION)
+    points, centre = _points(projected)
+    figure, axes = _plane(projected=VERMILLION)
+    _draw_projected(axes, given, projected, VERMILLION, "-")
+    _draw_given(axes)
+    _arrow(axes, CENTRE, centre, GREY, (6, 6))
+    edge = centre + EPSILON * np.array([np.cos(2.4), np.sin(2.4)])
+    _arrow(axes, centre, edge, VERMILLION, (5, 0))
+    _write(axes, r"$\epsilon$", 0.45 * centre + 0.55 * edge, (5, 5), VERMILLION)
+    for i, shift in enumerate([(-11, -8), (12, 5), (12, 7)]):
+        _write(axes, rf"$h_{i + 1}$", points[i], shift, VERMILLION)
+    _write(axes, "$g$", centre, (11, 6), VERMILLION)
     moved = int(np.sum(outcome.active))
     return figure, (
         f"The exact projection. {len(points)} points and their centre move as little as possible "
@@ -146,24 +52,84 @@ def exact_projection_figure() -> tuple[Figure, str]:
     )
 
 
+@figure_style()
 def relaxed_projection_figure() -> tuple[Figure, str]:
     """Draw the relaxed projection over the exact one, and say what the picture shows."""
-    given = points_as_functions(POINTS, CENTRE)
-    exact, _ = project(given, EPSILON, "exact")
-    relaxed, _ = project(given, EPSILON, "relaxed")
-    with figure_style():
-        figure = Figure(figsize=_SIZE, layout="constrained")
-        axes = figure.subplots()
-        _plane(axes)
-        _draw_projected(axes, given, exact, VERMILLION, "-")
-        _draw_projected(axes, given, relaxed, BLUE, "--")
-        _draw_given(axes, given)
-        _write_beside(axes, "$g$", functions_as_points(exact)[1], (-8, -9), VERMILLION)
-        _write_beside(axes, "$g'$", functions_as_points(relaxed)[1], (11, 6), BLUE)
-        _projection_legend(figure, exact=VERMILLION, relaxed=BLUE)
+    given = _functions(POINTS, CENTRE)
+    exact, relaxed = (project(given, EPSILON, kind)[0] for kind in ("exact", "relaxed"))
+    figure, axes = _plane(exact=VERMILLION, relaxed=BLUE)
+    _draw_projected(axes, given, exact, VERMILLION, "-")
+    _draw_projected(axes, given, relaxed, BLUE, "--")
+    _draw_given(axes)
+    _write(axes, "$g$", _points(exact)[1], (-8, -9), VERMILLION)
+    _write(axes, "$g'$", _points(relaxed)[1], (11, 6), BLUE)
     distances = relaxed.distances()
     return figure, (
         "The relaxed projection, dashed blue, over the exact one, vermillion. It bounds only the "
         f"mean square of the distances: {int(np.sum(distances > EPSILON))} of {len(distances)} "
         f"points end outside the circle of radius ε, the farthest at {distances.max():.2f} ε."
     )
+
+
+def _functions(points: Floats, centre: Floats) -> Family:
+    """Return points of R² as the functions s ↦ ⟨point, s⟩, the centre last."""
+    coordinates = np.vstack([points, centre])  # (functions, 2)
+    return Family(Linear(std=(1.0, 1.0)), np.eye(2), coordinates.T[:, :, None])
+
+
+def _points(family: Family) -> tuple[Floats, Floats]:
+    """Return the points h_i, shape (N, 2), and the centre g of a family on R²."""
+    coordinates = family.weights[:, :, 0].T
+    return coordinates[:-1], coordinates[-1]
+
+
+def _plane(**colours: str) -> tuple[Figure, Axes]:
+    """Return a figure of R² without a frame, with a legend of the sets of points."""
+    figure = Figure(figsize=(5.0, 3.5), layout="constrained")
+    axes = figure.subplots()
+    axes.set_aspect("equal")
+    axes.set_xlim(-3.1, 3.2)
+    axes.set_ylim(-1.35, 3.0)
+    axes.set_axis_off()
+    dot: dict[str, Any] = {"linestyle": "", "marker": "o"}
+    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
+    entries = [Line2D([], [], color=GREY, label="given", **hollow, **dot)]
+    entries += [Line2D([], [], color=c, label=name, **dot) for name, c in colours.items()]
+    legend_outside(figure, entries)
+    return figure, axes
+
+
+def _write(axes: Axes, text: str, at: Floats, shift: tuple[float, float], colour: str) -> None:
+    """Write ``text`` next to a point, shifted by so many typographic points."""
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6}
+    axes.annotate(text, tuple(at), xytext=shift, textcoords="offset points", color=colour, **middle)
+
+
+def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[float, float]) -> None:
+    """Draw an arrow that leaves the given gaps, in typographic points, at its two ends."""
+    look = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.1}
+    look |= {"shrinkA": gaps[0], "shrinkB": gaps[1]}
+    axes.annotate("", tuple(end), xytext=tuple(start), arrowprops=look)
+
+
+def _draw_given(axes: Axes) -> None:
+    """Draw the given points h̄_i and their centre ḡ, hollow and with their letters."""
+    hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": GREY, "linewidth": 1.4}
+    axes.scatter(POINTS[:, 0], POINTS[:, 1], s=66, zorder=4, **hollow)
+    axes.scatter(CENTRE[0], CENTRE[1], s=60, marker="s", zorder=4, **hollow)
+    for i, shift in enumerate(_LETTERS):
+        _write(axes, rf"$\bar h_{i + 1}$", POINTS[i], shift, GREY)
+    _write(axes, r"$\bar g$", CENTRE, (-15, -3), GREY)
+
+
+def _draw_projected(axes: Axes, given: Family, projected: Family, colour: str, line: str) -> None:
+    """Draw projected points, the ways they came, and the ball of radius ε around their centre."""
+    points, centre = _points(projected)
+    if line == "-":
+        axes.add_patch(Circle(tuple(centre), EPSILON, color=colour, alpha=0.07, lw=0, zorder=0))
+    axes.add_patch(Circle(tuple(centre), EPSILON, fill=False, ec=colour, lw=1.2, ls=line))
+    for start, end in zip(_points(given)[0], points, strict=True):
+        axes.plot(*np.stack([start, end]).T, color=colour, linewidth=1.5, linestyle=line, zorder=2)
+        axes.plot(*np.stack([end, centre]).T, color=colour, linewidth=0.9, linestyle=":", zorder=2)
+    axes.scatter(points[:, 0], points[:, 1], s=32, color=colour, zorder=5)
+    axes.scatter(centre[0], centre[1], s=44, marker="s", color=colour, zorder=5)

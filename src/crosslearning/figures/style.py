@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,18 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from crosslearning.files import write_atomically
+
 #: Okabe and Ito's colours, which colour-blind people tell apart.
 CENTRAL = "#000000"
 TASKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
-OBSTACLE_FACE, OBSTACLE_EDGE = "#CBCFDC", "#667085"
 GOAL = "#009E73"
+#: Greys, from dark to light: words, explanations, bounds, what lies behind.
+DARK, GREY, LIGHT, PALE = "#344054", "#667085", "#98A2B3", "#D0D5DD"
+#: What went wrong: a crash, a failed check.
+ALARM = "#B42318"
+#: Widths in inches of a page's two columns together, and of one and a half.
+WIDE, NARROW = 7.0, 4.6
 
 _SETTINGS: dict[Any, Any] = {
     "font.size": 9,
@@ -25,6 +33,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.linewidth": 0.8,
     "axes.grid": False,
     "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "errorbar.capsize": 2.5,
     "figure.dpi": 100,
     "savefig.dpi": 200,
     "svg.hashsalt": "crosslearning",
@@ -34,7 +44,7 @@ _SETTINGS: dict[Any, Any] = {
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Apply the style inside a ``with`` block."""
+    """Apply the style inside a ``with`` block or, as a decorator, inside a function."""
     with mpl.rc_context(_SETTINGS):
         yield
 
@@ -45,13 +55,13 @@ def save_figure(
     """Write a figure in every format beside ``path``, and return the files."""
     # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    path.parent.mkdir(parents=True, exist_ok=True)
     written = []
     for suffix in formats:
-        target = path.with_suffix(f".{suffix}")
         # A fixed date makes the same figure the same file.
         metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
+        content = io.BytesIO()
         with figure_style():
-            figure.savefig(target, bbox_inches="tight", metadata=metadata)
-        written.append(target)
+            figure.savefig(content, format=suffix, bbox_inches="tight", metadata=metadata)
+        written.append(path.with_name(f"{path.name}.{suffix}"))
+        write_atomically(written[-1], content.getvalue())
     return written

@@ -66,7 +66,13 @@ class CompiledExecutor:
             arguments = (*group.leading(policies), *plans, group.state_size)
             count = group.count * plan.noise.shape[1]
             self._spread(run_episodes, arguments, count, result, group.part)
-        return result
+        assert result.states is not None
+        ends = result.states[:, :, -1]
+        outcomes = [
+            {} if task.outcomes is None else task.outcomes(own[:, : task.state_size].copy())
+            for task, own in zip(self.tasks, ends, strict=True)
+        ]
+        return result._replace(outcomes=outcomes)
 
     def _spread(
         self,
@@ -77,7 +83,7 @@ class CompiledExecutor:
         part: slice,
     ) -> None:
         """Call a compiled body on parts of range(count), one part a thread."""
-        outputs = tuple(array[part] for array in result if array is not None)
+        outputs = tuple(array[part] for array in result if isinstance(array, np.ndarray))
         if body not in self._entries:
             self._entries[body] = entry_point(body, *arguments, 0, 0, *outputs)
         entry = self._entries[body]

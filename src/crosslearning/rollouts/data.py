@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +64,10 @@ class Episodes(NamedTuple):
     actions : array, shape (N, n, horizon, p)
         Before they were clipped to the action space; zero after the end.
     states : array, shape (N, n, horizon + 1, state_size), or None
-        For compiled tasks: the whole path; ``Task.outcomes`` reads its last states. Tasks with
-        a smaller state leave the last columns zero.
+        For compiled tasks: the whole path. Tasks with a smaller state leave the last columns zero.
+    outcomes : sequence of N mappings of str to array, shape (n, …)
+        How the episodes ended, by name, as far as a task can tell: what ``Task.outcomes`` reads
+        from the last states, else the truth values in the last ``info``.
     """
 
     rewards: Floats
@@ -74,6 +76,7 @@ class Episodes(NamedTuple):
     observations: Floats
     actions: Floats
     states: Floats | None
+    outcomes: Any = ()
 
     @classmethod
     def empty(cls, shape: tuple[int, int, int], q: int, p: int, state_size: int = 0) -> Episodes:
@@ -90,4 +93,4 @@ class Episodes(NamedTuple):
 
     def of_task(self, task: int) -> Episodes:
         """Return the episodes of one task, without the axis of tasks."""
-        return Episodes(*(None if array is None else array[task] for array in self))  # type: ignore[arg-type]
+        return Episodes(*(None if part is None else part[task] for part in self))  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +43,9 @@ class Player:
         self._seed = 0
         self._steps = 0
         self.observation: Floats = np.empty(0)
+        #: The observation as the environment gave it.
+        self.seen: Any = None
+        self._info: Mapping[str, Any] = {}
         self.terminated = self.truncated = False
 
     def start(self, seed: int, uniforms: Floats) -> None:
@@ -53,7 +56,7 @@ class Player:
         if self.task.reset_options is not None:
             options = self.task.reset_options(uniforms[: self.task.reset_size])
         try:
-            observation, _ = self._environment.reset(seed=self._seed, options=options)
+            observation, self._info = self._environment.reset(seed=self._seed, options=options)
         except Exception as problem:
             raise self._raised(problem) from problem
         self._see(observation)
@@ -69,7 +72,7 @@ class Player:
             raise self._raised(problem) from problem
         if not isinstance(found, tuple) or len(found) != 5:
             raise self._wrong("what step returns", found, "five things, as Gymnasium's does")
-        observation, reward, terminated, truncated, _ = found
+        observation, reward, terminated, truncated, self._info = found
         self._see(observation)
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
@@ -84,6 +87,7 @@ class Player:
     def _see(self, observation: Any) -> None:
         """Keep an observation; stop here if it is no good, before it becomes an action."""
         expected = self.task.observation_space.shape
+        self.seen = observation
         try:
             self.observation = np.array(observation, dtype=np.float64)
         except (TypeError, ValueError):
@@ -93,6 +97,14 @@ class Player:
             raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
         if not np.all(np.isfinite(self.observation)):
             raise not_finite(self.task, "an observation", self._where)
+
+    def outcome(self) -> dict[str, Any]:
+        """Return how the episode stands, by name, as far as the task can tell."""
+        state: Any = getattr(self._environment.unwrapped, "state", None)
+        if self.task.outcomes is not None and np.shape(state) == (self.task.state_size,):
+            found = self.task.outcomes(np.array(state, dtype=np.float64)[None])
+            return {name: values[0] for name, values in found.items()}
+        return {k: v for k, v in self._info.items() if isinstance(v, bool | np.bool_)}
 
     @property
     def _where(self) -> str:
@@ -174,6 +186,7 @@ class _Episode:
     result: Episodes
     number: int
     steps: int = 0
+    outcome: dict[str, Any] = field(default_factory=dict)
 
     def advance(self, player: Player, mean: Floats) -> bool:
         k, result, place = self.steps, self.result, (self.task, self.number)
@@ -186,7 +199,10 @@ class _Episode:
         self.steps += 1
         result.lengths[place] = self.steps
         result.terminated[place] = player.terminated
-        return not player.terminated and not player.truncated and self.steps < len(self.noise)
+        if not player.terminated and not player.truncated and self.steps < len(self.noise):
+            return True
+        self.outcome = player.outcome()
+        return False
 
 
 class GymnasiumExecutor:
@@ -241,20 +257,9 @@ class GymnasiumExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end, the time limit or the horizon."""
-        result = empty_episodes(self.tasks, plan)._replace(states=None)
-        rollouts = [
-            _Episode(
-                task=i,
-                seed=int(plan.seeds[i, e]),
-                uniforms=plan.uniforms[i, e],
-                noise=plan.noise[i, e],
-                result=result,
-                number=e,
-            )
-            for i, e in np.ndindex(*plan.seeds.shape)
-        ]
+        result, rollouts = _planned(self.tasks, plan)
         self._run(policies, rollouts)
-        return result
+        return _finished(self.tasks, result, rollouts)
 
     def _run(self, policies: Expansion, rollouts: Iterable[_Rollout]) -> None:
         """Run rollouts, as many at a time as there are environments for."""
@@ -310,3 +315,54 @@ class GymnasiumExecutor:
         for players in self._idle:
             while players:
                 players.pop().close()
+
+
+def episodes_of(
+    task: Task,
+    plan: EpisodePlan,
+    act: Callable[[Any], Floats],
+    begin: Callable[[], object] | None = None,
+) -> Episodes:
+    """Run episodes of one task by whatever acts, one after the other, from the plan's starts.
+
+    Parameters
+    ----------
+    task : Task
+    plan : EpisodePlan
+        Of this task alone, without noise.
+    act : callable
+        From an observation, as the environment gave it, to an action.
+    begin : callable, optional
+        Called before every episode.
+    """
+    result, rollouts = _planned([task], plan)
+    player = Player(task)
+    try:
+        for rollout in rollouts:
+            player.start(rollout.seed, rollout.uniforms)
+            if begin is not None:
+                begin()
+            while rollout.advance(player, act(player.seen)):
+                pass
+    finally:
+        player.close()
+    return _finished([task], result, rollouts)
+
+
+def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[_Episode]]:
+    """Return room for a plan's episodes, and the episodes that will fill it."""
+    result = empty_episodes(tasks, plan)._replace(states=None)
+    return result, [
+        _Episode(i, int(plan.seeds[i, e]), plan.uniforms[i, e], plan.noise[i, e], result, e)
+        for i, e in np.ndindex(*plan.seeds.shape)
+    ]
+
+
+def _finished(tasks: Sequence[Task], result: Episodes, rollouts: Sequence[_Episode]) -> Episodes:
+    """Return the episodes with what all of a task's have to tell of their ends."""
+    outcomes = []
+    for i in range(len(tasks)):
+        own = [rollout.outcome for rollout in rollouts if rollout.task == i]
+        names = [name for name in own[0] if all(name in one for one in own)]
+        outcomes.append({name: np.array([one[name] for one in own]) for name in names})
+    return result._replace(outcomes=outcomes)

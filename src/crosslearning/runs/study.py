@@ -175,7 +175,7 @@ def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str
 
 
 def _plain(config: RunConfig) -> dict[str, Any]:
-    return {n: getattr(config, n) for n in config.__struct_fields__ if n != "workers"}
+    return {name: value for name, value in config.to_plain().items() if name != "workers"}
 
 
 def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:

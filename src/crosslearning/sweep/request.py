@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.runs import RunConfig
 from crosslearning.sweep.stages import EpsilonPath, Stage, plain_epsilon
-from crosslearning.tasks import Task, random_maps, task_set
+from crosslearning.tasks import Task, task_set
 
 #: Held out where nothing else is named.
 DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
@@ -58,13 +57,13 @@ class SweepRequest:
 
         def config(stage: Stage) -> RunConfig:
             own = {"epsilon": stage.epsilon, "iterations": stage.iterations, **stage.changes}
-            return msgspec.structs.replace(self.config, **own)
+            return self.config.replace(**own)
 
-        return [(stage, config(stage)) for stage in self.path.stages(self.config, seed)]
+        return [(stage, config(stage)) for stage in self.path.stages(self.config.settings, seed)]
 
     def learning(self) -> dict[str, Any]:
         """Return as plain data what decides the runs; it may not change within a folder."""
-        values = msgspec.to_builtins(self.config)
+        values = self.config.to_plain()
         values["iterations"] = self.path.iterations
         kept = {name: value for name, value in values.items() if name not in OWN_FIELDS}
         asked = {
@@ -88,11 +87,6 @@ def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
         return ()
     # What draws the training maps is not for those held out.
     options = {k: v for k, v in config.task_options.items() if k not in ("seed", "count")}
-    # To be removed: task_set is to know "random:unseen:50" itself.
-    kind, _, count = name.partition(":unseen:")
-    if kind == "random" and count.isascii() and count.isdigit() and int(count) > 0:
-        maps = random_maps(30_000, int(count), **options)
-        return tuple(navigation.task(label) for label, navigation in maps.items())
     return task_set(name, **options)
 
 

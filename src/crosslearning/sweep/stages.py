@@ -92,7 +92,7 @@ class EpsilonPath:
         the first stage, number 0, is what the seed gives to a run on its own.
         """
         own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
-        if settings.step_rule != "decaying":
+        if getattr(settings, "step_rule", None) != "decaying":
             return {"seed": own}
         d, K = settings.step_decay, self.iterations
         size = settings.step_size / math.sqrt(1.0 + K / d)

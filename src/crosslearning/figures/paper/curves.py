@@ -1,4 +1,4 @@
-"""Figures of numbers: costs and constraints over training, and rates on held-out maps.
+"""Figures of numbers: costs and constraints over training, rates on maps, and adaptation.
 
 Bands and intervals are over seeds: what a band says is how much another seed may differ. Only
 the wide bands of the costs are, as in the paper, over the random starts.
@@ -6,177 +6,150 @@ the wide bands of the costs are, as in the paper, over the random starts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from crosslearning.figures.paper.common import (
-    GREY,
-    LEGEND_ROW,
-    NARROW,
-    POLICY_COLOURS,
-    WIDE,
-    Floats,
-    Results,
-    deviation,
-    line_style,
-    over_seeds,
-    policy_handles,
-)
-from crosslearning.figures.style import CENTRAL, figure_style
-from crosslearning.paper.experiment import CROSS, LABELS, POLICIES, RADII
+from crosslearning.figures import parts
+from crosslearning.figures.paper import common
+from crosslearning.figures.paper.common import POLICY_COLOURS, Results, over_seeds
+from crosslearning.figures.parts import Floats
+from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
+from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
+from crosslearning.paper.adapt import STARTS, ZERO
+from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
 from crosslearning.statistics import student
 
-_BAND: dict[str, Any] = {"alpha": 0.16, "linewidth": 0.0}
 #: Blocks of neighbouring iterations that curves over training are averaged in.
 BLOCKS = 60
 #: More blocks than there are points, for a curve that needs no averaging.
 _EVERY = 1_000_000
-_MAPS = ("final", "maps", "maps")
+#: The bands of a cost: the wide one over starts, the narrow one over seeds.
+_OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
+
+#: adaptation[seed]; see :func:`crosslearning.paper.adapt.measure_adaptation`.
+Adaptation = Mapping[int, Mapping[str, Any]]
+
+_TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
+_LABELS = {
+    CENTRAL_START: "from the central policy $g$",
+    **{radius: f"from the task policy of {radius}" for radius in RADII},
+    AVERAGE: "from the average policy (ε = 0)",
+    ZERO: "from nothing",
+}
 
 
+@figure_style()
 def cost_by_task_figure(results: Results) -> Figure:
     """Draw the cost −U against the iteration, one panel for each radius.
 
     Lines are means over seeds and starts; the bands are standard deviations of the
     cross-learned policy: the wide one over starts, the narrow one over seeds.
     """
-    with figure_style():
-        figure = Figure(figsize=(WIDE, 2.75), layout="constrained")
-        panels = figure.subplots(1, len(RADII), sharey=True)
-        for axes, radius in zip(panels, RADII, strict=True):
-            for policy in POLICIES:
-                _draw_costs(axes, results, policy, [radius])
-            axes.set_title(f"obstacle of radius {radius.removeprefix('r=')}")
-        _finish_costs(list(panels))
-        panels[0].set_ylabel("cost")
-        figure.legend(handles=policy_handles(), loc="outside upper center", **LEGEND_ROW)
+    figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
+    panels = figure.subplots(1, len(RADII), sharey=True)
+    for axes, radius in zip(panels, RADII, strict=True):
+        _draw_costs(axes, results, [radius])
+        axes.set_title(f"obstacle of radius {radius.removeprefix('r=')}")
+    _finish_costs(figure, list(panels), results)
+    panels[0].set_ylabel("cost")
     return figure
 
 
+@figure_style()
 def cost_average_figure(results: Results) -> Figure:
-    """Draw the cost averaged over the three radii against the iteration."""
-    with figure_style():
-        figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
-        axes = figure.subplots()
-        for policy in POLICIES:
-            _draw_costs(axes, results, policy, RADII)
-        _finish_costs([axes])
-        axes.set_ylabel("cost, mean of the three radii")
-        layout: dict[str, Any] = {
-            "ncols": 3,
-            "columnspacing": 1.2,
-            "handlelength": 1.8,
-            "fontsize": 8.5,
-        }
-        figure.legend(handles=policy_handles(), loc="outside upper center", **layout)
+    """Draw the cost averaged over the three radii against the iteration, as for each radius."""
+    figure = Figure(figsize=(NARROW, 2.7), layout="constrained")
+    axes = figure.subplots()
+    _draw_costs(axes, results, RADII)
+    _finish_costs(figure, [axes], results)
+    axes.set_ylabel("cost, mean of the three radii")
     return figure
 
 
-def _curve(results: Results, policy: str, radius: str, key: str) -> Floats:
-    return over_seeds(results, policy, "curves", "radii", radius, key)
+def _draw_costs(axes: Axes, results: Results, radii: Sequence[str]) -> None:
+    """Draw every policy's cost, averaged over some radii, with its bands."""
+
+    def curve(radius: str, key: str) -> Floats:
+        return over_seeds(results, policy, "curves", "radii", radius, key)
+
+    for policy in POLICIES:
+        iterations = curve(radii[0], "iteration")[0]
+        costs = np.mean([curve(radius, "cost") for radius in radii], axis=0)
+        mean = costs.mean(axis=0)
+        if policy == CROSS:
+            spreads = [curve(radius, "deviation") for radius in radii]
+            bands = {_OVER_STARTS: np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))}
+            if len(costs) > 1:
+                bands[_OVER_SEEDS] = np.std(costs, axis=0, ddof=1)
+            for shade, spread in bands.items():
+                parts.draw_band(axes, iterations, mean - spread, mean + spread, CENTRAL, shade)
+        axes.plot(iterations, mean, **common.line_style(policy), label=LABELS[policy])
 
 
-def _draw_costs(axes: Axes, results: Results, policy: str, radii: Sequence[str]) -> None:
-    """Draw one policy's cost, averaged over some radii, with its bands."""
-    iterations = _curve(results, policy, radii[0], "iteration")[0]
-    costs = np.mean([_curve(results, policy, r, "cost") for r in radii], axis=0)
-    mean = costs.mean(axis=0)
-    if policy == CROSS:
-        spreads = [_curve(results, policy, r, "deviation") for r in radii]
-        over_starts = np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))
-        for spread, shade in ((over_starts, 0.5), (deviation(costs), 1.0)):
-            style = {**_BAND, "alpha": shade * _BAND["alpha"]}
-            axes.fill_between(
-                iterations, mean - spread, mean + spread, color=POLICY_COLOURS[policy], **style
-            )
-    axes.plot(iterations, mean, **line_style(policy), label=LABELS[policy])
-
-
-def _finish_costs(panels: list[Axes]) -> None:
-    """Give panels of costs one scale: logarithmic, unless some cost is not positive."""
+def _finish_costs(figure: Figure, panels: list[Axes], results: Results) -> None:
+    """Give panels of costs a legend and one scale: logarithmic, if all costs are positive."""
     lines = [line for axes in panels for line in axes.get_lines()]
     lowest = min(float(np.min(line.get_ydata())) for line in lines)
     for axes in panels:
         if lowest > 0.0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(_plain))
-            axes.yaxis.set_minor_formatter(FuncFormatter(_plain_of_few))
-        _iteration_axis(axes, float(np.max(lines[0].get_xdata())))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, False)))
+        parts.iteration_axis(axes, float(np.max(lines[0].get_xdata())), 3)
     if lowest > 0.0:
         panels[0].set_ylim(bottom=0.75 * lowest)
+    handles = [
+        *common.policy_handles(),
+        parts.band_handle("its deviation over starts", CENTRAL, _OVER_STARTS),
+    ]
+    if len(results) > 1:
+        # Where the bands are drawn, the narrow one lies on the wide one.
+        handles.append(parts.band_handle("and over seeds", CENTRAL, _OVER_SEEDS + _OVER_STARTS))
+    parts.legend_outside(figure, handles, "upper")
 
 
-def _plain(value: float, _: int) -> str:
-    return f"{value:g}"
-
-
-def _powers_of_few(value: float, _: int) -> str:
-    """Write 2 and 5 times a power of ten, and leave out the rest."""
+def _of_few(value: float, powers: bool) -> str:
+    """Write 2 and 5 times a power of ten, plainly or with the power, and leave out the rest."""
     power = int(np.floor(np.log10(value)))
     digit = round(value / 10.0**power)
-    return f"${digit} \\times 10^{{{power}}}$" if digit in (2, 5) else ""
+    if digit not in (2, 5):
+        return ""
+    return f"${digit} \\times 10^{{{power}}}$" if powers else f"{value:g}"
 
 
-def _plain_of_few(value: float, _: int) -> str:
-    """Write 20 and 50 between 10 and 100, and leave out the rest."""
-    return f"{value:g}" if round(value / 10.0 ** np.floor(np.log10(value))) in (2, 5) else ""
-
-
-def _iteration_axis(axes: Axes, last: float) -> None:
-    axes.set_xlim(0.0, last)
-    axes.set_xlabel("iteration")
-    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
+@figure_style()
 def constraint_figure(results: Results, epsilon: float) -> Figure:
-    """Draw distances to the central policy and multipliers against the iteration.
-
-    Parameters
-    ----------
-    results : Results
-    epsilon : float
-        The bound on the distances, drawn as a line.
-    """
-    with figure_style():
-        figure = Figure(figsize=(WIDE, 2.75), layout="constrained")
-        distances, multipliers = figure.subplots(1, 2)
-        for radius in RADII:
-            _draw_training(distances, results, POLICY_COLOURS[radius], "distance", radius)
-            _draw_training(multipliers, results, POLICY_COLOURS[radius], "multiplier", radius)
-        lowest = min(float(np.min(line.get_ydata())) for line in distances.get_lines())
-        below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
-        distances.set_ylim(below, epsilon + 0.25 * (epsilon - below))
-        _bound(distances, epsilon, f"ε = {epsilon:g}")
-        distances.set_ylabel("distance ‖$h_i$ − $g$‖")
-        _positive_log(multipliers)
-        multipliers.set_ylabel("multiplier $μ_i$")
-        handles = [
-            Line2D([], [], color=POLICY_COLOURS[radius], linewidth=1.3, label=f"task {radius}")
-            for radius in RADII
-        ]
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(RADII))
+    """Draw distances to the central policy, under their bound, and multipliers."""
+    figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
+    distances, multipliers = figure.subplots(1, 2)
+    colours = {radius: POLICY_COLOURS[radius] for radius in RADII}
+    apart = {}
+    for radius, colour in colours.items():
+        iterations, apart[radius] = _draw_range(distances, results, colour, "distance", radius)
+        _draw_training(multipliers, results, colour, "multiplier", radius)
+    lowest = min(float(np.min(curve)) for curve in apart.values())
+    below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
+    height = 1.25 * (epsilon - below)
+    distances.set_ylim(below, below + height)
+    parts.draw_bound(distances, epsilon, f"ε = {epsilon:g}")
+    handles: list[Any] = [*parts.task_handles(colours), *_ranges(results)]
+    if parts.draw_apart(distances, iterations, apart, colours, height):
+        handles.append(parts.turns_handle())
+    distances.set_ylabel("distance ‖$h_i$ − $g$‖")
+    _positive_log(multipliers)
+    multipliers.set_ylabel("multiplier $μ_i$")
+    parts.legend_outside(figure, handles, "upper")
     return figure
 
 
-def _bound(axes: Axes, value: float, text: str) -> None:
-    """Draw a dashed line at a value that something must not exceed, and name it above."""
-    axes.axhline(value, color=GREY, linestyle="--", linewidth=1.0, zorder=1.5)
-    axes.annotate(
-        text,
-        (1.0, value),
-        xycoords=("axes fraction", "data"),
-        xytext=(-2, 3),
-        textcoords="offset points",
-        ha="right",
-        color=GREY,
-    )
+def _ranges(results: Results) -> list[Any]:
+    return [parts.band_handle("range over seeds")] if len(results) > 1 else []
 
 
 def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
@@ -188,16 +161,22 @@ def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
     return np.stack([part.mean(axis=1) for part in parts], axis=1)
 
 
-def _draw_training(
+def _draw_range(
     axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS
-) -> None:
-    """Draw the mean over seeds and the range between the least and the greatest of them."""
+) -> tuple[Floats, Floats]:
+    """Draw the range between the least and the greatest seed; return where, and the means."""
     every = over_seeds(results, CROSS, "training", "iteration")[:1]
     iterations = in_blocks(every, blocks)[0]
     values = in_blocks(over_seeds(results, CROSS, "training", *keys), blocks)
-    axes.fill_between(iterations, values.min(axis=0), values.max(axis=0), color=colour, **_BAND)
-    axes.plot(iterations, values.mean(axis=0), color=colour, linewidth=1.2)
-    _iteration_axis(axes, float(every[0, -1]))
+    parts.draw_band(axes, iterations, values.min(axis=0), values.max(axis=0), colour)
+    parts.iteration_axis(axes, float(every[0, -1]), 3)
+    return iterations, np.asarray(values.mean(axis=0))
+
+
+def _draw_training(axes: Axes, results: Results, colour: str, *keys: str, **options: Any) -> None:
+    """Draw the mean over seeds and the range of them."""
+    iterations, mean = _draw_range(axes, results, colour, *keys, **options)
+    axes.plot(iterations, mean, color=colour, linewidth=1.2)
 
 
 def _positive_log(axes: Axes, *shown: float) -> None:
@@ -212,76 +191,106 @@ def _positive_log(axes: Axes, *shown: float) -> None:
         low, high = min([*positive, *shown]), max([*positive, *shown])
         if high < 80.0 * low:
             # Powers of ten alone would be too few.
-            axes.yaxis.set_minor_formatter(FuncFormatter(_powers_of_few))
+            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, True)))
         axes.set_ylim(bottom=0.6 * low)
 
 
+@figure_style()
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
-    """Draw knots, pruning error and forced removals against the iteration.
-
-    Parameters
-    ----------
-    results : Results
-    budget : float
-        The error that pruning may make in an iteration, drawn as a line.
-    max_knots : int
-        The cap on the knots, drawn as a line.
-    """
-    with figure_style():
-        figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
-        knots, error, forced = figure.subplots(1, 3)
-        _draw_training(knots, results, CENTRAL, "knots", blocks=_EVERY)
-        _bound(knots, max_knots, f"cap {max_knots}")
-        knots.set_ylim(0, 1.15 * max_knots)
-        knots.set_title("knots")
-        _draw_training(error, results, CENTRAL, "pruning_error")
-        _positive_log(error, budget)
-        _bound(error, budget, f"budget β = {budget:g}")
-        error.set_title("pruning error of an iteration")
-        _draw_training(forced, results, CENTRAL, "forced_by_cap")
-        forced.set_ylim(bottom=0)
-        forced.set_title("removals forced in an iteration")
+    """Draw knots, pruning error and forced removals, with the budget and the cap as lines."""
+    figure = Figure(figsize=(WIDE, 2.3), layout="constrained")
+    knots, error, forced = figure.subplots(1, 3)
+    _draw_training(knots, results, CENTRAL, "knots", blocks=_EVERY)
+    parts.draw_bound(knots, max_knots, f"cap {max_knots}")
+    knots.set_ylim(0, 1.15 * max_knots)
+    knots.set_title("knots")
+    _draw_training(error, results, CENTRAL, "pruning_error")
+    _positive_log(error, budget)
+    parts.draw_bound(error, budget, f"budget β = {budget:g}")
+    error.set_title("pruning error of an iteration")
+    _draw_training(forced, results, CENTRAL, "forced_by_cap")
+    forced.set_ylim(bottom=0)
+    forced.set_title("removals forced in an iteration")
+    mean = Line2D([], [], color=CENTRAL, linewidth=1.2, label="mean over seeds")
+    parts.legend_outside(figure, [mean, *_ranges(results)])
     return figure
 
 
+@figure_style()
 def held_out_maps_figure(results: Results) -> Figure:
     """Draw the rates of arrivals and of crashes on random maps, one row for each policy.
 
     Small dots are seeds; large ones their mean with Student's 95 % interval, cut at 0 and 1.
     """
     rows = np.arange(len(POLICIES))[::-1]
-    with figure_style():
-        figure = Figure(figsize=(WIDE, 2.3), layout="constrained")
-        panels = figure.subplots(1, 2, sharey=True)
-        titles = {"arrived": "episodes that arrive", "crashed": "episodes that crash"}
-        for axes, (rate, title) in zip(panels, titles.items(), strict=True):
-            for row, policy in zip(rows, POLICIES, strict=True):
-                _draw_rate(axes, float(row), policy, over_seeds(results, policy, *_MAPS, rate))
-            axes.set_title(title)
-            axes.set_ylim(-0.6, len(rows) - 0.4)
-            axes.grid(axis="x", color="#E4E7EC", linewidth=0.7)
-            axes.set_axisbelow(True)
-            axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-            axes.tick_params(axis="y", length=0)
-            axes.spines["left"].set_visible(False)
-        panels[0].set_xlim(-0.02, 1.02)
-        panels[1].set_xlim(left=-0.02 * panels[1].get_xlim()[1])
-        panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
+    figure = Figure(figsize=(WIDE, 2.1), layout="constrained")
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = {"arrived": "episodes that arrive", "crashed": "episodes that crash"}
+    for axes, (rate, title) in zip(panels, titles.items(), strict=True):
+        for row, policy in zip(rows, POLICIES, strict=True):
+            rates = over_seeds(results, policy, "final", "maps", "maps", rate)
+            style: dict[str, Any] = {"color": POLICY_COLOURS[policy]}
+            axes.plot(rates, np.full(len(rates), row - 0.27), ".", ms=4, alpha=0.45, **style)
+            style |= {"markersize": 6.5, "elinewidth": 2.0} if policy == CROSS else {}
+            style = {"marker": "o", "markersize": 5.5, "elinewidth": 1.3} | style
+            parts.error_bars(axes, [float(row)], [student(rates)], True, (0.0, 1.0), **style)
+        axes.set_title(title)
+        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.grid(axis="x", color=PALE, linewidth=0.5)
+        axes.set_axisbelow(True)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+    panels[0].set_xlim(-0.02, 1.02)
+    panels[1].set_xlim(left=-0.02 * panels[1].get_xlim()[1])
+    panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
+    dots: dict[str, Any] = {"color": GREY, "linestyle": "none"}
+    large = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
+    small = Line2D([], [], label="one seed", marker=".", markersize=4, **dots)
+    parts.legend_outside(figure, [small, Line2D([], [], label=large, marker="o", **dots)])
     return figure
 
 
-def _draw_rate(axes: Axes, row: float, policy: str, rates: Floats) -> None:
-    colour, mean = POLICY_COLOURS[policy], float(rates.mean())
-    ends = student(rates).within(0.0, 1.0)
-    low, high = ends.low, ends.high
-    axes.plot(rates, np.full(len(rates), row - 0.27), ".", color=colour, markersize=4, alpha=0.45)
-    axes.errorbar(
-        mean,
-        row,
-        xerr=[[mean - low], [high - mean]],
-        fmt="o",
-        color=colour,
-        markersize=6.5 if policy == CROSS else 5.5,
-        elinewidth=2.0 if policy == CROSS else 1.3,
-        capsize=2.5,
-    )
+# Adaptation --------------------------------------------------------------------------------
+
+
+def _style(start: str) -> dict[str, Any]:
+    if start == ZERO:
+        return {"color": LIGHT, "linestyle": ":", "linewidth": 1.4}
+    return common.line_style(CROSS if start == CENTRAL_START else start)
+
+
+def mean_curves(adaptation: Adaptation, kind: str, start: str) -> tuple[Floats, Floats]:
+    """Return the rollouts, shape (n,), and each seed's mean return over targets, (seeds, n)."""
+    episodes: Floats = np.empty(0)
+    rows = []
+    for curves in adaptation.values():
+        targets = [by_start[start] for by_start in curves["curves"][kind].values()]
+        episodes = np.asarray(targets[0]["episodes"])
+        rows.append(np.mean([target["returns"] for target in targets], axis=0))
+    return episodes, np.stack(rows)
+
+
+@figure_style()
+def adaptation_figure(adaptation: Adaptation) -> Figure:
+    """Draw mean returns over seeds against rollouts, one panel for each kind of target.
+
+    The band is Student's 95 % interval of the mean over seeds, for the central start alone.
+    """
+    figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
+    for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
+        for start in reversed(STARTS):
+            episodes, values = mean_curves(adaptation, kind, start)
+            axes.plot(episodes, values.mean(axis=0), **_style(start))
+            if start == CENTRAL_START:
+                low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
+                parts.draw_band(axes, episodes, low, high, CENTRAL)
+        axes.set_title(f"adapting to {title}")
+        axes.set_xlabel("rollouts")
+        axes.set_xlim(0, episodes[-1])
+        axes.set_ylabel("discounted return")
+    handles: list[Any] = [Line2D([], [], label=_LABELS[s], **_style(s)) for s in STARTS]
+    if len(adaptation) > 1:
+        handles.append(parts.band_handle("its 95 % interval over seeds", CENTRAL))
+    parts.legend_outside(figure, handles)
+    return figure

@@ -14,9 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, FancyArrowPatch, Polygon, Wedge
 
-from crosslearning.figures.paper.common import GREY, NARROW
-from crosslearning.figures.run import draw_map
-from crosslearning.figures.style import GOAL, TASKS, figure_style
+from crosslearning.figures.paths import draw_map
+from crosslearning.figures.style import DARK, GOAL, GREY, NARROW, TASKS, figure_style
 from crosslearning.tasks import Circle, Navigation
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, STATE_SIZE, State, observe
 
@@ -24,14 +23,14 @@ from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, STATE_SIZE
 SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.5, 0.3),))
 PLACE = (0.9, 1.1)
 HEADING = math.radians(10.0)
-_OBSTACLE, _OPENING, _HEADING = "#344054", TASKS[4], TASKS[0]
+_OPENING, _ROBOT = TASKS[4], TASKS[0]
 #: Radii of the arcs of φ_o, φ_g and φ_obs.
 _ARCS = {"obstacle": 1.3, "goal": 1.9, "opening": 1.8}
 
-Observation = tuple[float, float, float, float, float]
+Point = tuple[float, float]
 
 
-def observation() -> Observation:
+def observation() -> tuple[float, float, float, float, float]:
     """Return (d_o, φ_o, d_g, φ_g, φ_obs) at the drawn place."""
     state = np.zeros(STATE_SIZE)
     state[[State.X, State.Y, State.HEADING]] = *PLACE, HEADING
@@ -41,41 +40,55 @@ def observation() -> Observation:
     return d_o, phi_o, d_g, phi_g, phi_obs
 
 
+@figure_style()
 def robot_model_figure() -> Figure:
     """Draw the robot, an obstacle and a goal, with the observation and the actions named."""
     d_o, phi_o, d_g, phi_g, phi_obs = observation()
     to_obstacle, to_goal = HEADING + phi_o, HEADING + phi_g
-    with figure_style():
-        figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
-        axes = figure.subplots()
-        draw_map(axes, SCENE)
-        _draw_tangents(axes, to_obstacle, phi_obs)
-        _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
-        _measure(axes, to_obstacle, d_o, _OBSTACLE, "$d_o$", 0.87, -1)
-        _measure(axes, to_goal, d_g, GOAL, "$d_g$", 0.66, -1)
-        _angle(axes, HEADING, phi_o, _ARCS["obstacle"], _OBSTACLE, r"$\phi_o$", 0.27)
-        _angle(axes, HEADING, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
-        _draw_robot(axes)
-        axes.annotate(
-            "heading", _at(HEADING, 3.5), xytext=(0, 4), textcoords="offset points",
-            rotation=math.degrees(HEADING), ha="center", va="bottom", color=GREY, fontsize=8.5,
-        )  # fmt: skip
-        axes.annotate(
-            "obstacle", SCENE.obstacles[0].centre, ha="center", va="center", color=_OBSTACLE
-        )
-        axes.annotate(
-            "goal", SCENE.goals[0], xytext=(0, -13), textcoords="offset points",
-            ha="center", va="top", color=GOAL,
-        )  # fmt: skip
-        axes.set_axis_off()
-        axes.set_xlim(0.0, 6.1)
-        axes.set_ylim(-0.3, 4.2)
+    figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
+    axes = figure.subplots()
+    draw_map(axes, SCENE)
+    _draw_tangents(axes, to_obstacle, phi_obs)
+    _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
+    _arrow(axes, PLACE, _at(to_obstacle, d_o), "<|-|>", color=DARK)
+    _write(axes, "$d_o$", _beside(to_obstacle, 0.87 * d_o), DARK)
+    _arrow(axes, PLACE, _at(to_goal, d_g), "<|-|>", color=GOAL)
+    _write(axes, "$d_g$", _beside(to_goal, 0.66 * d_g), GOAL)
+    _angle(axes, phi_o, _ARCS["obstacle"], DARK, r"$\phi_o$", 0.27)
+    _angle(axes, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
+    _draw_robot(axes)
+    along = math.degrees(HEADING)
+    _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, size=8.5, rotation=along)
+    _write(axes, "obstacle", SCENE.obstacles[0].centre, DARK, size=9)
+    (x, y), below = SCENE.goals[0], 0.32
+    _write(axes, "goal", (x, y - below), GOAL, size=9)
+    axes.set_axis_off()
+    axes.set_xlim(0.0, 6.1)
+    axes.set_ylim(-0.3, 4.2)
     return figure
 
 
-def _at(angle: float, distance: float) -> tuple[float, float]:
+def _at(angle: float, distance: float) -> Point:
     """Return the place at a distance from the robot in a direction of the plane."""
     return PLACE[0] + distance * math.cos(angle), PLACE[1] + distance * math.sin(angle)
+
+
+def _beside(angle: float, distance: float) -> Point:
+    """Return the place a bit to the right of that."""
+    x, y = _at(angle, distance)
+    return x + 0.18 * math.sin(angle), y - 0.18 * math.cos(angle)
+
+
+def _write(
+    axes: Axes, text: str, at: Point, colour: str, size: float = 11, rotation: float = 0.0
+) -> None:
+    middle: dict[str, Any] = {"ha": "center", "va": "center", "rotation": rotation}
+    axes.annotate(text, at, color=colour, fontsize=size, **middle)
+
+
+def _arrow(axes: Axes, start: Point, end: Point, look: str, **style: Any) -> None:
+    style = {"mutation_scale": 8, "linewidth": 1.2, "zorder": 3} | style
+    axes.add_patch(FancyArrowPatch(start, end, arrowstyle=look, shrinkA=0, shrinkB=0, **style))
 
 
 def _draw_ray(axes: Axes, angle: float, length: float, colour: str, style: object) -> None:
@@ -86,60 +99,25 @@ def _draw_ray(axes: Axes, angle: float, length: float, colour: str, style: objec
 def _draw_tangents(axes: Axes, middle: float, opening: float) -> None:
     """Draw the two tangents of the obstacle, and the angle between them."""
     circle = SCENE.obstacles[0]
-    distance = math.dist(circle.centre, PLACE)
-    touch = math.sqrt(distance**2 - circle.semi_axes[0] ** 2)
-    low, high = (math.degrees(middle + side * opening / 2) for side in (-1, 1))
-    radius = _ARCS["opening"]
-    axes.add_patch(
-        Wedge(PLACE, touch, low, high, facecolor=_OPENING, alpha=0.14, linewidth=0, zorder=0)
-    )
-    for side in (-1, 1):
-        edge = middle + side * opening / 2
+    touch = math.sqrt(math.dist(circle.centre, PLACE) ** 2 - circle.semi_axes[0] ** 2)
+    edges = [middle + side * opening / 2 for side in (-1, 1)]
+    low, high = map(math.degrees, edges)
+    axes.add_patch(Wedge(PLACE, touch, low, high, fc=_OPENING, alpha=0.14, lw=0, zorder=0))
+    for edge in edges:
         _draw_ray(axes, edge, 1.13 * touch, _OPENING, "-")
         axes.plot(*_at(edge, touch), "o", color=_OPENING, markersize=3, zorder=4)
-    axes.add_patch(
-        Arc(PLACE, 2 * radius, 2 * radius, theta1=low, theta2=high, color=_OPENING, linewidth=1.4)
-    )
-    axes.annotate(
-        r"$\phi_{obs}$", _at(middle + 0.5 * opening, radius), xytext=(-6, 3),
-        textcoords="offset points", ha="right", va="center", color="#9A5B00", fontsize=11,
-    )  # fmt: skip
+    width = 2 * _ARCS["opening"]
+    axes.add_patch(Arc(PLACE, width, width, theta1=low, theta2=high, color=_OPENING, lw=1.4))
+    _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, _ARCS["opening"]), "#9A5B00")
 
 
-def _measure(
-    axes: Axes, angle: float, length: float, colour: str, text: str, share: float, side: int
-) -> None:
-    """Draw a distance from the robot as a line with two heads, named on one side of it."""
-    axes.add_patch(
-        FancyArrowPatch(
-            PLACE, _at(angle, length), arrowstyle="<|-|>", mutation_scale=8, shrinkA=0, shrinkB=0,
-            color=colour, linewidth=1.1, zorder=3,
-        )
-    )  # fmt: skip
-    normal = angle + side * math.pi / 2
-    axes.annotate(
-        text, _at(angle, share * length), xytext=(10 * math.cos(normal), 10 * math.sin(normal)),
-        textcoords="offset points", ha="center", va="center", color=colour, fontsize=11,
-    )  # fmt: skip
-
-
-def _angle(
-    axes: Axes, start: float, turn: float, radius: float, colour: str, text: str, share: float
-) -> None:
-    """Draw the angle ``turn`` from the direction ``start`` as an arc, named at a share of it."""
-    steps = start + np.linspace(0.0, turn, 40)
+def _angle(axes: Axes, turn: float, radius: float, colour: str, text: str, share: float) -> None:
+    """Draw the angle ``turn`` from the heading as an arc, named at a share of it."""
+    steps = HEADING + np.linspace(0.0, turn, 40)
     x, y = PLACE[0] + radius * np.cos(steps), PLACE[1] + radius * np.sin(steps)
     axes.plot(x, y, color=colour, linewidth=1.2, zorder=3, label=text)
-    axes.add_patch(
-        FancyArrowPatch(
-            (x[-3], y[-3]), (x[-1], y[-1]), arrowstyle="-|>", mutation_scale=8, shrinkA=0,
-            shrinkB=0, color=colour, linewidth=1.2, zorder=3,
-        )
-    )  # fmt: skip
-    axes.annotate(
-        text, _at(start + share * turn, radius + 0.2), ha="center", va="center", color=colour,
-        fontsize=11,
-    )  # fmt: skip
+    _arrow(axes, (x[-3], y[-3]), (x[-1], y[-1]), "-|>", color=colour)
+    _write(axes, text, _at(HEADING + share * turn, radius + 0.2), colour)
 
 
 def _draw_robot(axes: Axes) -> None:
@@ -147,22 +125,12 @@ def _draw_robot(axes: Axes) -> None:
     shape = np.array([[0.30, 0.0], [-0.22, 0.19], [-0.12, 0.0], [-0.22, -0.19]])
     cosine, sine = math.cos(HEADING), math.sin(HEADING)
     turned = shape @ np.array([[cosine, sine], [-sine, cosine]]) + PLACE
-    axes.add_patch(Polygon(turned, facecolor=_HEADING, edgecolor="white", linewidth=0.8, zorder=6))
-    speed: dict[str, Any] = {"color": _HEADING, "linewidth": 1.8, "mutation_scale": 11, "zorder": 5}
+    axes.add_patch(Polygon(turned, facecolor=_ROBOT, edgecolor="white", linewidth=0.8, zorder=6))
     begin, end = HEADING + math.radians(100.0), HEADING + math.radians(205.0)
     bow = math.tan((end - begin) / 4)  # an arc3 of this radius is close to the circle's arc
-    for where, to, bend in (
-        (_at(HEADING, 0.2), _at(HEADING, 1.0), 0.0),
-        (_at(begin, 0.5), _at(end, 0.5), bow),
-    ):
-        axes.add_patch(
-            FancyArrowPatch(
-                where, to, arrowstyle="-|>", connectionstyle=f"arc3,rad={bend}", shrinkA=0,
-                shrinkB=0, **speed,
-            )
-        )  # fmt: skip
-    for text, place in (
-        (r"$\dot z$", _at(HEADING - 0.185, 1.14)),
-        (r"$\dot\psi$", _at(end - 0.9, 0.72)),
-    ):
-        axes.annotate(text, place, ha="center", va="center", color=_HEADING, fontsize=11)
+    thick: dict[str, Any] = {"color": _ROBOT, "linewidth": 1.8, "mutation_scale": 11, "zorder": 5}
+    _arrow(axes, _at(HEADING, 0.2), _at(HEADING, 1.0), "-|>", **thick)
+    curved = f"arc3,rad={bow}"
+    _arrow(axes, _at(begin, 0.5), _at(end, 0.5), "-|>", connectionstyle=curved, **thick)
+    _write(axes, r"$\dot z$", _at(HEADING - 0.185, 1.14), _ROBOT)
+    _write(axes, r"$\dot\psi$", _at(end - 0.9, 0.72), _ROBOT)

@@ -1,0 +1,280 @@
+"""What figures share: reading plain data, means, bands, bars, bounds, axes and legends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from crosslearning.figures.style import GREY, LIGHT, TASKS
+from crosslearning.statistics import Interval
+
+Floats = NDArray[np.float64]
+Line = Mapping[str, Any]
+
+#: More tasks than this are named in a legend by the first and the last alone.
+_MOST_NAMED = 24
+#: A running mean takes one line in so many, so that it follows the run's length.
+_WINDOWS = 20
+#: Curves closer than this share of the axis cannot be told apart by their height.
+_TOGETHER = 0.01
+#: In so many stretches, or three a task, coincident curves take turns.
+_TURNS = 36
+
+# Plain data --------------------------------------------------------------------------------
+
+
+def number(value: float | str | None, missing: float = math.nan) -> float:
+    """Return a number as JSON holds it: null is ``missing``, and infinity is a word."""
+    return missing if value is None else float(value)
+
+
+def column(lines: Sequence[Line], field: str, task: str | None = None) -> Floats:
+    """Return a field of all lines of metrics, of one task; NaN where a line does not have it."""
+    values = [
+        line.get(field) if task is None else (line.get(field) or {}).get(task) for line in lines
+    ]
+    return np.array([number(value) for value in values], dtype=np.float64)
+
+
+def read_interval(plain: Mapping[str, Any]) -> Interval:
+    """Return an interval as JSON holds it; what is null is not known."""
+    low, high = number(plain.get("low"), -math.inf), number(plain.get("high"), math.inf)
+    return Interval(number(plain["value"]), low, high)
+
+
+def ends(interval: Interval, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
+    """Return the ends to draw, within where the number can be; the number if they are unknown."""
+    if not interval.known:
+        return interval.value, interval.value
+    cut = interval.within(low, high)
+    return cut.low, cut.high
+
+
+def epsilon_text(epsilon: float) -> str:
+    """Return a radius as it is written on axes."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def window_of(lines: int) -> int:
+    """Return how many lines of a run the running mean takes together, an odd number."""
+    return 2 * (lines // (2 * _WINDOWS)) + 1
+
+
+def running_mean(values: Floats) -> Floats:
+    """Return the mean of each value and its neighbours on both sides, so that it does not lag.
+
+    At the end it is that of the last few values. NaN is left out.
+    """
+    side = window_of(len(values)) // 2
+    known = np.isfinite(values)
+    counts = np.cumsum(np.insert(known.astype(np.float64), 0, 0.0))
+    totals = np.cumsum(np.insert(np.where(known, values, 0.0), 0, 0.0))
+    place = np.arange(len(values))
+    start, stop = np.maximum(place - side, 0), np.minimum(place + side + 1, len(values))
+    found = counts[stop] - counts[start]
+    mean = (totals[stop] - totals[start]) / np.maximum(found, 1.0)
+    return np.asarray(np.where(found > 0.0, mean, np.nan))
+
+
+# Curves, bands, bars and bounds ------------------------------------------------------------
+
+
+def task_colours(names: Iterable[str]) -> dict[str, str]:
+    """Return the colour of every task: told apart by anyone for seven, by hue for more."""
+    given = list(names)
+    if len(given) <= len(TASKS):
+        return dict(zip(given, TASKS, strict=False))
+    hues = mpl.colormaps["turbo"](np.linspace(0.04, 0.96, len(given)))
+    return {name: to_hex(hue) for name, hue in zip(given, hues, strict=True)}
+
+
+def draw_apart(
+    axes: Axes, x: Floats, curves: Mapping[str, Floats], colours: Mapping[str, str], height: float
+) -> bool:
+    """Draw curves that may coincide; return whether some do on more than a tenth of the way.
+
+    Where they do, their colours take turns, so that none hides another. The axis's ``height``
+    decides which curves, of shape (n,) by name, are too close to be told apart by it.
+    """
+    values = np.array(list(curves.values())).reshape(len(curves), len(x))
+    marker = "." if len(x) == 1 else ""
+    for name, curve in zip(curves, values, strict=True):
+        axes.plot(x, curve, color=colours[name], linewidth=1.2, marker=marker, label=name)
+    stretches = min(len(x), max(_TURNS, 3 * len(curves)))
+    if stretches < 2:
+        return False
+    stretch = np.arange(len(x)) * stretches // len(x)
+    begin, turns = np.searchsorted(stretch, np.arange(stretches)), np.arange(stretches)
+    coincide = False
+    for place, (name, curve) in enumerate(curves.items()):
+        gaps = np.maximum.reduceat(np.abs(values - curve), begin, axis=1)  # (N, stretches)
+        near = gaps <= _TOGETHER * height
+        # Curves that only cross hide nothing: two stretches on end must be together.
+        together = near[:, 1:] & near[:, :-1]
+        lasting = np.pad(together, ((0, 0), (1, 0))) | np.pad(together, ((0, 0), (0, 1)))
+        size, rank = np.sum(lasting, axis=0), np.sum(lasting[:place], axis=0)
+        turn = ((size > 1) & (turns % np.maximum(size, 1) == rank))[stretch]
+        if np.any(turn):
+            coincide = coincide or bool(np.mean(size > 1) > 0.1)
+            turn[1:] |= turn[:-1]  # up to where the next stretch begins
+            shown = np.where(turn, curve, np.nan)
+            axes.plot(x, shown, color=colours[name], linewidth=1.2, zorder=2.5, label="_turn")
+    return coincide
+
+
+def draw_band(axes: Axes, x: Floats, low: Any, high: Any, colour: str, alpha: float = 0.16) -> None:
+    """Fill between two curves; a legend explains it by :func:`band_handle`."""
+    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0.0)
+
+
+def error_bars(
+    axes: Axes,
+    at: Sequence[float],
+    intervals: Sequence[Interval],
+    horizontal: bool = False,
+    within: tuple[float, float] = (-math.inf, math.inf),
+    **style: Any,
+) -> None:
+    """Draw numbers with their intervals, cut to where the numbers can be."""
+    values = np.array([interval.value for interval in intervals])
+    reach = np.array([ends(interval, *within) for interval in intervals])
+    lengths = np.maximum(np.abs(reach - values[:, None]).T, 0.0)
+    x, y = (values, at) if horizontal else (at, values)
+    axes.errorbar(x, y, **{"xerr" if horizontal else "yerr": lengths, "linestyle": "none"}, **style)
+
+
+def draw_bound(
+    axes: Axes, value: float, text: str, colour: str = GREY, vertical: bool = False
+) -> None:
+    """Draw a dashed line at a value that something must not exceed, and name it beside."""
+    line: dict[str, Any] = {"color": colour, "linestyle": "--", "linewidth": 1.0, "zorder": 1.5}
+    beside: dict[str, Any] = {"textcoords": "offset points", "color": colour}
+    if vertical:
+        axes.axvline(value, **line)
+        beside |= {"xycoords": ("data", "axes fraction"), "xytext": (4, -10)}
+        axes.annotate(text, (value, 1.0), **beside)
+    else:
+        axes.axhline(value, **line)
+        beside |= {"xycoords": ("axes fraction", "data"), "xytext": (-2, 3), "ha": "right"}
+        axes.annotate(text, (1.0, value), **beside)
+
+
+def draw_distances(
+    axes: Axes,
+    iterations: Floats,
+    curves: Mapping[str, Floats],
+    colours: Mapping[str, str],
+    epsilon: float,
+) -> list[Line2D]:
+    """Draw distances to the central policy over training; return what a legend explains."""
+    every = np.array(list(curves.values()))
+    known = every[np.isfinite(every)]
+    bounds = [epsilon] if math.isfinite(epsilon) else []
+    tallest = 1.2 * float(max([0.0, *known, *bounds]))
+    axes.set_title("Distance to the central policy")
+    axes.set_ylim(0.0, tallest or 1.0)
+    if not tallest:
+        axes.set_yticks([0.0])
+    if epsilon == 0.0:
+        say(axes, "zero: with ε = 0 all policies are one")
+    elif bounds:
+        draw_bound(axes, epsilon, f"ε = {epsilon_text(epsilon)}")
+    if draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1]) and tallest:
+        return [turns_handle()]
+    return []
+
+
+def say(axes: Axes, words: str) -> None:
+    """Write in the middle of a panel why it is empty."""
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
+
+
+# Axes --------------------------------------------------------------------------------------
+
+
+def iteration_axis(axes: Axes, last: float, most: int = 4) -> None:
+    """Let the axis below go from 0 to the last iteration, in at most so many parts."""
+    axes.set_xlabel("iteration")
+    if last > 0.0:
+        axes.set_xlim(0.0, last)
+    axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
+    """Add an axis of environment steps above one of iterations, if the lines tell them."""
+    steps = np.insert(column(lines, "steps"), 0, 0.0)
+    if len(steps) == 1 or not np.all(np.isfinite(steps)) or np.any(np.diff(steps) < 0.0):
+        return
+    iterations = np.insert(column(lines, "iteration"), 0, 0.0)
+    ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
+    shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
+    above = axes.secondary_xaxis("top")
+    write = EngFormatter(sep="")
+    above.set_ticks(np.interp(shown, steps, iterations), [write(tick) for tick in shown])
+    above.set_xlabel("environment steps", color=GREY, fontsize=8)
+    above.tick_params(colors=GREY, labelsize=7.5, length=2.5)
+    above.spines["top"].set_color(LIGHT)
+
+
+# Legends -----------------------------------------------------------------------------------
+
+
+def band_handle(label: str, colour: str = GREY, alpha: float = 0.16) -> Patch:
+    """Return the legend's entry for a band of :func:`draw_band`."""
+    return Patch(color=colour, alpha=alpha, linewidth=0.0, label=label)
+
+
+def turns_handle() -> Line2D:
+    """Return the legend's entry for curves that :func:`draw_apart` found to coincide."""
+    dashes: dict[str, Any] = {"color": GREY, "linestyle": (0, (2, 2))}
+    return Line2D([], [], label="equal: colours take turns", **dashes)
+
+
+def task_handles(colours: Mapping[str, str]) -> list[Line2D]:
+    """Return the legend's entries of tasks; of very many, the first and the last."""
+    names = list(colours)
+    named = [Line2D([], [], color=colours[name], label=f"task {name}") for name in names]
+    if len(names) <= _MOST_NAMED:
+        return named
+    between = Line2D([], [], linestyle="none", label=f"… {len(names) - 2} more by hue …")
+    return [named[0], between, named[-1]]
+
+
+def mean_handles(iterations: Floats) -> list[Line2D]:
+    """Return the legend's entries for lines of metrics, thin, and their running means, thick."""
+    window = window_of(len(iterations))
+    if window == 1:
+        return []
+    every = round(float(iterations[-1]) / len(iterations))
+    words = "each iteration" if every == 1 else f"means of {every} iterations"
+    thin: dict[str, Any] = {"color": GREY, "linewidth": 0.6, "alpha": 0.6}
+    return [
+        Line2D([], [], label=f"thin: {words}", **thin),
+        Line2D([], [], color=GREY, label=f"thick: means of {window * every}"),
+    ]
+
+
+def legend_outside(figure: Figure, handles: Sequence[Any], where: str = "lower") -> None:
+    """Write a legend below or above all panels, in a figure that grows by its rows."""
+    lengths = [len(handle.get_label()) + 7 for handle in handles]
+    columns = len(handles)
+    while columns > 1:
+        if sum(map(max, np.array_split(lengths, columns))) <= 16.0 * figure.get_figwidth():
+            break
+        columns -= 1
+    rows = math.ceil(len(handles) / columns)
+    figure.set_figheight(figure.get_figheight() + 0.1 + 0.17 * rows)
+    layout: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns}
+    figure.legend(handles=handles, columnspacing=1.2, handlelength=1.7, **layout)
