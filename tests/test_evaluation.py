@@ -30,8 +30,8 @@ def test_threads_do_not_matter(learner):
     task = learner.tasks[0]
     one = run_episodes(learner.central, task, 11, seed=1, deterministic=False, workers=1)
     three = run_episodes(learner.central, task, 11, seed=1, deterministic=False, workers=3)
-    for a, b in zip(one, three, strict=True):
-        np.testing.assert_array_equal(a, b)
+    for name in ("rewards", "lengths", "terminated", "observations", "actions", "states"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
 
 
 def test_numbers_are_those_of_the_episodes(learner):
@@ -128,7 +128,7 @@ def test_the_same_policy_in_any_form_is_the_same(learner):
             assert other.means["path_length"].value == pytest.approx(own.means["path_length"].value)
     assert model.asked == {True}
     starts = [
-        run_episodes(policy, learner.tasks[0], 6, seed=3).states[:, 0]
+        run_episodes(policy, learner.tasks[0], 6, seed=3).observations[:, 0]
         for policy in (central, drive)
     ]
     np.testing.assert_array_equal(*starts)
@@ -233,13 +233,13 @@ def test_environments_start_from_seeds_of_their_own():
 
 def test_a_reward_that_is_not_finite_names_the_task():
     task = Task("broken", lambda render_mode=None: Countdown(9, 9, np.inf))
-    with pytest.raises(NumericalError, match="'broken' returned a reward of inf"):
+    with pytest.raises(NumericalError, match=r"'broken' .* not finite at step 1"):
         run_episodes(lambda _: np.zeros(1), task, 1)
 
 
 def test_over_tasks_only_what_all_of_them_tell_is_kept(learner):
     plain = dataclasses.replace(learner.tasks[0], dynamics=None)
     (mixed,) = evaluate_across([learner.central], [plain, learner.tasks[1]], trials=2, horizon=3)
-    assert mixed.rates == {}
+    assert set(mixed.rates) == {"arrived", "crashed"}
     (both,) = evaluate_across([Wrapped(learner.central)], [plain, learner.tasks[1]], trials=2)
     assert set(both.rates) == {"arrived", "crashed"}

@@ -51,12 +51,11 @@ KERNELS = {
 }
 
 
-def as_version_2(arrays, description):
-    """Write a learner's file as version 2 has it: the method's parts under the method's name."""
-    functions = len(arrays["rows"]) - len(description["tasks"]) - 1
-    arrays["method.mean_square"] = arrays.pop("mean_square")
-    description["version"] = 2
-    description["method"] = {"name": "policy-gradient", "functions": functions}
+def as_version_1(arrays, description):
+    """Write a learner's file as version 1 had it, which knew one method alone."""
+    arrays["mean_square"] = arrays.pop("method.mean_square")
+    description["version"] = 1
+    del description["method"], description["settings"]["method"]
 
 
 def small_run(path: Path, **fields) -> Path:

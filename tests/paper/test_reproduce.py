@@ -51,11 +51,11 @@ def test_every_policy_was_learned_as_asked(done):
     for seed in (0, 1):
         for policy in POLICIES:
             config = experiment.folder(seed, policy).config()
-            assert config.seed == seed
-            assert config.epsilon == {CROSS: 3.0, AVERAGE: 0.0}.get(policy, float("inf"))
+            assert config.settings.seed == seed
+            assert config.settings.epsilon == {CROSS: 3.0, AVERAGE: 0.0}.get(policy, float("inf"))
             assert config.tasks == ("paper" if policy in (CROSS, AVERAGE) else f"paper:{policy}")
-            assert (config.discount, config.batch_size) == (0.9, 4)
-            assert (config.step_size, config.action_variance) == (0.1, (0.05,))
+            assert (config.settings.discount, config.settings.batch_size) == (0.9, 4)
+            assert (config.settings.step_size, config.settings.action_variance) == (0.1, (0.05,))
             iterations = [i for i, _ in experiment.folder(seed, policy).snapshots()]
             assert iterations == [20, 40]
     family = Family.load(experiment.folder(0, CROSS).snapshots()[-1][1])

@@ -88,13 +88,13 @@ def test_an_interrupted_run_ends_its_chain_and_is_resumed(tmp_path, monkeypatch)
     from contextlib import contextmanager
 
     @contextmanager
-    def at_once():
+    def at_once(signals):
         pressed = threading.Event()
         pressed.set()
         yield pressed
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs_driver, "_interrupts", at_once)
+        patch.setattr(runs_driver, "deferred", at_once)
         assert not go_through(chain(tmp_path))
     assert calls == []
     steps = chain(tmp_path)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from crosslearning.learner.steps import StepRule
 
 from crosslearning.errors import InputError
-from crosslearning.learner import LearnerSettings
+from crosslearning.learner import make_settings
+from crosslearning.learner.policy_gradient.steps import StepRule
 from crosslearning.runs import make_config
 from crosslearning.sweep import EpsilonPath, held_out_tasks, read_epsilons
 from crosslearning.sweep.request import check_held_out
@@ -51,9 +51,9 @@ def path_of(origin="previous", first=100, radii=5):
 
 
 def test_a_later_stage_goes_on_with_the_decay_of_the_first():
-    settings = LearnerSettings(step_size=2.0, step_decay=100.0, second_moment=0.0)
+    settings = make_settings({"step_size": 2.0, "step_decay": 100.0, "second_moment": 0.0})
     changes = path_of(first=300).stages(settings, seed=0)[2].changes
-    later = LearnerSettings(second_moment=0.0, **{**changes, "seed": 0})
+    later = make_settings({"second_moment": 0.0, **changes, "seed": 0})
     assert later.step_size < settings.step_size
     ones = np.ones(1)
     for iteration in (0, 1, 50, 700):
@@ -63,16 +63,16 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
 
 
 def test_other_step_rules_are_left_alone_and_stages_from_zero_too():
-    adam = LearnerSettings(step_rule="adam")
+    adam = make_settings({"step_rule": "adam"})
     assert set(path_of().stages(adam, 0)[1].changes) == {"seed"}
-    assert path_of("zero").stages(LearnerSettings(), 7)[3].changes == {"seed": 7}
+    assert path_of("zero").stages(make_settings({}), 7)[3].changes == {"seed": 7}
 
 
 def test_every_stage_draws_numbers_of_its_own():
     seeds = [
         stage.changes["seed"]
         for seed in range(5)
-        for stage in path_of().stages(LearnerSettings(), seed)
+        for stage in path_of().stages(make_settings({}), seed)
     ]
     assert len(set(seeds)) == 25
     assert seeds[::5] == [0, 1, 2, 3, 4]  # the first stage is the run that the seed gives
@@ -85,7 +85,7 @@ def test_where_stages_start():
         ("zero", [None] * 3),
         ("common", ["start"] * 3),
     ):
-        stages = path_of(origin, radii=3).stages(LearnerSettings(), 0)
+        stages = path_of(origin, radii=3).stages(make_settings({}), 0)
         if origin == "common":
             start, *stages = stages
             assert (start.name, start.start, start.measured) == ("start", None, False)

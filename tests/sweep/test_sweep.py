@@ -9,7 +9,7 @@ import pytest
 
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
-from crosslearning.learner import CrossLearner, LearnerSettings
+from crosslearning.learner import CrossLearner, make_settings
 from crosslearning.runs import RunFolder, driver, study
 from crosslearning.sweep import EpsilonPath, epsilon_path, measure, run_sweep
 from crosslearning.sweep.measure import MEASURE_SEED, measure_family
@@ -46,7 +46,7 @@ def test_every_stage_starts_from_the_family_before(path):
     assert path.seeds == (0, 1)
     for seed in path.seeds:
         start = None
-        stages = EpsilonPath(EPSILONS, 24, 12).stages(LearnerSettings(**SETTINGS), seed)
+        stages = EpsilonPath(EPSILONS, 24, 12).stages(make_settings(SETTINGS), seed)
         for number, (stage, epsilon) in enumerate(zip(stages, EPSILONS, strict=True)):
             settings = SETTINGS | stage.changes
             learner = CrossLearner("linear-quadratic", epsilon, start=start, **settings)
@@ -160,10 +160,10 @@ def stop_after(monkeypatch, iterations):
             return left[0] <= 0
 
     @contextmanager
-    def interrupts():
+    def interrupts(signals):
         yield Pressed()
 
-    monkeypatch.setattr(driver, "_interrupts", interrupts)
+    monkeypatch.setattr(driver, "deferred", interrupts)
 
 
 @pytest.mark.parametrize("moment", [5, 29, 36, 50])
@@ -231,7 +231,7 @@ def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
     request = small_request(origin="common", epsilons=(0.1, 0.4), iterations=8, stage_iterations=5)
     swept = run_sweep(tmp_path / "s", request, seeds=1, workers=1)
     start = CrossLearner("linear-quadratic", 0.1, seed=0, **SETTINGS).learn(8).family
-    changes = request.path.stages(LearnerSettings(**SETTINGS), 0)[1].changes
+    changes = request.path.stages(make_settings(SETTINGS), 0)[1].changes
     in_memory = epsilon_path(
         "linear-quadratic",
         (0.1, 0.4),

@@ -18,8 +18,10 @@ def single_estimates(case, gain, count, seed):
     """Return the one number of each single-sample estimate."""
     task, variance = case.system.task("one"), np.array([case.variance])
     policy = Family(Linear(std=[1.0]), [[1.0]], [[[gain]]])
-    plan = plan_samples(np.random.default_rng(seed), [task], count, case.discount)
-    samples = CompiledExecutor([task], np.sqrt(variance)).samples(policy.expansion, plan, True)
+    plan = plan_samples(
+        np.random.default_rng(seed), [task], count, case.discount, np.sqrt(variance)
+    )
+    samples = CompiledExecutor([task]).samples(policy.expansion, plan, True)
     knots, weights = estimator_of("antithetic").estimate(samples, variance, case.discount)
     return knots[0, :, 0] * weights[0, :, 0] * count
 

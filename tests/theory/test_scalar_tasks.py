@@ -56,8 +56,10 @@ def test_samples_have_the_mean_and_the_deviation_of_the_closed_forms():
 
 def test_samples_are_distributed_as_the_estimates_of_rollouts():
     task, count = system(1).task("one"), 20_000
-    executor = executor_for([task], np.sqrt([TASKS.variance]), 1)
-    plan = plan_samples(np.random.default_rng(3), [task], count, TASKS.discount)
+    executor = executor_for([task])
+    plan = plan_samples(
+        np.random.default_rng(3), [task], count, TASKS.discount, np.sqrt([TASKS.variance])
+    )
     policy = linear_family([np.array([[GAINS[1]]])], [1.0]).expansion
     samples = executor.samples(policy, plan, True)
     knots, weights = antithetic(samples, np.array([TASKS.variance]), TASKS.discount)

@@ -24,7 +24,6 @@ from crosslearning.theory import (
     theory_page,
 )
 from tests.certificates.tampering import (
-    as_version_2,
     copy_of,
     edit_model,
     edit_text,
@@ -130,7 +129,6 @@ def test_another_method_is_not_what_the_theorem_speaks_of(tmp_path, run):
     path = copy_of(run, tmp_path)
 
     def other(arrays, description):
-        as_version_2(arrays, description)
         description["method"]["name"] = "trust-region"
 
     edit_model(path / "model.safetensors", other)

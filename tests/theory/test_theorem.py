@@ -221,7 +221,7 @@ def test_the_batch_is_the_smallest_that_is_enough(c, alpha, factor, delta, looks
     wanted = factor * alpha
     batch = theorem.batch_for(c, alpha, wanted, delta, looks)
     assert theorem.accuracy(c.replace(batch_size=batch), alpha, delta, looks) <= wanted
-    if batch > 1:
+    if 1 < batch < 2**50:  # beyond, one more is lost in rounding
         fewer = c.replace(batch_size=batch - 1)
         assert theorem.accuracy(fewer, alpha, delta, looks) > wanted
 
@@ -233,7 +233,7 @@ def test_the_batch_for_a_gain_is_the_smallest_that_is_enough(c, alpha):
         assert theorem.gain(c.replace(deviation=0.0 * c.deviation), alpha) <= 0.0
         return
     assert theorem.gain(c.replace(batch_size=batch), alpha) > 0.0
-    if batch > 1:
+    if 1 < batch < 2**50:
         assert theorem.gain(c.replace(batch_size=batch - 1), alpha) <= 0.0
 
 
@@ -294,9 +294,9 @@ def test_the_effective_step_is_what_multiplied_the_gradients():
     normalised = CrossLearner("paper", max_knots=50, step_rule="decaying", step_clip=np.inf)
     with pytest.raises(InputError, match="no iteration yet"):
         theorem.effective_step_sizes(normalised)
-    np.testing.assert_array_equal(normalised.step_lengths, np.zeros(3))
+    np.testing.assert_array_equal(normalised.method.step_sizes(0), np.zeros(3))
     norms = []
-    normalised.learn(3, lambda report: norms.append(report.gradient_norms))
+    normalised.learn(3, lambda report: norms.append(report.numbers["gradient_norm"]))
     keep, mean = 0.99, np.zeros(3)
     for norm in norms:
         mean = keep * mean + (1 - keep) * norm**2

@@ -18,6 +18,7 @@ from crosslearning.files import write_atomically
 from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
+    from crosslearning.paper.reproduce import Reproduction
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 

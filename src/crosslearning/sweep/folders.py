@@ -13,7 +13,6 @@ from rich.console import Console
 
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
-from crosslearning.learner import CrossLearner
 from crosslearning.runs.study import Measurement, Run, claim, run_study
 from crosslearning.sweep.measure import VERSION, measure_run
 from crosslearning.sweep.request import SweepRequest, check_held_out, held_out_tasks
@@ -71,7 +70,7 @@ def _check(request: SweepRequest) -> None:
     """Find what is wrong with the options before anything is written."""
     configs = [config for _, config in request.stages(0)]
     first = configs[0]
-    learner = CrossLearner(first.tasks, task_options=first.task_options, **first.learner_settings())
+    learner = first.learner()
     learner.close()
     check_held_out(learner.tasks, held_out_tasks(request.held_out, first))
 

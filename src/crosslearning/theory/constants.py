@@ -120,7 +120,7 @@ class Constants:
         }
         return cls(
             **{name: np.array(column) for name, column in columns.items()},
-            batch_size=settings.batch_size,
+            batch_size=learner.sampling.batch_size,
             epsilon=settings.epsilon,
             step_size=float(np.max(effective_step_sizes(learner))),
             budget=settings.budget if math.isfinite(settings.budget) else 0.0,

@@ -18,6 +18,7 @@ from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.policy_gradient.settings import Settings
 from crosslearning.runs import RunFolder
 from crosslearning.theory.bounds import (
     accuracy,
@@ -168,6 +169,7 @@ def evaluate_theorem(
     pruning moved any policy in one iteration.
     """
     settings = learner.settings
+    assert isinstance(settings, Settings)  # the theorem speaks of no other method
     budget = max(largest_pruning, settings.budget if math.isfinite(settings.budget) else 0.0)
     step_sizes = effective_step_sizes(learner)
     said = {}

@@ -10,10 +10,8 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import matplotlib
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
@@ -149,7 +147,7 @@ class Painter:
     # ------------------------------------------------------------------ what changes
 
     def _draw_goals(self, draw: ImageDraw.ImageDraw, current: int, arrived: bool) -> None:
-        font = _font(13.0 * self._pen, bold=True)
+        font = _font(13.0 * self._pen)
         radius = self.navigation.arrival_radius * self._unit / self._pen
         for index, goal in enumerate(self.navigation.goals):
             place = self._place(*goal)
@@ -309,7 +307,7 @@ def _whole_numbers(low: float, high: float) -> range:
 
 
 @functools.cache
-def _font(size: float, bold: bool = False) -> ImageFont.FreeTypeFont:
-    name = "DejaVuSans-Bold.ttf" if bold else "DejaVuSans.ttf"
-    path = Path(matplotlib.get_data_path()) / "fonts" / "ttf" / name
-    return ImageFont.truetype(str(path), size)
+def _font(size: float) -> ImageFont.FreeTypeFont:
+    font = ImageFont.load_default(size)
+    assert isinstance(font, ImageFont.FreeTypeFont)
+    return font
