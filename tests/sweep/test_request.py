@@ -57,8 +57,8 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
     assert later.step_size < settings.step_size
     ones = np.ones(1)
     for iteration in (0, 1, 50, 700):
-        whole = StepRule(settings, ones).lengths(300 + iteration, ones)
-        stage = StepRule(later, ones).lengths(iteration, ones)
+        whole = StepRule(settings, ones).step(300 + iteration, ones)[0]
+        stage = StepRule(later, ones).step(iteration, ones)[0]
         np.testing.assert_allclose(stage, whole, rtol=1e-12)
 
 
@@ -97,9 +97,9 @@ def test_where_stages_start():
 def test_stages_of_a_request():
     request = small_request()
     configs = [config for _, config in request.stages(1)]
-    assert [config.epsilon for config in configs] == [0.0, 0.2, 0.5]
+    assert [config.settings.epsilon for config in configs] == [0.0, 0.2, 0.5]
     assert [config.iterations for config in configs] == [24, 12, 12]
-    assert configs[1].step_size == configs[2].step_size < configs[0].step_size
+    assert configs[1].settings.step_size == configs[2].settings.step_size < configs[0].settings.step_size
     assert [request.path.learned(stage) for stage in range(3)] == [24, 36, 48]
     cold = small_request(origin="zero")
     assert [config.iterations for _, config in cold.stages(1)] == [24, 24, 24]
@@ -109,8 +109,8 @@ def test_stages_of_a_request():
     assert [config.iterations for _, config in branches] == [12, 12, 12]
     assert [fan.path.learned(stage) for stage in range(3)] == [36, 36, 36]
     # They differ in their radius alone, random numbers included.
-    assert len({(config.seed, config.step_size) for _, config in branches}) == 1
-    assert (start.iterations, start.seed, start.epsilon) == (24, 1, 0.0)
+    assert len({(config.settings.seed, config.settings.step_size) for _, config in branches}) == 1
+    assert (start.iterations, start.settings.seed, start.settings.epsilon) == (24, 1, 0.0)
     with pytest.raises(InputError, match="did you mean 'common'"):
         small_request(origin="comon")
 

@@ -76,9 +76,11 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     InputError
         If the name or an option is unknown.
     """
-    name, _, only = str(name).partition(":")
+    name, colon, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)
+    if colon and not only:
+        raise InputError(f"{name}: names no tasks; give how many, such as random:50, or a name")
     maker, horizon = _SETS[name]
     signature = inspect.signature(maker)
     counted = "count" in signature.parameters
