@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner, IterationReport, Policy
     from crosslearning.tasks import Task, task_set
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "CrossLearner",
