@@ -107,7 +107,7 @@ def run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
     # The task's name enters the seed: the same task has the same starts in whatever set.
     starts = np.random.default_rng([options.seed, zlib.crc32(task.name.encode())])
     horizon = options.horizon or task.horizon
-    width = task.observation_space.shape[0] + 2 * task.action_space.shape[0] + task.state_size + 1
+    width = task.observation_size + 2 * task.action_size + task.state_size + 1
     if (size := 8 * width * options.trials * (horizon + 1) / 2**30) > MOST_MEMORY:
         raise InputError(
             f"{options.trials} episodes of {horizon} steps would take {size:.0f} GiB of memory; "
@@ -125,12 +125,11 @@ def run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
 def _own_episodes(policy: Policy, task: Task, plan: EpisodePlan, workers: int) -> Episodes:
     """Run a policy of this library: the one place that calls an executor's episodes."""
     reads, acts = policy.function.kernel.dimension, policy.function.outputs
-    shapes = task.observation_space.shape, task.action_space.shape
-    if shapes != ((reads,), (acts,)):
+    sizes = task.observation_size, task.action_size
+    if sizes != (reads, acts):
         raise InputError(
             f"the {policy.name} policy reads {reads} numbers and returns {acts}, but the "
-            f"observations and actions of task {task.name!r} have the shapes {shapes[0]} and "
-            f"{shapes[1]}"
+            f"observations and actions of task {task.name!r} have {sizes[0]} and {sizes[1]}"
         )
     executor = executor_for([task], workers if task.dynamics is not None else 1)
     try:

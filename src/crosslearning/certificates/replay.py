@@ -126,7 +126,7 @@ def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
     place: then the oldest that is left is the beginning.
     """
     if not folder.has_start:
-        return config.learner()
+        return config.learner(tasks=folder.source())
     kept = folder.checkpoints()
     return CrossLearner.load(kept[0][1], workers=config.workers) if kept else None
 

@@ -37,7 +37,10 @@ class MeasuringFlags:
         int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
     ] = None
     tasks: Annotated[
-        str | None, typer.Option(help="Another task set, such as 'mission' or 'random:200'.")
+        str | None,
+        typer.Option(
+            help="Other tasks: a set such as 'random:200', module:function, or a file tasks.toml."
+        ),
     ] = None
     task_options: Annotated[
         str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
@@ -48,14 +51,14 @@ class MeasuringFlags:
 
     def chosen(self, learner: CrossLearner) -> tuple[Task, ...]:
         """Return the tasks that are asked for; by default those that were learned."""
-        from crosslearning.tasks import task_set
+        from crosslearning.tasks import tasks_from
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
         if self.tasks is None:
             return learner.tasks
         options = read_flag("task_options", self.task_options) if self.task_options else {}
-        return task_set(self.tasks, **options)
+        return tasks_from(self.tasks, **options)
 
     def options(self, tasks: Sequence[Task]) -> dict[str, Any]:
         """Return the options of the episodes."""

@@ -71,12 +71,18 @@ def train(
 def resume(
     run: RunArgument,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; default: as begun.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(min=1, help="Go on to so many, also after the run's end.")
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="The tasks, if they are not yours or have moved.")
+    ] = None,
 ) -> None:
     """Go on with a run that was interrupted, bit for bit as if it had not been."""
     from crosslearning.runs import resume as resume_run
 
     announce_compilation()
-    _finish(run, resume_run(run, workers, console))
+    _finish(run, resume_run(run, workers, console, tasks, iterations))
 
 
 @app.command()

@@ -23,6 +23,7 @@ from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.sampling import Sampling
+from crosslearning.learner.saved_tasks import space_to_plain, tasks_of_file
 from crosslearning.learner.settings import (
     make_settings,
     settings_from_plain,
@@ -31,6 +32,7 @@ from crosslearning.learner.settings import (
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
+from crosslearning.tasks.sources import TaskSource, read_source, trust
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +80,7 @@ class CrossLearner:
 
     def __init__(
         self,
-        tasks: str | Sequence[Task],
+        tasks: str | TaskSource | Sequence[Task],
         epsilon: float = 3.0,
         *,
         kernel: Kernel | Mapping[str, Any] | None = None,
@@ -88,9 +90,12 @@ class CrossLearner:
         executor: Executor | None = None,
         **settings: Any,
     ) -> None:
-        self.task_set = tasks if isinstance(tasks, str) else None
+        given = read_source(tasks) if isinstance(tasks, str) else tasks
+        self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
-        self.tasks = resolve_tasks(tasks, self.task_options)
+        self.tasks = resolve_tasks(given, self.task_options)
+        if isinstance(tasks, str) and self.source is not None:
+            trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
         self.kernel = choose_kernel(kernel, start, self.tasks, self.settings)
@@ -98,7 +103,7 @@ class CrossLearner:
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
         method = make_method(self._executor, self.settings)
-        p = self.tasks[0].action_space.shape[0]
+        p = self.tasks[0].action_size
         iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, method.functions)
         if start is not None:
             iterate.start_from(start)
@@ -219,9 +224,15 @@ class CrossLearner:
         return self._policies[function]
 
     def predict(
-        self, observation: ArrayLike, deterministic: bool = True, task: int | str | None = None
+        self,
+        observation: ArrayLike,
+        deterministic: bool = True,
+        *,
+        task: int | str | None = None,
+        state: object = None,
+        episode_start: object = None,
     ) -> tuple[NDArray[np.generic], None]:
-        """Return the action of the central policy, or of a task's, and None.
+        """Return the action of the central policy, or of a task's; see :meth:`Policy.predict`.
 
         A learner of one task has nothing to be central to: there the task's policy acts.
         """
@@ -265,12 +276,17 @@ class CrossLearner:
     def save(self, path: str | Path) -> None:
         """Write everything needed to go on bit for bit to one file, atomically."""
         arrays, numbers = self._core.state()
+        first = self.tasks[0]
         described = {
             "settings": settings_to_plain(self.settings),
             "kernel": self.kernel.to_dict(),
-            "task_set": self.task_set,
+            "task_set": None if self.source is None else self.source.given,
+            "task_source": None if self.source is None else self.source.to_plain(),
             "task_options": self.task_options,
             "tasks": [task.name for task in self.tasks],
+            "spaces": [
+                space_to_plain(space) for space in (first.observation_space, first.action_space)
+            ],
         }
         write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
 
@@ -288,7 +304,8 @@ class CrossLearner:
         ----------
         path : str or Path
         tasks : str or sequence of Task, optional
-            Needed if the learner was made from tasks of your own.
+            Needed to learn on if the tasks are your own and cannot be found again, or are a
+            stranger's. Without them the policies can be used, but not trained further.
         kernel : Kernel, optional
             Needed if its kernel is a formula of your own.
         workers : int
@@ -299,13 +316,14 @@ class CrossLearner:
             if description["version"] == 1:
                 _upgrade(arrays, description)
             settings = settings_from_plain(description["settings"])
+            options = (
+                None
+                if tasks is not None and not isinstance(tasks, str)
+                else (description["task_options"])
+            )
+            given: Any = tasks
             if tasks is None:
-                tasks = description["task_set"]
-            if tasks is None:
-                raise InputError(
-                    f"{path} was learned on tasks of its author's ({description['tasks']}); pass "
-                    "them: CrossLearner.load(path, tasks=...)"
-                )
+                given, options = tasks_of_file(path, description)
             if kernel is None:
                 kernel = kernel_from_dict(description["kernel"])
             elif kernel.to_dict() != description["kernel"]:
@@ -314,8 +332,7 @@ class CrossLearner:
                     f"{kernel.to_dict()}"
                 )
             values = {**msgspec.structs.asdict(settings), "kernel": settings.kernel or kernel}
-            options = description["task_options"] if isinstance(tasks, str) else None
-            learner = cls(tasks, workers=workers, task_options=options, **values)
+            learner = cls(given, workers=workers, task_options=options, **values)
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")

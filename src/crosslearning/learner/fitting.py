@@ -11,7 +11,8 @@ import numpy as np
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, kernel_from_dict
-from crosslearning.tasks import Task, task_set
+from crosslearning.tasks import Task
+from crosslearning.tasks.sources import TaskSource, load_tasks
 
 
 def choose_kernel(
@@ -33,7 +34,7 @@ def choose_kernel(
         kernel = _default_kernel(tasks[0])
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
-    size = tasks[0].observation_space.shape[0]
+    size = tasks[0].observation_size
     if kernel.dimension != size:
         raise InputError(
             f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have {size}"
@@ -45,7 +46,7 @@ def _kernel_of_start(
     start: Family, kernel: object, tasks: Sequence[Task], settings: LearnerSettings
 ) -> Kernel:
     """Return the kernel of the functions to start from, checked to fit the learner."""
-    outputs = tasks[0].action_space.shape[0]
+    outputs = tasks[0].action_size
     if start.functions not in (1, len(tasks) + 1) or start.outputs != outputs:
         raise InputError(
             f"start must be one function to R^{outputs}, or {len(tasks) + 1} of them: the policies "
@@ -85,13 +86,15 @@ def _default_kernel(task: Task) -> Kernel:
     return Gaussian(std=width / 4.0)
 
 
-def resolve_tasks(tasks: str | Sequence[Task], options: Mapping[str, Any]) -> tuple[Task, ...]:
+def resolve_tasks(
+    tasks: TaskSource | Sequence[Task], options: Mapping[str, Any]
+) -> tuple[Task, ...]:
     """Return the tasks, checked to fit together."""
-    if options and not isinstance(tasks, str):
+    if options and not isinstance(tasks, TaskSource):
         raise InputError("task_options are for a named task set; give them to your tasks directly")
     if isinstance(tasks, Task):
         raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
-    resolved = task_set(tasks, **options) if isinstance(tasks, str) else tuple(tasks)
+    resolved = load_tasks(tasks, options) if isinstance(tasks, TaskSource) else tuple(tasks)
     if not resolved:
         raise InputError("no tasks were given; give at least one")
     first = resolved[0]
@@ -104,9 +107,9 @@ def resolve_tasks(tasks: str | Sequence[Task], options: Mapping[str, Any]) -> tu
         seen.add(task.name)
         for kind in ("observation_space", "action_space"):
             space, expected = getattr(task, kind), getattr(first, kind)
-            if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1:
+            if not isinstance(space, gymnasium.spaces.Box) or space.shape == ():
                 raise InputError(
-                    f"the {kind} of task {task.name!r} must be a Box with one axis, got {space}"
+                    f"the {kind} of task {task.name!r} must be a Box, got {space}; {_remedy(space)}"
                 )
             if space.shape != expected.shape:
                 raise InputError(
@@ -127,3 +130,17 @@ def resolve_tasks(tasks: str | Sequence[Task], options: Mapping[str, Any]) -> tu
                 f"{first.name!r}; tasks that learn together must match"
             )
     return resolved
+
+
+def _remedy(space: gymnasium.Space[Any]) -> str:
+    """Return what helps where a space is not a box of numbers."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return "gymnasium.wrappers.FlattenObservation makes one of it"
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        return (
+            "policies here are functions to real numbers: for discrete actions take a continuous "
+            "version of the environment (such as continuous=True of LunarLander), for discrete "
+            "observations gymnasium.wrappers.FlattenObservation, which makes them one-hot"
+        )
+    return "gymnasium.wrappers.TransformObservation or TransformAction can make one of it"

@@ -27,8 +27,8 @@ class Policy:
         Actions are clipped to it.
     discount : float, optional
         γ with which it was learned: what an evaluation takes if it is told no other.
-    seed : int
-        Seeds the noise of actions that are not deterministic.
+    observation_shape : tuple of int, optional
+        By default (q,): what the function reads, as one vector.
     """
 
     def __init__(
@@ -38,42 +38,68 @@ class Policy:
         noise_std: Floats,
         action_space: gymnasium.spaces.Box,
         discount: float | None = None,
-        seed: int = 0,
+        observation_shape: tuple[int, ...] | None = None,
     ) -> None:
         self.name = name
         self.function = function
         self.noise_std = noise_std
         self.action_space = action_space
         self.discount = discount
-        self._generator = np.random.default_rng(seed)
+        self.observation_shape = observation_shape or (function.kernel.dimension,)
+        self.seed(0)
 
     def __repr__(self) -> str:
         return f"Policy({self.name!r}, {self.function})"
 
+    def seed(self, seed: int) -> Policy:
+        """Choose the noise of actions that are not deterministic; return the policy itself."""
+        self._generator = np.random.default_rng(seed)
+        return self
+
     def mean(self, observation: ArrayLike) -> Floats:
         """Return the mean action before clipping: shape (p,), or (n, p) for a batch."""
-        values = self.function(observation)
-        return values[0] if values.ndim == 2 else values[:, 0]
+        shape = self.observation_shape
+        try:
+            given = np.asarray(observation, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.empty((0, 0, 0))
+        single = given.shape == shape
+        if not single and (given.ndim != len(shape) + 1 or given.shape[1:] != shape):
+            raise InputError(
+                f"observation must be numbers of shape {shape}, or (n, {str(shape)[1:-1]}) for a "
+                f"batch, got {observation!r}"
+            )
+        flat = np.ascontiguousarray(given.reshape(-1, self.function.kernel.dimension))
+        if not np.isfinite(flat).all():
+            raise InputError(f"observation must be finite, got {observation!r}")
+        values = self.function.expansion(flat)[:, 0]
+        return values[0] if single else values
 
     def predict(
-        self, observation: ArrayLike, deterministic: bool = True
+        self,
+        observation: ArrayLike,
+        deterministic: bool = True,
+        *,
+        state: object = None,
+        episode_start: object = None,
     ) -> tuple[NDArray[np.generic], None]:
         """Return the action for an observation, or for a batch, and None.
 
-        The same form as Stable-Baselines3's ``predict``.
+        As in Stable-Baselines3, whose ``evaluate_policy`` takes a policy as its model.
 
         Parameters
         ----------
-        observation : array_like, shape (q,) or (n, q)
+        observation : array_like, shape of an observation, or (n, …) for a batch
         deterministic : bool
             Whether to act without exploration noise.
+        state, episode_start
+            Not used: the policy has no memory.
         """
-        if np.ndim(observation) not in (1, 2):
-            raise InputError(
-                f"observation must have shape (q,) or (n, q), got {np.shape(observation)}"
-            )
         action = self.mean(observation)
         if not deterministic:
             action = action + self.noise_std * self._generator.standard_normal(action.shape)
-        clipped = np.clip(action, self.action_space.low, self.action_space.high)
-        return clipped.astype(self.action_space.dtype), None
+        space = self.action_space
+        shaped = action.reshape(*action.shape[:-1], *space.shape)
+        # The bare ufuncs: np.clip costs as much as all the rest.
+        clipped = np.minimum(np.maximum(shaped, space.low), space.high)
+        return clipped.astype(space.dtype), None

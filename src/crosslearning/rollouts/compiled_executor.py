@@ -50,7 +50,7 @@ class CompiledExecutor:
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times."""
         N, B = plan.before.shape
-        q, p = self.tasks[0].observation_space.shape[0], plan.noise.shape[3]
+        q, p = self.tasks[0].observation_size, plan.noise.shape[3]
         result = Samples.empty(N, B, q, p)
         for group in self._groups:
             plans = (array[group.part] for array in plan)

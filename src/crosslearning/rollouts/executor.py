@@ -58,5 +58,5 @@ def empty_episodes(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes:
     shape = plan.noise.shape[:3]
     compiled = all(task.dynamics is not None for task in tasks)
     state_size = max(task.state_size for task in tasks) if compiled else 0
-    q = tasks[0].observation_space.shape[0]
+    q = tasks[0].observation_size
     return Episodes.empty(shape, q, plan.noise.shape[3], state_size)

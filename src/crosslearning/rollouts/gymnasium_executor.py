@@ -64,7 +64,7 @@ class Player:
     def step(self, action: Floats) -> float:
         """Take one step with an action, clipped to the action space; return the reward."""
         space = self.task.action_space
-        clipped = np.clip(action, space.low, space.high).astype(space.dtype)
+        clipped = np.clip(action.reshape(space.shape), space.low, space.high).astype(space.dtype)
         self._steps += 1
         try:
             found = self._environment.step(clipped)
@@ -97,6 +97,7 @@ class Player:
             raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
         if not np.all(np.isfinite(self.observation)):
             raise not_finite(self.task, "an observation", self._where)
+        self.observation = self.observation.reshape(-1)
 
     def outcome(self) -> dict[str, Any]:
         """Return how the episode stands, by name, as far as the task can tell."""
@@ -225,7 +226,7 @@ class GymnasiumExecutor:
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times (Algorithm 1, lines 2 to 5)."""
         N, B = plan.before.shape
-        size = self.tasks[0].observation_space.shape[0]
+        size = self.tasks[0].observation_size
         result = Samples.empty(N, B, size, plan.noise.shape[3])
         signs = (1.0, -1.0) if mirrored else (1.0,)
         branches = {

@@ -79,7 +79,7 @@ def plan_samples(
     before = generator.geometric(1.0 - discount, size=shape) - 1
     after = generator.geometric(1.0 - discount, size=shape) - 1
     rows = 1 + int(np.max(before + after))
-    drawn = generator.standard_normal((*shape, rows, tasks[0].action_space.shape[0]))
+    drawn = generator.standard_normal((*shape, rows, tasks[0].action_size))
     return SamplePlan(
         seeds, uniforms, before, after, drawn if noise_std is None else drawn * noise_std
     )
@@ -94,7 +94,7 @@ def plan_episodes(
 ) -> EpisodePlan:
     """Draw the plan of whole episodes of every task; by default without noise."""
     seeds, uniforms = _starts(generator, tasks, episodes)
-    shape = (len(tasks), episodes, horizon, tasks[0].action_space.shape[0])
+    shape = (len(tasks), episodes, horizon, tasks[0].action_size)
     drawn = np.zeros(shape) if noise_std is None else generator.standard_normal(shape) * noise_std
     return EpisodePlan(seeds, uniforms, drawn)
 

@@ -26,6 +26,7 @@ from crosslearning.learner.settings import (
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
     from crosslearning.rkhs import Family
+    from crosslearning.tasks.sources import TaskSource
 
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +34,11 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     settings: LearnerSettings = field(default_factory=lambda: make_settings({}))
     tasks: Annotated[
-        str, Meta(description="Name of the task set; 'paper:r=1' is one task of a set.")
+        str,
+        Meta(
+            description="The tasks: a named set ('paper:r=1' is one task of a set), "
+            "package.module:function, or a file tasks.toml."
+        ),
     ] = "paper"
     task_options: Annotated[
         dict[str, Any],
@@ -62,12 +67,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
-    def learner(self, workers: int | None = None, start: Family | None = None) -> CrossLearner:
-        """Return a new learner, as the run begins with it."""
+    def learner(
+        self,
+        workers: int | None = None,
+        start: Family | None = None,
+        tasks: TaskSource | None = None,
+    ) -> CrossLearner:
+        """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
         from crosslearning.learner import CrossLearner
 
         return CrossLearner(
-            self.tasks,
+            tasks or self.tasks,
             workers=workers or self.workers,
             task_options=self.task_options,
             start=start,

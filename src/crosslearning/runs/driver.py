@@ -24,6 +24,7 @@ from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
+from crosslearning.tasks.sources import read_source
 
 
 @dataclass(frozen=True)
@@ -66,25 +67,49 @@ def train(
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
-    folder = RunFolder.create(path, config, None if start is None else learner)
+    folder = RunFolder.create(path, config, learner, has_start=start is not None)
     return _drive(folder, config, learner, console or Console(quiet=True))
 
 
-def resume(path: str | Path, workers: int | None = None, console: Console | None = None) -> Outcome:
-    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped."""
+def resume(
+    path: str | Path,
+    workers: int | None = None,
+    console: Console | None = None,
+    tasks: str | None = None,
+    iterations: int | None = None,
+) -> Outcome:
+    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped.
+
+    Parameters
+    ----------
+    path : str or Path
+        The run's folder.
+    workers : int, optional
+        Threads for the rollouts; by default as begun.
+    console : Console, optional
+        Shows progress.
+    tasks : str, optional
+        The tasks of a run that someone else trained, or whose code has moved.
+    iterations : int, optional
+        A new number of iterations, which makes a finished run go on.
+    """
     folder = RunFolder.open(path)
+    if iterations is not None:
+        folder.extend(iterations)
     config = folder.config()
     workers = config.workers if workers is None else workers
     if folder.model.exists():
-        learner = CrossLearner.load(folder.model, workers=workers)
+        learner = CrossLearner.load(folder.model, tasks, workers=workers)
         return Outcome(learner, True, f"The run had finished at iteration {learner.iteration}.")
-    saved = folder.load_newest(workers)
+    saved = folder.load_newest(workers, tasks)
     if saved is None and folder.has_start:
         raise FileFormatError(
             f"{path} did not start from zero, and the checkpoint of its start is gone; delete "
             "the folder and start the run again"
         )
-    learner = saved or config.learner(workers)
+    learner = saved or config.learner(
+        workers, tasks=read_source(tasks) if tasks else folder.source()
+    )
     return _drive(folder, config, learner, console or Console(quiet=True))
 
 

@@ -12,6 +12,7 @@ from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
 from crosslearning.runs.record import make_record
+from crosslearning.tasks.sources import TaskSource, read_source, require_trust
 
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
@@ -33,12 +34,11 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: str | Path, config: RunConfig, start: CrossLearner | None = None
+        cls, path: str | Path, config: RunConfig, learner: CrossLearner, has_start: bool = False
     ) -> RunFolder:
         """Return a new run folder with its configuration, or refuse one that is in use.
 
-        A learner that does not start from zero is passed as ``start``, and kept as the
-        checkpoint of its iteration.
+        A learner that does not start from zero is kept as the checkpoint of its iteration.
         """
         folder = cls(path)
         if folder.exists():
@@ -48,10 +48,14 @@ class RunFolder:
             )
         if folder.path.exists() and not folder.path.is_dir():
             raise InputError(f"{path} is a file; choose a folder")
-        about = {"version": FOLDER_VERSION, **({} if start is None else {"has_start": True})}
+        about: dict[str, Any] = {"version": FOLDER_VERSION}
+        if has_start:
+            about["has_start"] = True
+        if learner.source is not None:
+            about["tasks"] = learner.source.to_plain()
         write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
-        if start is not None:
-            folder.save_checkpoint(start)
+        if has_start:
+            folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
         write_config(folder._config, config)
         return folder
@@ -158,12 +162,39 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def load_newest(self, workers: int) -> CrossLearner | None:
+    def extend(self, iterations: int) -> None:
+        """Ask for another number of iterations; a finished run becomes one that goes on."""
+        config = self.config()
+        done = self.load().iteration if self.model.exists() or self.checkpoints() else 0
+        if iterations <= done:
+            raise InputError(
+                f"{self.path} has made {done} iterations already; ask for more than that"
+            )
+        if self.model.exists():
+            name = f"iteration-{done:08d}.safetensors"
+            write_atomically(self.path / "checkpoints" / name, self.model.read_bytes())
+        write_config(self._config, config.replace(iterations=iterations))
+        self.model.unlink(missing_ok=True)
+        self.record.unlink(missing_ok=True)
+
+    def source(self) -> TaskSource:
+        """Return where the run's tasks come from, if this user may have them made."""
+        about = json.loads(self._version.read_text())
+        config = self.config()
+        kept = about.get("tasks")
+        try:
+            found = read_source(config.tasks) if kept is None else TaskSource.from_plain(kept)
+        except (KeyError, TypeError, AttributeError) as problem:
+            raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
+        require_trust(found, config.task_options)
+        return found
+
+    def load_newest(self, workers: int, tasks: str | None = None) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none."""
         problem: Exception | None = None
         for _, path in reversed(self.checkpoints()):
             try:
-                return CrossLearner.load(path, workers=workers)
+                return CrossLearner.load(path, tasks, workers=workers)
             except FileFormatError as damage:
                 problem = damage
         if problem is not None:

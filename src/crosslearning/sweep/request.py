@@ -12,7 +12,7 @@ import numpy as np
 from crosslearning.errors import InputError
 from crosslearning.runs import RunConfig
 from crosslearning.sweep.stages import EpsilonPath, Stage, plain_epsilon
-from crosslearning.tasks import Task, task_set
+from crosslearning.tasks import Task, tasks_from
 
 #: Held out where nothing else is named.
 DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
@@ -87,7 +87,7 @@ def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
         return ()
     # What draws the training maps is not for those held out.
     options = {k: v for k, v in config.task_options.items() if k not in ("seed", "count")}
-    return task_set(name, **options)
+    return tasks_from(name, **options)
 
 
 def check_held_out(training: Sequence[Task], held_out: Sequence[Task]) -> None:

@@ -22,6 +22,7 @@ from crosslearning.tasks.navigation.environment import (
 )
 from crosslearning.tasks.navigation.maps import navigation_set, random_maps
 from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle
+from crosslearning.tasks.sources import tasks_from
 from crosslearning.tasks.task import HORIZON, Dynamics, Task
 from crosslearning.tasks.task_sets import register_task_set, task_set, task_set_names
 
@@ -50,4 +51,5 @@ __all__ = [
     "register_task_set",
     "task_set",
     "task_set_names",
+    "tasks_from",
 ]

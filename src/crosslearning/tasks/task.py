@@ -6,6 +6,7 @@ compiled dynamics make it fast, and let a rollout start again from any of its st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -79,6 +80,11 @@ class Task:
     horizon : int
         The most steps of an episode in evaluations and pictures; by default the environment's
         own time limit, else 50. Learning knows no limit: a rollout chooses its length.
+    context : mapping of str to float
+        What makes it differ from other members of its family, such as ``{"g": 9.8}``.
+    spaces : pair of Box, optional
+        Of observations and actions; by default those of the environment. A box of any shape will
+        do: policies read observations, and give actions, as flat vectors.
     """
 
     name: str
@@ -90,15 +96,30 @@ class Task:
     outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | None = None
     kernel_covariance: tuple[float, ...] | None = None
     horizon: int = 0
+    context: Mapping[str, float] = field(default_factory=dict)
+    spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
 
     def __post_init__(self) -> None:
-        environment = self.make()
-        try:
-            object.__setattr__(self, "observation_space", environment.observation_space)
-            object.__setattr__(self, "action_space", environment.action_space)
-            limit = environment.spec.max_episode_steps if environment.spec else None
-            object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
-        finally:
-            environment.close()
+        spaces, limit = self.spaces, None
+        if spaces is None:
+            environment: Any = self.make()
+            try:
+                spaces = environment.observation_space, environment.action_space
+                limit = environment.spec.max_episode_steps if environment.spec else None
+            finally:
+                environment.close()
+        object.__setattr__(self, "observation_space", spaces[0])
+        object.__setattr__(self, "action_space", spaces[1])
+        object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
+
+    @property
+    def observation_size(self) -> int:
+        """How many numbers an observation has."""
+        return math.prod(self.observation_space.shape)
+
+    @property
+    def action_size(self) -> int:
+        """How many numbers an action has."""
+        return math.prod(self.action_space.shape)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.linear_quadratic import linear_quadratic_set
 from crosslearning.tasks.navigation.maps import NAVIGATION_SETS
 from crosslearning.tasks.task import Task
@@ -91,8 +92,7 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         signature.bind(**options)
     except TypeError as problem:
         raise InputError(f"the task set {name!r} cannot be made: {problem}") from problem
-    made = maker(**options)
-    described = dict(made) if isinstance(made, Mapping) else {task.name: task for task in made}
+    described = {task.name: task for task in as_tasks(maker(**options), name)}
     if counted and only not in ("", *described):
         raise InputError(
             f"{name}:{only} names no tasks; give how many, such as {name}:50, or one of the "
@@ -100,9 +100,31 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         )
     if only and only not in described:
         raise unknown_name(f"task of the set {name!r}", only, described)
-    chosen = {only: described[only]} if only else described
-    tasks = (one if isinstance(one, Task) else one.task(label) for label, one in chosen.items())
+    tasks = [described[only]] if only else described.values()
     return tuple(dataclasses.replace(t, horizon=horizon or t.horizon) for t in tasks)
+
+
+def as_tasks(made: Any, source: str) -> tuple[Task, ...]:
+    """Return as tasks what a maker returned: tasks, or descriptions or makers under their names."""
+    if isinstance(made, Mapping):
+        return tuple(_as_task(str(name), one, source) for name, one in made.items())
+    if isinstance(made, Iterable) and not isinstance(made, str):
+        return tuple(_as_task(f"task {i}", one, source) for i, one in enumerate(made, start=1))
+    raise InputError(f"{source} returned {made!r}; expected tasks, or a mapping of names to them")
+
+
+def _as_task(name: str, one: Any, source: str) -> Task:
+    if isinstance(one, Task):
+        return one
+    if hasattr(one, "task"):
+        made: Task = one.task(name)
+        return made
+    if callable(one):
+        return Task(name, one)
+    raise InputError(
+        f"{source} has {one!r} for a task; expected a Task, something with task(name), or a "
+        "function that makes a Gymnasium environment: make(render_mode=None)"
+    )
 
 
 def _asked_of_family(words: str) -> dict[str, Any] | None:
@@ -120,4 +142,6 @@ def _asked_of_family(words: str) -> dict[str, Any] | None:
 
 for _name, _maker in NAVIGATION_SETS.items():
     register_task_set(_name, _maker, horizon=120 if _name == "mission" else 0)
+for _name, _family in FAMILIES.items():
+    register_task_set(_name, _family)
 register_task_set("linear-quadratic", linear_quadratic_set)

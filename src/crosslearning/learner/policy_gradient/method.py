@@ -37,7 +37,7 @@ class Method:
         self.executor = executor
         self.settings = settings
         self.estimator = estimator_of(settings.estimator)
-        self.noise = noise_of(settings, executor.tasks[0].action_space.shape[0])
+        self.noise = noise_of(settings, executor.tasks[0].action_size)
         self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
 
     @property

@@ -1,0 +1,84 @@
+"""The tasks of a saved learner: found again if they can be, and else known by their spaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gymnasium
+import numpy as np
+
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError
+from crosslearning.tasks import Task
+from crosslearning.tasks.sources import TaskSource, load_tasks, read_source, require_trust
+
+
+def space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
+    """Return a box as JSON can hold it: an infinite end is a word."""
+    ends = {
+        name: [float(v) if math.isfinite(v) else str(float(v)) for v in bounds.ravel()]
+        for name, bounds in (("low", space.low), ("high", space.high))
+    }
+    return {**ends, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+
+
+def space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
+    """Return the box that :func:`space_to_plain` described."""
+    shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
+    low, high = (
+        np.array([float(v) for v in data[name]]).reshape(shape) for name in ("low", "high")
+    )
+    return gymnasium.spaces.Box(low.astype(kind), high.astype(kind), shape, kind.type)
+
+
+def tasks_of_file(
+    path: str | Path, description: Mapping[str, Any]
+) -> tuple[TaskSource | tuple[Task, ...], dict[str, Any] | None]:
+    """Return the tasks that a learner's file names, and their options.
+
+    Where they cannot be had, stand-ins with the same names and spaces: the policies can be used,
+    and whoever wants to learn or to evaluate is told what is missing.
+    """
+    options = dict(description["task_options"] or {})
+    names = [str(name) for name in description["tasks"]]
+    spaces = description.get("spaces")
+    try:
+        source = _source(path, description, names)
+        require_trust(source, options)
+        found = [task.name for task in load_tasks(source, options)]
+        if found == names or spaces is None:
+            return source, options
+        raise InputError(f"{path} was learned on {names}, but {source.given} gives {found}")
+    except CrossLearningError as problem:
+        if spaces is None or isinstance(problem, FileFormatError):
+            raise
+        absent = _Absent(str(problem))
+    try:
+        observations, actions = (space_from_plain(space) for space in spaces)
+    except (KeyError, TypeError, ValueError) as problem:
+        raise FileFormatError(f"{path} does not tell the spaces of its tasks") from problem
+    return tuple(Task(name, absent, spaces=(observations, actions)) for name in names), None
+
+
+def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
+    saved = description.get("task_source")
+    if saved is not None:
+        return TaskSource.from_plain(saved)
+    if description["task_set"] is None:
+        raise InputError(
+            f"{path} was learned on tasks of its author's ({names}); pass them: "
+            "CrossLearner.load(path, tasks=...)"
+        )
+    return read_source(description["task_set"])
+
+
+class _Absent:
+    """In the place of a maker of environments: says why there are none."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __call__(self, render_mode: str | None = None) -> NoReturn:
+        raise InputError(f"the tasks of this learner are not here: {self.why}")

@@ -1,0 +1,86 @@
+"""Families: environments that differ in a few numbers, and members drawn by seed.
+
+Members for training and members that training never sees are drawn from the same ranges.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.environment import CompiledEnvironment
+from crosslearning.tasks.task import Task
+
+#: The least and the greatest value of each context, by its name.
+Ranges = Mapping[str, tuple[float, float]]
+
+
+class TaskFamily:
+    """Related tasks: what varies among them, and how one of them is made.
+
+    Calling it draws members: ``family(count=8, seed=0, unseen=False, g=9.81)``, where a number
+    given by name is the same for all of them.
+
+    Parameters
+    ----------
+    kind : str
+        What a member is called.
+    ranges : mapping of str to pair of float
+    make : callable
+        ``make(**context)`` returns an environment; a subclass of :class:`CompiledEnvironment`
+        gives compiled tasks.
+    count : int
+        How many members by default.
+    horizon : int
+        The most steps of an evaluated episode; by default the environment's own time limit.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        ranges: Ranges,
+        make: Callable[..., gymnasium.Env[Any, Any]],
+        count: int,
+        horizon: int = 0,
+    ) -> None:
+        self.kind, self.ranges, self.make = kind, dict(ranges), make
+        self.count, self.horizon = count, horizon
+
+    def __call__(
+        self, count: int = 0, seed: int = 0, unseen: bool = False, **fixed: float
+    ) -> list[Task]:
+        """Return members, each a pure function of the seed and of its own number."""
+        contexts = self.contexts(count or self.count, seed, unseen, **fixed)
+        return [self.task(context) for context in contexts]
+
+    def contexts(
+        self, count: int, seed: int = 0, unseen: bool = False, **fixed: float
+    ) -> list[dict[str, float]]:
+        """Return the contexts of members; the first of a seed are the same whatever ``count``."""
+        for name, value in (("count", count), ("seed", seed)):
+            if isinstance(value, bool) or int(value) != value or value < (name == "count"):
+                raise InputError(f"{name} is {value!r}; give a whole number")
+        for name in fixed:
+            if name not in self.ranges:
+                raise unknown_name(f"context of a {self.kind}", name, self.ranges)
+        drawn = []
+        for number in range(int(count)):
+            generator = np.random.default_rng([int(seed), int(unseen), number])
+            context = {name: float(generator.uniform(*ends)) for name, ends in self.ranges.items()}
+            drawn.append(context | {name: float(value) for name, value in fixed.items()})
+        return drawn
+
+    def task(self, context: Mapping[str, float]) -> Task:
+        """Return the member of a context, named after it."""
+        told = " ".join(f"{name}={value:.3g}" for name, value in context.items())
+        name = f"{self.kind} {told}"
+        make: Any = functools.partial(self.make, **context)
+        if isinstance(self.make, type) and issubclass(self.make, CompiledEnvironment):
+            return dataclasses.replace(make().task(name, self.horizon), context=dict(context))
+        return Task(name, make, horizon=self.horizon, context=dict(context))

@@ -1,0 +1,202 @@
+"""Where tasks come from: a name, a function in a module, or a file of TOML.
+
+A run keeps what was given and digests of the code that it names, never code itself. Opened again,
+by the user who trained it, it finds that code by its name; if the code has changed, nothing is
+imported. A run that this user never trained, such as a stranger's, imports nothing and makes no
+environment at all until the user says what to take: who only opens a folder runs nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from crosslearning.errors import InputError
+from crosslearning.tasks.task import Task
+from crosslearning.tasks.task_files import named_modules, tasks_of_file
+from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names
+
+_FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """What was given for tasks, in a form that a file can keep.
+
+    Attributes
+    ----------
+    given : str
+        ``"paper"``, ``"package.module:function"`` or the path of a TOML file.
+    content : str
+        The text of the file, if it is one.
+    code : mapping of str to str
+        The SHA-256 of every module that it names.
+    """
+
+    given: str
+    content: str = ""
+    code: Mapping[str, str] = field(default_factory=dict)
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"given": self.given, "content": self.content, "code": dict(self.code)}
+
+    @classmethod
+    def from_plain(cls, data: Mapping[str, Any]) -> TaskSource:
+        """Return the source that :meth:`to_plain` described."""
+        code = {str(name): str(digest) for name, digest in data["code"].items()}
+        return cls(str(data["given"]), str(data["content"]), code)
+
+
+def read_source(given: str) -> TaskSource:
+    """Return what a name, a function or a file stands for; nothing is imported."""
+    if not isinstance(given, str) or not given:
+        raise InputError(f"tasks is {given!r}; give a name, package.module:function or a TOML file")
+    if given.endswith(".toml"):
+        try:
+            content = Path(given).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise InputError(f"cannot read the tasks of {given}: {problem}") from problem
+        return TaskSource(given, content, _digests(named_modules(_parsed(given, content), given)))
+    module = _module_of(given)
+    return TaskSource(given, "", _digests([module]) if module else {})
+
+
+def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
+    """Return the tasks that a user named: nothing else is needed for them to be trusted."""
+    return load_tasks(read_source(given), options)
+
+
+def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ...]:
+    """Return the tasks of a source, if the code that it names is still the same.
+
+    Parameters
+    ----------
+    source : TaskSource
+    options : mapping
+        Of a named set, or keyword arguments of the function.
+    """
+    for module, digest in source.code.items():
+        found = _find(module)
+        if hashlib.sha256(found.read_bytes()).hexdigest() != digest:
+            raise InputError(
+                f"the tasks are of {source.given}, but the module {module} that is found here, "
+                f"{found}, is not the one that they were trained with; nothing was imported. "
+                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
+            )
+    if source.content:
+        if options:
+            raise InputError(f"task_options are for named sets and functions, not {source.given}")
+        for module in source.code:
+            _import(module)
+        return tasks_of_file(_parsed(source.given, source.content), source.given)
+    if not source.code:
+        return task_set(source.given, **options)
+    module, _, function = source.given.partition(":")
+    maker = getattr(_import(module), function, None)
+    if not callable(maker):
+        raise InputError(f"the module {module} has no function {function!r}")
+    return as_tasks(maker(**options), source.given)
+
+
+def trust(source: TaskSource, options: Mapping[str, Any]) -> None:
+    """Remember that this user has trained with a source, so that its runs may be opened again."""
+    if source.content or source.code:
+        with contextlib.suppress(OSError):
+            known = _trusted_file()
+            known.parent.mkdir(parents=True, exist_ok=True)
+            with known.open("a", encoding="utf-8") as stream:
+                stream.write(f"{_stamp(source, options)}\n")
+
+
+def require_trust(source: TaskSource, options: Mapping[str, Any]) -> None:
+    """Refuse a source that was read from a file and that this user never trained with."""
+    if not source.content and not source.code:
+        return
+    try:
+        known = _trusted_file().read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        known = []
+    if _stamp(source, options) not in known:
+        raise InputError(
+            f"these files ask for tasks of {source.given}, which you have not trained with as this "
+            "user on this machine; nothing was imported. If you trust them, say so: --tasks "
+            f"{source.given} on the command line, or tasks=... in Python"
+        )
+
+
+def _trusted_file() -> Path:
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(state) / "crosslearning" / "trusted-tasks"
+
+
+def _stamp(source: TaskSource, options: Mapping[str, Any]) -> str:
+    content = json.dumps([source.to_plain(), dict(options)], sort_keys=True, default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _module_of(given: str) -> str | None:
+    """Return the module that ``package.module:function`` names; None for a named set."""
+    found = _FUNCTION.fullmatch(given)
+    if found is None or given.partition(":")[0] in task_set_names():
+        return None
+    return found["module"]
+
+
+def _parsed(given: str, content: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(content)
+    except (tomllib.TOMLDecodeError, RecursionError) as problem:
+        raise InputError(f"{given} is not a TOML file: {problem}") from problem
+
+
+def _digests(modules: list[str]) -> dict[str, str]:
+    return {name: hashlib.sha256(_find(name).read_bytes()).hexdigest() for name in modules}
+
+
+def _find(module: str) -> Path:
+    """Return the file of a module, without importing it or a package around it.
+
+    Modules of the working folder are found, as by ``python -m``.
+    """
+    places: list[str] | None = [str(Path.cwd()), *sys.path]
+    name = ""
+    for part in module.split("."):
+        name = f"{name}.{part}" if name else part
+        spec = PathFinder.find_spec(name, places)
+        if spec is None:
+            break
+        places = list(spec.submodule_search_locations or [])
+    origin = None if spec is None else spec.origin
+    if origin is None or not origin.endswith(".py"):
+        raise InputError(
+            f"there is no module {module!r} of Python source on this machine; give "
+            "package.module:function of a module that is installed or in the working folder"
+        )
+    return Path(origin)
+
+
+def _import(module: str) -> Any:
+    """Import a module that was found, and make sure that it is that one."""
+    found = _find(module)
+    top = found.parents[len(module.split(".")) - (found.name != "__init__.py")]
+    if str(top) not in sys.path:
+        sys.path.insert(0, str(top))
+    imported = importlib.import_module(module)
+    if Path(imported.__file__ or "").resolve() != found.resolve():
+        raise InputError(
+            f"a module {module!r} is loaded already from {imported.__file__}, but {found} was "
+            "meant; rename yours"
+        )
+    return imported

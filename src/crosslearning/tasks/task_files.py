@@ -1,0 +1,171 @@
+"""Task sets in a file of TOML: Gymnasium environments with parameters, and nothing but data.
+
+A table ``[[task]]`` is one task, or a whole grid of them::
+
+    [[task]]
+    id = "Pendulum-v1"               # what gymnasium.make takes; "module:Id-v0" imports a module
+    grid = { g = [8.0, 10.0, 12.0] } # one task for each value, or for each combination
+    set = { m = 1.2, l = 0.9 }       # attributes of the environment, set after make
+    wrappers = ["FlattenObservation", { wrapper = "RescaleAction", min_action = -1.0,
+                max_action = 1.0 }]  # of gymnasium.wrappers, or "package.module:Class"
+    horizon = 200                    # by default the environment's own time limit
+    name = "light"                   # by default made of the id and what varies
+
+Everything else in it is passed to ``gymnasium.make``. A table ``[common]`` holds what all share.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.tasks.task import Task
+
+_OWN = ("id", "name", "set", "grid", "wrappers", "horizon")
+
+
+def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
+    """Return the modules of users' own that a task file names, in order."""
+    modules = []
+    for table in _tables(data, source):
+        names = [table["id"], *(_wrapper(w, source)[0] for w in table.get("wrappers", []))]
+        modules += [name.partition(":")[0] for name in names if ":" in name]
+    return list(dict.fromkeys(modules))
+
+
+def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
+    """Return the tasks that the parsed content of a task file describes."""
+    tasks = []
+    for table in _tables(data, source):
+        grid = _grid(table, source)
+        for values in itertools.product(*grid.values()):
+            varied = dict(zip(grid, values, strict=True))
+            tasks.append(_task(table, varied, source))
+    return tuple(tasks)
+
+
+def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return the tables of tasks, with what is common to all filled in."""
+    for name in data:
+        if name not in ("task", "common"):
+            raise InputError(f"{source}: {unknown_name('table', name, ('task', 'common'))}")
+    common, tables = data.get("common", {}), data.get("task", [])
+    if not isinstance(common, Mapping) or not isinstance(tables, list) or not tables:
+        raise InputError(f"{source} holds no tasks; give at least one table [[task]] with an id")
+    found = []
+    for table in tables:
+        whole = {**common, **table} if isinstance(table, Mapping) else {}
+        if not isinstance(whole.get("id"), str):
+            raise InputError(f"{source}: a task has no id; give one, such as id = 'Pendulum-v1'")
+        for name, kind, form in (
+            ("set", Mapping, "a table, such as { m = 1.2 }"),
+            ("grid", Mapping, "a table of lists, such as { g = [8.0, 12.0] }"),
+            ("wrappers", list, "a list, such as ['FlattenObservation']"),
+            ("name", str, "a text"),
+            ("horizon", int, "a whole number"),
+        ):
+            if name in whole and not isinstance(whole[name], kind):
+                raise InputError(f"{source}: {name} is {whole[name]!r}; give {form}")
+        found.append(whole)
+    return found
+
+
+def _grid(table: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
+    grid = {}
+    for name, values in table.get("grid", {}).items():
+        if not isinstance(values, list) or not values:
+            raise InputError(f"{source}: grid.{name} is {values!r}; give a list of values")
+        grid[name] = values
+    return grid
+
+
+def _task(table: Mapping[str, Any], varied: Mapping[str, Any], source: str) -> Task:
+    options = {name: value for name, value in table.items() if name not in _OWN}
+    attributes = dict(table.get("set", {}))
+    for name, value in varied.items():
+        (attributes if name in attributes else options)[name] = value
+    told = varied or {**attributes, **options}
+    label = " ".join(f"{name}={_short(value)}" for name, value in told.items())
+    name = " ".join(part for part in (table.get("name", table["id"]), label) if part)
+    if "name" in table and not varied:
+        name = table["name"]
+    wrappers = [_wrapper(one, source) for one in table.get("wrappers", [])]
+    context = {k: float(v) for k, v in told.items() if isinstance(v, int | float)}
+    make = _Maker(name, table["id"], options, attributes, wrappers)
+    return Task(name, make, horizon=table.get("horizon", 0), context=context)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
+    """Return a wrapper's name and its arguments."""
+    table = {"wrapper": given} if isinstance(given, str) else given
+    if not isinstance(table, Mapping) or not isinstance(table.get("wrapper"), str):
+        raise InputError(
+            f"{source}: a wrapper is {given!r}; give its name, or a table "
+            "{ wrapper = 'RescaleAction', … } with its arguments"
+        )
+    return table["wrapper"], {k: v for k, v in table.items() if k != "wrapper"}
+
+
+class _Maker:
+    """Makes the environment of one task; other processes can be sent it."""
+
+    def __init__(
+        self,
+        name: str,
+        identifier: str,
+        options: Mapping[str, Any],
+        attributes: Mapping[str, Any],
+        wrappers: list[tuple[str, dict[str, Any]]],
+    ) -> None:
+        self.name, self.id, self.options = name, identifier, dict(options)
+        self.attributes, self.wrappers = dict(attributes), wrappers
+
+    def __call__(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
+        try:
+            environment = gymnasium.make(self.id, render_mode=render_mode, **self.options)
+            for name, value in self.attributes.items():
+                _set(environment.unwrapped, name, value)
+            for wrapper, arguments in self.wrappers:
+                environment = _wrapper_class(wrapper)(environment, **arguments)
+        except (gymnasium.error.Error, TypeError, ValueError, AttributeError) as problem:
+            raise InputError(f"the task {self.name!r} cannot be made: {problem}") from problem
+        return environment
+
+
+def _set(target: Any, name: str, value: Any) -> None:
+    """Set an attribute that is there already; ``a.b`` is one of a part, arrays are filled."""
+    *path, last = name.split(".")
+    for part in path:
+        target = getattr(target, part)
+    if not hasattr(target, last):
+        raise unknown_name(f"attribute of {type(target).__name__}", last, _public(target))
+    present = getattr(target, last)
+    if isinstance(present, np.ndarray):
+        present[...] = value
+    else:
+        setattr(target, last, value)
+
+
+def _public(target: Any) -> list[str]:
+    return [name for name in vars(target) if not name.startswith("_")] or ["(none)"]
+
+
+def _wrapper_class(name: str) -> Callable[..., gymnasium.Env[Any, Any]]:
+    module, colon, attribute = name.partition(":")
+    home = importlib.import_module(module) if colon else gymnasium.wrappers
+    found = getattr(home, attribute if colon else module, None)
+    if found is None:
+        known = [] if colon else gymnasium.wrappers.__all__
+        raise unknown_name("wrapper", name, known or ["(see the module)"])
+    made: Callable[..., gymnasium.Env[Any, Any]] = found
+    return made
