@@ -131,7 +131,7 @@ def _own_episodes(policy: Policy, task: Task, plan: EpisodePlan, workers: int) -
             f"the {policy.name} policy reads {reads} numbers and returns {acts}, but the "
             f"observations and actions of task {task.name!r} have {sizes[0]} and {sizes[1]}"
         )
-    executor = executor_for([task], workers if task.dynamics is not None else 1)
+    executor = executor_for([task], workers if task.dynamics is not None else 1, policy.scale)
     try:
         return executor.episodes(policy.function.expansion, plan).of_task(0)
     finally:

@@ -24,6 +24,7 @@ from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.saved_tasks import space_to_plain, tasks_of_file
+from crosslearning.learner.scaling import observed_widths, scale_of
 from crosslearning.learner.settings import (
     make_settings,
     settings_from_plain,
@@ -98,13 +99,24 @@ class CrossLearner:
             trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
-        self.kernel = choose_kernel(kernel, start, self.tasks, self.settings)
-        self._executor = executor or executor_for(self.tasks, workers)
+        self._scale = scale_of(self.tasks, self.settings)
+        self.settings = self.settings.resolved(self._scale is not None)
+        self._executor = executor or executor_for(self.tasks, workers, self._scale)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
+        looked = 0
+
+        def widths() -> Floats:
+            nonlocal looked
+            scaled = self._scale is not None
+            found, looked = observed_widths(self._executor, scaled, self.settings.seed)
+            return found
+
+        self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, widths)
         method = make_method(self._executor, self.settings)
         p = self.tasks[0].action_size
         iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, method.functions)
+        iterate.steps = looked
         if start is not None:
             iterate.start_from(start)
         self._core = Core(iterate, method)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
@@ -14,14 +15,17 @@ from crosslearning.rkhs import Family, Gaussian, Kernel, kernel_from_dict
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, load_tasks
 
+Floats = NDArray[np.float64]
+
 
 def choose_kernel(
     given: Kernel | Mapping[str, Any] | None,
     start: Family | None,
     tasks: Sequence[Task],
     settings: LearnerSettings,
+    widths: Callable[[], Floats],
 ) -> Kernel:
-    """Return the kernel that was given, or that of the start, or one that suits the tasks."""
+    """Return the kernel that was given, that of the start, that of the tasks, or one from data."""
     kernel: object = given
     if isinstance(given, Mapping):
         try:
@@ -31,7 +35,8 @@ def choose_kernel(
     if start is not None:
         kernel = _kernel_of_start(start, kernel, tasks, settings)
     if kernel is None:
-        kernel = _default_kernel(tasks[0])
+        stated = tasks[0].kernel_covariance
+        kernel = Gaussian(std=widths()) if stated is None else Gaussian(covariance=stated)
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
     size = tasks[0].observation_size
@@ -67,23 +72,6 @@ def _kernel_of_start(
                 "larger than this one, or project it first (crosslearning.rkhs.project)"
             )
     return start.kernel
-
-
-def _default_kernel(task: Task) -> Kernel:
-    """Return a Gaussian kernel with the widths that a task suggests.
-
-    A task may state them; else a quarter of the range of each observation is taken.
-    """
-    if task.kernel_covariance is not None:
-        return Gaussian(covariance=task.kernel_covariance)
-    space = task.observation_space
-    width = space.high.astype(np.float64) - space.low.astype(np.float64)
-    if not np.all(np.isfinite(width)) or np.any(width > 1e6):
-        raise InputError(
-            f"the observations of task {task.name!r} have no finite range from which to take a "
-            "kernel's widths; pass one: CrossLearner(tasks, kernel=Gaussian(std=[...]))"
-        )
-    return Gaussian(std=width / 4.0)
 
 
 def resolve_tasks(

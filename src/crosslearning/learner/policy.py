@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs import Family
+from crosslearning.rollouts import ActionScale
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +47,8 @@ class Policy:
         self.action_space = action_space
         self.discount = discount
         self.observation_shape = observation_shape or (function.kernel.dimension,)
+        #: From the function's values to the units of the task.
+        self.scale = ActionScale.none(function.outputs)
         self.seed(0)
 
     def __repr__(self) -> str:
@@ -57,7 +60,7 @@ class Policy:
         return self
 
     def mean(self, observation: ArrayLike) -> Floats:
-        """Return the mean action before clipping: shape (p,), or (n, p) for a batch."""
+        """Return the function's value: shape (p,), or (n, p) for a batch; not scaled or clipped."""
         shape = self.observation_shape
         try:
             given = np.asarray(observation, dtype=np.float64)
@@ -99,7 +102,7 @@ class Policy:
         if not deterministic:
             action = action + self.noise_std * self._generator.standard_normal(action.shape)
         space = self.action_space
-        shaped = action.reshape(*action.shape[:-1], *space.shape)
+        shaped = self.scale(action).reshape(*action.shape[:-1], *space.shape)
         # The bare ufuncs: np.clip costs as much as all the rest.
         clipped = np.minimum(np.maximum(shaped, space.low), space.high)
         return clipped.astype(space.dtype), None

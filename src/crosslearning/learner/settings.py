@@ -10,7 +10,7 @@ import importlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -50,15 +50,27 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ),
     ] = 1e-3
     max_knots: Annotated[int, Meta(ge=1, description="Cap on the model order.")] = 400
+    action_units: Annotated[
+        Literal["auto", "box", "own"],
+        Meta(
+            description="What policies' actions are measured in: own are the tasks' own units; box "
+            "takes [-1, 1] to the bounds of the action space; auto is box, but own for tasks that "
+            "state the kernel that suits them, as the paper's do."
+        ),
+    ] = "auto"
     kernel: Annotated[
         dict[str, Any] | None,
         Meta(
             description="The kernel as a table, such as {kernel = 'gaussian', std = [1.0, 0.8]}; "
-            "none: the paper's widths for its navigation tasks, else widths from the "
-            "observation space."
+            "none: what the tasks state, as the paper's do, else widths from some episodes "
+            "with random actions."
         ),
     ] = None
     seed: Annotated[int, Meta(ge=0, description="Seed of the run's one random generator.")] = 0
+
+    def resolved(self, scaled: bool) -> Self:
+        """Return the settings with nothing left open; ``scaled``: actions are of order one."""
+        return self
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:

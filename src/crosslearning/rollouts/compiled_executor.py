@@ -16,7 +16,7 @@ from crosslearning.compiled import FunctionPointer, entry_point
 from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
-from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_samples, empty_episodes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
@@ -33,9 +33,13 @@ class CompiledExecutor:
         All with dynamics.
     workers : int
         Threads. What they return does not depend on it.
+    scale : ActionScale, optional
+        From the policies' actions to the tasks' units; by default they are the same.
     """
 
-    def __init__(self, tasks: Sequence[Task], workers: int = 1) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], workers: int = 1, scale: ActionScale | None = None
+    ) -> None:
         for task in tasks:
             if task.dynamics is None:
                 raise InputError(
@@ -43,6 +47,7 @@ class CompiledExecutor:
                 )
         self.tasks = tuple(tasks)
         self._workers = workers
+        self._scale = np.array(scale or ActionScale.none(tasks[0].action_size))
         self._groups = list(_groups_of(self.tasks))
         # One for each compiled body: the types of a body's arguments never change.
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -54,7 +59,7 @@ class CompiledExecutor:
         result = Samples.empty(N, B, q, p)
         for group in self._groups:
             plans = (array[group.part] for array in plan)
-            arguments = (*group.leading(policies), *plans, group.state_size, mirrored)
+            arguments = (*group.leading(policies, self._scale), *plans, group.state_size, mirrored)
             self._spread(run_samples, arguments, group.count * B, result, group.part)
         return check_samples(self.tasks, result)
 
@@ -63,7 +68,7 @@ class CompiledExecutor:
         result = empty_episodes(self.tasks, plan)
         for group in self._groups:
             plans = (array[group.part] for array in plan)
-            arguments = (*group.leading(policies), *plans, group.state_size)
+            arguments = (*group.leading(policies, self._scale), *plans, group.state_size)
             count = group.count * plan.noise.shape[1]
             self._spread(run_episodes, arguments, count, result, group.part)
         assert result.states is not None
@@ -119,10 +124,11 @@ class _Group:
     def count(self) -> int:
         return len(self.parameters)
 
-    def leading(self, policies: Expansion) -> tuple[Any, ...]:
+    def leading(self, policies: Expansion, scale: Floats) -> tuple[Any, ...]:
         """Return the arguments that every compiled body begins with."""
         rows = policies.rows[self.part]
-        return (*policies.program, *self.pointers, self.parameters, policies.features, rows)
+        leading = (*policies.program, *self.pointers, self.parameters)
+        return (*leading, policies.features, rows, scale)
 
 
 def _groups_of(tasks: Sequence[Task]) -> Iterator[_Group]:

@@ -15,6 +15,14 @@ Integers = NDArray[np.int64]
 
 
 @compiled
+def to_units(scale: Floats, action: Floats, out: Floats) -> Floats:
+    """Fill ``out`` with a policy's action in the units of the task, and return it."""
+    for a in range(action.shape[0]):
+        out[a] = scale[0, a] + scale[1, a] * action[a]
+    return out
+
+
+@compiled
 def run_samples(
     terms: Integers,
     term_values: Floats,
@@ -28,6 +36,7 @@ def run_samples(
     parameters: Floats,
     features: Floats,
     weights: Floats,
+    scale: Floats,
     seeds: Integers,
     uniforms: Floats,
     before: Integers,
@@ -56,6 +65,7 @@ def run_samples(
     q = observations.shape[2]
     state, saved = np.empty(state_size), np.empty(state_size)
     observation, mean, action = np.empty(q), np.empty(p), np.empty(p)
+    given = np.empty(p)
     point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
     for n in range(first, stop):
         i, b = n // B, n % B
@@ -69,7 +79,7 @@ def run_samples(
             evaluate(program, features, policy, observation, point, work, action)
             for a in range(p):
                 action[a] += noise[i, b, count, a]
-            total += step(constants, state, action)
+            total += step(constants, state, to_units(scale, action, given))
             count += 1
         observe(constants, state, observation)
         evaluate(program, features, policy, observation, point, work, mean)
@@ -93,7 +103,7 @@ def run_samples(
                     evaluate(program, features, policy, observation, point, work, action)
                     for a in range(p):
                         action[a] += noise[i, b, k, a]
-                value += step(constants, state, action)
+                value += step(constants, state, to_units(scale, action, given))
                 count += 1
                 if k == t and branch == 0:
                     total += value
@@ -116,6 +126,7 @@ def run_episodes(
     parameters: Floats,
     features: Floats,
     weights: Floats,
+    scale: Floats,
     seeds: Integers,
     uniforms: Floats,
     noise: Floats,
@@ -149,8 +160,8 @@ def run_episodes(
             evaluate(program, features, policy, seen[k], point, work, action)
             for a in range(p):
                 action[a] += noise[i, e, k, a]
-                actions[i, e, k, a] = action[a]
-            rewards[i, e, k] = step(constants, state, action)
+            to_units(scale, action, actions[i, e, k])
+            rewards[i, e, k] = step(constants, state, actions[i, e, k])
             observe(constants, state, seen[k + 1])
             states[i, e, k + 1, :state_size] = state
             length += 1

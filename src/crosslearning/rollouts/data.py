@@ -11,6 +11,34 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
+class ActionScale(NamedTuple):
+    """From the actions of policies, of the order of one, to those of tasks: centre + half · a.
+
+    Attributes
+    ----------
+    centre, half : arrays, shape (p,)
+        The middle of each action's range, and half of its width.
+    """
+
+    centre: Floats
+    half: Floats
+
+    @classmethod
+    def none(cls, outputs: int) -> ActionScale:
+        """Return the scale of policies that speak the tasks' own units."""
+        return cls(np.zeros(outputs), np.ones(outputs))
+
+    @classmethod
+    def of_box(cls, low: NDArray[Any], high: NDArray[Any]) -> ActionScale:
+        """Return the scale that takes [−1, 1] to a box."""
+        low, high = (np.asarray(end, dtype=np.float64).ravel() for end in (low, high))
+        return cls(0.5 * (low + high), 0.5 * (high - low))
+
+    def __call__(self, actions: Floats) -> Floats:
+        """Return actions, shape (…, p), in the tasks' units, not yet clipped."""
+        return np.asarray(self.centre + self.half * actions)
+
+
 class Samples(NamedTuple):
     """One state, its action's noise and the rewards that followed, for N tasks and B samples.
 
@@ -62,7 +90,7 @@ class Episodes(NamedTuple):
     observations : array, shape (N, n, horizon + 1, q)
         After the end of an episode its last one is repeated.
     actions : array, shape (N, n, horizon, p)
-        Before they were clipped to the action space; zero after the end.
+        In the tasks' units, before they were clipped to the action space; zero after the end.
     states : array, shape (N, n, horizon + 1, state_size), or None
         For compiled tasks: the whole path. Tasks with a smaller state leave the last columns zero.
     outcomes : sequence of N mappings of str to array, shape (n, …)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_samples, empty_episodes, not_finite
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
@@ -37,12 +37,15 @@ class Player:
     task : Task
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, scale: ActionScale | None = None) -> None:
         self.task = task
+        self._scale = scale or ActionScale.none(task.action_size)
         self._environment = task.make()
         self._seed = 0
         self._steps = 0
         self.observation: Floats = np.empty(0)
+        #: The last action in the task's units, before it was clipped.
+        self.action: Floats = np.empty(0)
         #: The observation as the environment gave it.
         self.seen: Any = None
         self._info: Mapping[str, Any] = {}
@@ -62,9 +65,11 @@ class Player:
         self._see(observation)
 
     def step(self, action: Floats) -> float:
-        """Take one step with an action, clipped to the action space; return the reward."""
+        """Take one step with a policy's action, scaled and clipped; return the reward."""
         space = self.task.action_space
-        clipped = np.clip(action.reshape(space.shape), space.low, space.high).astype(space.dtype)
+        self.action = self._scale(action)
+        shaped = self.action.reshape(space.shape)
+        clipped = np.minimum(np.maximum(shaped, space.low), space.high).astype(space.dtype)
         self._steps += 1
         try:
             found = self._environment.step(clipped)
@@ -193,9 +198,8 @@ class _Episode:
         k, result, place = self.steps, self.result, (self.task, self.number)
         if k == 0:
             result.observations[place] = player.observation
-        action = mean + self.noise[k]
-        result.rewards[*place, k] = player.step(action)
-        result.actions[*place, k] = action
+        result.rewards[*place, k] = player.step(mean + self.noise[k])
+        result.actions[*place, k] = player.action
         result.observations[*place, k + 1 :] = player.observation
         self.steps += 1
         result.lengths[place] = self.steps
@@ -217,10 +221,13 @@ class GymnasiumExecutor:
     Parameters
     ----------
     tasks : sequence of Task
+    scale : ActionScale, optional
+        From the policies' actions to the tasks' units; by default they are the same.
     """
 
-    def __init__(self, tasks: Sequence[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
+        self._scale = scale
         self._idle: list[list[Player]] = [[] for _ in tasks]
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
@@ -272,7 +279,7 @@ class GymnasiumExecutor:
         try:
             for i, queue in enumerate(waiting):
                 for _ in range(min(most, len(queue))):
-                    player = self._idle[i].pop() if self._idle[i] else Player(self.tasks[i])
+                    player = self._idle[i].pop() if self._idle[i] else self._player(i)
                     active.append((queue.popleft(), player))
                     self._start(*active[-1])
             while active:
@@ -294,6 +301,9 @@ class GymnasiumExecutor:
             for _, player in active:
                 player.close()
             raise
+
+    def _player(self, task: int) -> Player:
+        return Player(self.tasks[task], self._scale)
 
     @staticmethod
     def _start(rollout: _Rollout, player: Player) -> None:

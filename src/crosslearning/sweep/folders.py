@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def run_sweep(
     """
     if seeds < 1 or workers < 1:
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
-    _check(request)
+    request = _checked(request)
     folder = Path(path)
     claim(folder, request.learning(), "a sweep")
     chains = [steps_of(folder, request, seed) for seed in range(seeds)]
@@ -66,13 +67,17 @@ def run_sweep(
     return sweep
 
 
-def _check(request: SweepRequest) -> None:
-    """Find what is wrong with the options before anything is written."""
-    configs = [config for _, config in request.stages(0)]
-    first = configs[0]
-    learner = first.learner()
+def _checked(request: SweepRequest) -> SweepRequest:
+    """Find what is wrong with the options before anything is written; fill in what is open."""
+    learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
-    check_held_out(learner.tasks, held_out_tasks(request.held_out, first))
+    check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
+    asked = request.config.settings
+    opened = [name for name in asked.__struct_fields__ if getattr(asked, name) is None]
+    filled = {name: getattr(learner.settings, name) for name in opened}
+    request = dataclasses.replace(request, config=request.config.replace(**filled))
+    request.stages(0)
+    return request
 
 
 def steps_of(folder: Path, request: SweepRequest, seed: int) -> list[Run | Measurement]:

@@ -31,6 +31,7 @@ class Method:
     executor : Executor
         Runs the rollouts.
     settings : Settings
+        With nothing left open.
     """
 
     def __init__(self, executor: Executor, settings: Settings) -> None:

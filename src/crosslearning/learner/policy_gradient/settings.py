@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
+import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings
+
+#: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
+STEP, SCALED_STEP = 2.0, 0.5
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,13 +42,13 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = "decaying"
     step_size: Annotated[
-        float,
+        float | None,
         Meta(
-            gt=0.0,
             description="Step size η. A step of RKHS norm η changes an action by at most η times "
-            "√κ(s, s): take about the range of your actions, or less.",
+            "√κ(s, s): take about the range of your actions, or less. None: 2, or 0.5 where "
+            "actions are scaled to their box.",
         ),
-    ] = 2.0
+    ] = None
     step_decay: Annotated[
         float, Meta(gt=0.0, description="Iterations over which the decaying rule starts to fall.")
     ] = 500.0
@@ -96,14 +100,20 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = 0.05
 
+    def resolved(self, scaled: bool) -> Self:
+        """Return the settings with nothing left open; ``scaled``: actions are of order one."""
+        size = self.step_size or (SCALED_STEP if scaled else STEP)
+        return msgspec.structs.replace(self, step_size=size)
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for value in self.action_variance:
             if not (math.isfinite(value) and value > 0):
                 raise InputError(f"action_variance must be positive, got {self.action_variance}")
-        for name in ("step_size", "step_decay"):
-            if not math.isfinite(getattr(self, name)):
-                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
+        if self.step_size is not None and not 0.0 < self.step_size < math.inf:
+            raise InputError(f"step_size must be positive and finite, got {self.step_size}")
+        if not math.isfinite(self.step_decay):
+            raise InputError(f"step_decay must be finite, got {self.step_decay}")
         if self.alpha is not None and not 0.0 <= self.alpha < math.inf:
             raise InputError(f"alpha must be finite and at least 0, got {self.alpha}")
         if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):

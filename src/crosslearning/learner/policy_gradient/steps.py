@@ -69,6 +69,7 @@ class StepRule:
         if settings.step_rule == "constant":
             return np.full(len(self.mean_square), settings.step_size)
         size = settings.step_size
+        assert size is not None
         if settings.step_rule == "decaying":
             size /= math.sqrt(1.0 + iteration / settings.step_decay)
         if self.momentum:

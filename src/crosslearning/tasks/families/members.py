@@ -82,5 +82,6 @@ class TaskFamily:
         name = f"{self.kind} {told}"
         make: Any = functools.partial(self.make, **context)
         if isinstance(self.make, type) and issubclass(self.make, CompiledEnvironment):
-            return dataclasses.replace(make().task(name, self.horizon), context=dict(context))
+            task: Task = make().task(name, self.horizon)
+            return dataclasses.replace(task, context=dict(context))
         return Task(name, make, horizon=self.horizon, context=dict(context))

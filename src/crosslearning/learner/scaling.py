@@ -1,0 +1,78 @@
+"""What suits tasks that say nothing of themselves: units for actions, and widths from data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import InputError
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Family, Linear
+from crosslearning.rollouts import ActionScale, Executor, plan_episodes
+from crosslearning.tasks import Task
+
+Floats = NDArray[np.float64]
+
+#: Episodes of every task that are looked at for widths, and their most steps.
+_EPISODES, _STEPS = 4, 100
+#: Standard deviation of the random actions there: they fill most of [−1, 1].
+_RESTLESS = 0.7
+#: In so many dimensions a Gaussian as wide as the data is wide enough; in more, distances grow.
+_FEW = 3
+#: What the random numbers of this look are drawn from, beside the run's seed.
+_LOOK = 0x100C
+
+
+def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | None:
+    """Return how policies' actions become those of the tasks; None for the tasks' own units.
+
+    Tasks that state what kernel suits them are taken at their word: their units are their own.
+    """
+    space, asked = tasks[0].action_space, settings.action_units
+    bounded = bool(np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high)))
+    if asked == "box" and not bounded:
+        raise InputError(
+            f"action_units is 'box', but the actions of task {tasks[0].name!r} have no bounds: "
+            f"{space}; take 'own', or gymnasium.wrappers.ClipAction"
+        )
+    stated = tasks[0].kernel_covariance is not None
+    if asked == "own" or not bounded or (asked == "auto" and stated):
+        return None
+    return ActionScale.of_box(space.low, space.high)
+
+
+def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats, int]:
+    """Return widths for a Gaussian kernel from what random actions let be seen.
+
+    Parameters
+    ----------
+    executor : Executor
+    scaled : bool
+        Whether it takes actions of the order of one; else random ones are as wide as their box.
+    seed : int
+        The run's.
+
+    Returns
+    -------
+    widths : array, shape (q,)
+        The standard deviations of the observations over all tasks, wider in many dimensions.
+    steps : int
+        Environment steps that it took.
+    """
+    tasks = executor.tasks
+    q, p = tasks[0].observation_size, tasks[0].action_size
+    std = np.full(p, _RESTLESS)
+    if not scaled:
+        half = ActionScale.of_box(tasks[0].action_space.low, tasks[0].action_space.high).half
+        std = _RESTLESS * np.where(np.isfinite(half), half, 1.0)
+    still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
+    generator = np.random.default_rng([seed, _LOOK])
+    horizon = min(_STEPS, max(task.horizon for task in tasks))
+    plan = plan_episodes(generator, tasks, _EPISODES, horizon, std)
+    episodes = executor.episodes(still.expansion, plan)
+    there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
+    spread = episodes.observations[there].std(axis=0)
+    widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
+    return widths, int(episodes.lengths.sum())
