@@ -11,7 +11,9 @@ from gymnasium.utils.env_checker import check_env
 from crosslearning.tasks import Circle, Ellipse, Navigation, check_task, task_set, task_set_names
 from tests.rollouts.examples import LOPSIDED, rope_task, wide_system
 
-TASKS = {f"{name}/{t.name}": t for name in task_set_names() for t in task_set(name)}
+#: Families in Python have tests of their own, beside them.
+SETS = [name for name in task_set_names() if task_set(name)[0].dynamics is not None]
+TASKS = {f"{name}/{t.name}": t for name in SETS for t in task_set(name)[:3]}
 MAP = Navigation(
     obstacles=(Ellipse((4.0, 4.0), (0.5, 2.0), 0.6), Circle((7.0, 2.0), 1.5)),
     goals=((3.0, 7.0), (8.0, 8.0)),

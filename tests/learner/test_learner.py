@@ -435,10 +435,11 @@ def test_pendulums_of_different_gravity():
         Task(f"g={g:g}", functools.partial(gymnasium.make, "Pendulum-v1", g=g)) for g in (8.0, 12.0)
     ]
     learner = CrossLearner(tasks, batch_size=2, discount=0.8, seed=9)
-    np.testing.assert_allclose(np.sqrt(np.diag(learner.kernel.covariance)), [0.5, 0.5, 4.0])
+    before = learner.steps
+    assert before == 2 * 4 * 100  # the look at the widths
     reports = recorded_reports(learner, 5)
     assert all(np.all(report.returns < 0.0) for report in reports)
-    assert learner.steps == sum(report.steps for report in reports) > 20
+    assert learner.steps == before + sum(report.steps for report in reports) > before + 20
     action, _ = learner.predict([1.0, 0.0, 0.0], task="g=12")
     assert action.shape == (1,)
     learner.close()

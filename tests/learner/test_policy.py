@@ -16,7 +16,7 @@ def policy_of(bound=100.0, dtype=np.float64, seed=0):
     generator = np.random.default_rng(1)
     function = Family(KERNEL, generator.standard_normal((6, 3)), generator.normal(size=(6, 1, 2)))
     space = gymnasium.spaces.Box(-bound, bound, (2,), dtype)
-    return Policy("some", function, STD, space, seed=seed)
+    return Policy("some", function, STD, space).seed(seed)
 
 
 def test_one_observation_and_a_batch():
@@ -71,10 +71,10 @@ def test_noise_has_its_standard_deviation_and_comes_from_the_seed():
 @pytest.mark.parametrize(
     ("observation", "message"),
     [
-        (1.0, r"observation must have shape \(q,\) or \(n, q\), got \(\)"),
-        (np.zeros((2, 2, 3)), r"got \(2, 2, 3\)"),
-        (np.zeros(4), r"must have shape \(3\), got \(4,\)"),
-        (np.zeros((5, 2)), r"must have shape \(any, 3\), got \(5, 2\)"),
+        (1.0, r"observation must be numbers of shape \(3,\)"),
+        (np.zeros((2, 2, 3)), r"numbers of shape \(3,\), or \(n, 3,\) for a batch"),
+        (np.zeros(4), r"numbers of shape \(3,\)"),
+        (np.zeros((5, 2)), r"numbers of shape \(3,\)"),
         ([0.0, np.nan, 0.0], "must be finite"),
     ],
 )

@@ -59,9 +59,8 @@ def test_a_run_keeps_its_start_and_resumes_from_it(family, tmp_path):
     config = make_config({**fields, "checkpoint_every": 1000})
     assert train(tmp_path / "whole", config, start=family).finished
     # As if it had been killed before the first checkpoint of its own.
-    killed = RunFolder.create(
-        tmp_path / "killed", config, CrossLearner("linear-quadratic", 0.5, start=family, **SETTINGS)
-    )
+    begun = CrossLearner("linear-quadratic", 0.5, start=family, **SETTINGS)
+    killed = RunFolder.create(tmp_path / "killed", config, begun, has_start=True)
     (iteration, path), *rest = killed.checkpoints()
     assert (iteration, rest) == (0, [])
     kept = CrossLearner.load(path).family
@@ -74,8 +73,9 @@ def test_a_run_keeps_its_start_and_resumes_from_it(family, tmp_path):
 def test_a_run_whose_start_is_gone_does_not_begin_from_zero(family, tmp_path):
     fields = {"tasks": "linear-quadratic", "epsilon": 0.5, "iterations": 30, **SETTINGS}
     learner = CrossLearner("linear-quadratic", 0.5, start=family, **SETTINGS)
-    folder = RunFolder.create(tmp_path / "run", make_config(fields), learner)
-    assert json.loads((folder.path / "run.json").read_text()) == {"version": 1, "has_start": True}
+    folder = RunFolder.create(tmp_path / "run", make_config(fields), learner, has_start=True)
+    about = json.loads((folder.path / "run.json").read_text())
+    assert (about["version"], about["has_start"]) == (1, True)
     folder.checkpoints()[0][1].unlink()
     with pytest.raises(FileFormatError, match="checkpoint of its start is gone"):
         resume(folder.path)

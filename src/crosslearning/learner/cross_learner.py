@@ -229,10 +229,11 @@ class CrossLearner:
                 mean = self.family.mix(np.append(np.full(function, 1.0 / function), 0.0)[None])
             else:
                 mean = self.family.select(function)
-            discount = self.settings.discount
-            self._policies[function] = Policy(
-                name, mean, self._core.method.noise.std, space, discount
-            )
+            std, discount = self._core.method.noise.std, self.settings.discount
+            shape = self.tasks[0].observation_space.shape
+            policy = Policy(name, mean, std, space, discount, shape)
+            policy.scale = self._scale or policy.scale
+            self._policies[function] = policy
         return self._policies[function]
 
     def predict(

@@ -21,6 +21,8 @@ _EPISODES, _STEPS = 4, 100
 _RESTLESS = 0.7
 #: In so many dimensions a Gaussian as wide as the data is wide enough; in more, distances grow.
 _FEW = 3
+#: Bounds beyond this stand for none.
+_SENSIBLE = 1e4
 #: What the random numbers of this look are drawn from, beside the run's seed.
 _LOOK = 0x100C
 
@@ -31,7 +33,7 @@ def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | 
     Tasks that state what kernel suits them are taken at their word: their units are their own.
     """
     space, asked = tasks[0].action_space, settings.action_units
-    bounded = bool(np.all(np.isfinite(space.low)) and np.all(np.isfinite(space.high)))
+    bounded = bool(np.all(np.abs([space.low, space.high]) <= _SENSIBLE))
     if asked == "box" and not bounded:
         raise InputError(
             f"action_units is 'box', but the actions of task {tasks[0].name!r} have no bounds: "
@@ -65,8 +67,10 @@ def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, _RESTLESS)
     if not scaled:
-        half = ActionScale.of_box(tasks[0].action_space.low, tasks[0].action_space.high).half
-        std = _RESTLESS * np.where(np.isfinite(half), half, 1.0)
+        low, high = tasks[0].action_space.low, tasks[0].action_space.high
+        bounded = np.isfinite(low) & np.isfinite(high)
+        half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)
+        std = _RESTLESS * half.ravel()
     still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
     generator = np.random.default_rng([seed, _LOOK])
     horizon = min(_STEPS, max(task.horizon for task in tasks))

@@ -6,8 +6,8 @@ A table ``[[task]]`` is one task, or a whole grid of them::
     id = "Pendulum-v1"               # what gymnasium.make takes; "module:Id-v0" imports a module
     grid = { g = [8.0, 10.0, 12.0] } # one task for each value, or for each combination
     set = { m = 1.2, l = 0.9 }       # attributes of the environment, set after make
-    wrappers = ["FlattenObservation", { wrapper = "RescaleAction", min_action = -1.0,
-                max_action = 1.0 }]  # of gymnasium.wrappers, or "package.module:Class"
+    wrappers = ["FlattenObservation", { wrapper = "TimeLimit", max_episode_steps = 100 }]
+                                     # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
     name = "light"                   # by default made of the id and what varies
 
@@ -111,7 +111,7 @@ def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
     if not isinstance(table, Mapping) or not isinstance(table.get("wrapper"), str):
         raise InputError(
             f"{source}: a wrapper is {given!r}; give its name, or a table "
-            "{ wrapper = 'RescaleAction', … } with its arguments"
+            "{ wrapper = 'TimeLimit', … } with its arguments"
         )
     return table["wrapper"], {k: v for k, v in table.items() if k != "wrapper"}
 

@@ -1,0 +1,171 @@
+"""What suits tasks that say nothing of themselves: units, widths, and spaces of any shape."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner, Task
+from crosslearning.errors import InputError
+from crosslearning.evaluation import run_episodes
+from crosslearning.rollouts import ActionScale
+from crosslearning.tasks import task_set
+from tests.learner.examples import Drift, drift
+
+
+class Skewed(Drift):
+    """A point whose actions lie between 1 and 5, and which is seen in very different units."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = gymnasium.spaces.Box(1.0, 5.0, (2,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def reset(self, **options):
+        seen, info = super().reset(**options)
+        return seen * np.float32([1.0, 1e4]), info
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.place = np.clip(self.place + 0.15 * (action - 3.0), -10.0, 10.0)
+        seen = np.float32(self.place * [1.0, 1e4])
+        return seen, -float(self.place @ self.place), False, False, {}
+
+
+SKEWED = [Task("skewed", lambda render_mode=None: Skewed())]
+SMALL = {"max_knots": 20, "discount": 0.8, "seed": 1}
+
+
+def test_widths_follow_the_data_and_are_counted():
+    learner = CrossLearner(SKEWED, **SMALL)
+    widths = np.sqrt(np.diag(np.array(learner.kernel.to_dict()["covariance"])))
+    assert 3e3 < widths[1] / widths[0] < 3e4
+    assert learner.steps == 4 * 50  # four episodes of fifty steps
+    same = CrossLearner(SKEWED, **SMALL)
+    assert same.kernel == learner.kernel
+    given = CrossLearner(SKEWED, kernel=learner.kernel, **SMALL)
+    assert given.steps == 0
+
+
+def test_actions_are_scaled_to_their_box():
+    learner = CrossLearner(SKEWED, **SMALL).learn(20)
+    observation = np.float32([0.3, 200.0])
+    mean = learner.policy(0).mean(observation)
+    action, _ = learner.predict(observation)
+    np.testing.assert_allclose(action, np.clip(3.0 + 2.0 * mean, 1.0, 5.0), rtol=1e-6)
+    own = CrossLearner(SKEWED, action_units="own", **SMALL).learn(2)
+    assert own.settings.step_size == 2.0
+    assert learner.settings.step_size == 0.5
+    np.testing.assert_allclose(
+        own.predict(observation)[0], np.clip(own.policy(0).mean(observation), 1.0, 5.0), rtol=1e-6
+    )
+
+
+def test_what_is_learned_is_what_acts(tmp_path):
+    learner = CrossLearner(SKEWED, **SMALL).learn(5)
+    learner.save(tmp_path / "scaled")
+    loaded = CrossLearner.load(tmp_path / "scaled", tasks=SKEWED)
+    assert loaded.steps == learner.steps
+    np.testing.assert_array_equal(loaded.learn(2).family.weights, learner.learn(2).family.weights)
+    episodes = run_episodes(learner.policy(0), SKEWED[0], 3)
+    scale = ActionScale.of_box(SKEWED[0].action_space.low, SKEWED[0].action_space.high)
+    means = learner.policy(0).mean(episodes.observations[0, :-1])
+    np.testing.assert_allclose(episodes.actions[0], scale(means), rtol=1e-9)
+
+
+def test_tasks_that_state_their_kernel_keep_their_units():
+    learner = CrossLearner("paper", **SMALL)
+    assert learner.settings.step_size == 2.0
+    assert learner.steps == 0
+    scaled = CrossLearner("paper", action_units="box", **SMALL)
+    action, _ = scaled.predict([2.0, 0.0, 5.0, 0.0, 0.5])
+    np.testing.assert_allclose(action, [1.0, 0.0])  # the middle of the box
+
+
+def test_a_compiled_task_and_its_environment_agree_when_scaled():
+    compiled = task_set("pendulums:2")
+    plain = [
+        Task(t.name, t.make, reset_size=2, reset_options=t.reset_options, horizon=200)
+        for t in compiled
+    ]
+    families = [
+        CrossLearner(tasks, estimator="geometric", **SMALL).learn(4).family
+        for tasks in (compiled, plain)
+    ]
+    np.testing.assert_array_equal(families[0].weights, families[1].weights)
+
+
+def test_a_box_without_bounds_cannot_be_scaled_to():
+    class Free(Drift):
+        def __init__(self):
+            super().__init__()
+            self.action_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+
+        def step(self, action):
+            self.place = np.clip(self.place + 0.3 * action, -10.0, 10.0)
+            return np.float32(self.place), -float(self.place @ self.place), False, False, {}
+
+    tasks = [Task("free", lambda render_mode=None: Free())]
+    assert CrossLearner(tasks, **SMALL).learn(1).settings.step_size == 2.0
+    with pytest.raises(InputError, match="have no bounds"):
+        CrossLearner(tasks, action_units="box", **SMALL)
+
+
+class Square(Drift):
+    """A point that is seen, and pushed, as a matrix."""
+
+    def __init__(self):
+        super().__init__(size=4)
+        self.observation_space = gymnasium.spaces.Box(-10.0, 10.0, (2, 2), np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2, 2), np.float32)
+        self._flat = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.place, self.steps = self.np_random.uniform(-1.0, 1.0, 4), 0
+        return self.place.astype(np.float32).reshape(2, 2), {}
+
+    def step(self, action):
+        assert action.shape == (2, 2)
+        self.place = np.clip(self.place + 0.3 * action.ravel(), -10.0, 10.0)
+        seen = self.place.astype(np.float32).reshape(2, 2)
+        return seen, -float(self.place @ self.place), False, False, {}
+
+
+def test_observations_and_actions_of_any_shape():
+    tasks = [Task("square", lambda render_mode=None: Square())]
+    learner = CrossLearner(tasks, **SMALL).learn(3)
+    one, _ = learner.predict(np.zeros((2, 2)))
+    batch, _ = learner.predict(np.zeros((5, 2, 2)))
+    assert one.shape == (2, 2)
+    assert batch.shape == (5, 2, 2)
+    assert run_episodes(learner.policy(0), tasks[0], 2, 7).observations.shape == (2, 8, 4)
+    with pytest.raises(InputError, match=r"numbers of shape \(2, 2\)"):
+        learner.predict(np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("space", "kind", "remedy"),
+    [
+        (gymnasium.spaces.Discrete(3), "action_space", "continuous version"),
+        (gymnasium.spaces.Dict(a=gymnasium.spaces.Box(0, 1)), "observation_space", "FlattenObs"),
+        (gymnasium.spaces.Text(3), "observation_space", "TransformObservation"),
+    ],
+)
+def test_other_spaces_are_told_what_helps(space, kind, remedy):
+    class Other(Drift):
+        def __init__(self):
+            super().__init__()
+            setattr(self, kind, space)
+
+    with pytest.raises(InputError, match=remedy):
+        CrossLearner([Task("other", lambda render_mode=None: Other())])
+
+
+def test_predict_takes_what_stable_baselines_passes():
+    learner = CrossLearner([drift("one")], **SMALL).learn(1)
+    expected, _ = learner.predict(np.zeros((3, 2)))
+    found, state = learner.predict(
+        np.zeros((3, 2)), state=None, episode_start=np.ones(3, dtype=bool), deterministic=True
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert state is None
