@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs import Family
-from crosslearning.rollouts import ActionScale
+from crosslearning.rollouts import ActionScale, within
 
 Floats = NDArray[np.float64]
 
@@ -101,8 +101,5 @@ class Policy:
         action = self.mean(observation)
         if not deterministic:
             action = action + self.noise_std * self._generator.standard_normal(action.shape)
-        space = self.action_space
-        shaped = self.scale(action).reshape(*action.shape[:-1], *space.shape)
-        # The bare ufuncs: np.clip costs as much as all the rest.
-        clipped = np.minimum(np.maximum(shaped, space.low), space.high)
-        return clipped.astype(space.dtype), None
+        given = within(self.action_space, self.scale(action))
+        return given if action.ndim == 2 else given[0], None

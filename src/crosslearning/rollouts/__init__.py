@@ -4,7 +4,7 @@ from crosslearning.rollouts.choice import executor_for
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import Executor
-from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor, episodes_of
+from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor, episodes_of, within
 from crosslearning.rollouts.noise import Noise
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan, plan_episodes, plan_samples
 
@@ -22,4 +22,5 @@ __all__ = [
     "executor_for",
     "plan_episodes",
     "plan_samples",
+    "within",
 ]

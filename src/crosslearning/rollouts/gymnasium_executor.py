@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -37,15 +38,12 @@ class Player:
     task : Task
     """
 
-    def __init__(self, task: Task, scale: ActionScale | None = None) -> None:
+    def __init__(self, task: Task) -> None:
         self.task = task
-        self._scale = scale or ActionScale.none(task.action_size)
         self._environment = task.make()
         self._seed = 0
         self._steps = 0
         self.observation: Floats = np.empty(0)
-        #: The last action in the task's units, before it was clipped.
-        self.action: Floats = np.empty(0)
         #: The observation as the environment gave it.
         self.seen: Any = None
         self._info: Mapping[str, Any] = {}
@@ -64,15 +62,11 @@ class Player:
             raise self._raised(problem) from problem
         self._see(observation)
 
-    def step(self, action: Floats) -> float:
-        """Take one step with a policy's action, scaled and clipped; return the reward."""
-        space = self.task.action_space
-        self.action = self._scale(action)
-        shaped = self.action.reshape(space.shape)
-        clipped = np.minimum(np.maximum(shaped, space.low), space.high).astype(space.dtype)
+    def step(self, action: NDArray[Any]) -> float:
+        """Take one step with an action of the action space; return the reward."""
         self._steps += 1
         try:
-            found = self._environment.step(clipped)
+            found = self._environment.step(action)
         except Exception as problem:
             raise self._raised(problem) from problem
         if not isinstance(found, tuple) or len(found) != 5:
@@ -90,7 +84,7 @@ class Player:
         return float(reward)
 
     def _see(self, observation: Any) -> None:
-        """Keep an observation; stop here if it is no good, before it becomes an action."""
+        """Keep an observation, if it is one."""
         expected = self.task.observation_space.shape
         self.seen = observation
         try:
@@ -100,9 +94,12 @@ class Player:
         if self.observation.shape != expected:
             shape = self.observation.shape
             raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
-        if not np.all(np.isfinite(self.observation)):
-            raise not_finite(self.task, "an observation", self._where)
         self.observation = self.observation.reshape(-1)
+
+    def check(self) -> None:
+        """Refuse an observation that is not finite; whoever acts on it asks first."""
+        if not np.isfinite(self.observation).all():
+            raise not_finite(self.task, "an observation", self._where)
 
     def outcome(self) -> dict[str, Any]:
         """Return how the episode stands, by name, as far as the task can tell."""
@@ -141,8 +138,14 @@ class _Rollout(Protocol):
     seed: int
     uniforms: Floats
 
-    def advance(self, player: Player, mean: Floats) -> bool:
-        """Take one step from the mean action; return False at the end."""
+    def begin(self, player: Player) -> None:
+        """See the start."""
+
+    def deviation(self) -> Floats:
+        """Return what is added to the mean action of the next step."""
+
+    def take(self, player: Player, reward: float, action: Floats) -> bool:
+        """Take in a step; return False at the end. The action is not yet clipped."""
 
 
 @dataclass
@@ -162,23 +165,28 @@ class _Sample:
     first_reward: float = 0.0
     value: float = 0.0
 
-    def advance(self, player: Player, mean: Floats) -> bool:
-        k = self.steps
-        if k < self.before and not player.terminated:
-            self.before_rewards += player.step(mean + self.noise[k])
-            self.steps += 1
-            return True
-        if self.observation is None:
-            self.observation = player.observation.copy()
-            if player.terminated:
-                return False
-            reward = player.step(mean + self.sign * self.noise[self.before])
-            self.first_reward = reward
+    def begin(self, player: Player) -> None:
+        self._arrive(player)
+
+    def deviation(self) -> Floats:
+        noise: Floats = self.noise[self.steps]
+        return self.sign * noise if self.steps == self.before else noise
+
+    def take(self, player: Player, reward: float, action: Floats) -> bool:
+        if self.steps < self.before:
+            self.before_rewards += reward
         else:
-            reward = player.step(mean + self.noise[k])
-        self.value += reward
+            self.value += reward
+            if self.steps == self.before:
+                self.first_reward = reward
         self.steps += 1
+        self._arrive(player)
         return not player.terminated and self.steps <= self.before + self.after
+
+    def _arrive(self, player: Player) -> None:
+        """Keep s_t: where the sampled action is taken, or would be if the episode had not ended."""
+        if self.steps == self.before or (self.observation is None and player.terminated):
+            self.observation = player.observation
 
 
 @dataclass
@@ -194,18 +202,24 @@ class _Episode:
     steps: int = 0
     outcome: dict[str, Any] = field(default_factory=dict)
 
-    def advance(self, player: Player, mean: Floats) -> bool:
+    def begin(self, player: Player) -> None:
+        self.result.observations[self.task, self.number, 0] = player.observation
+
+    def deviation(self) -> Floats:
+        noise: Floats = self.noise[self.steps]
+        return noise
+
+    def take(self, player: Player, reward: float, action: Floats) -> bool:
         k, result, place = self.steps, self.result, (self.task, self.number)
-        if k == 0:
-            result.observations[place] = player.observation
-        result.rewards[*place, k] = player.step(mean + self.noise[k])
-        result.actions[*place, k] = player.action
-        result.observations[*place, k + 1 :] = player.observation
+        result.rewards[*place, k] = reward
+        result.actions[*place, k] = action
+        result.observations[*place, k + 1] = player.observation
         self.steps += 1
-        result.lengths[place] = self.steps
-        result.terminated[place] = player.terminated
         if not player.terminated and not player.truncated and self.steps < len(self.noise):
             return True
+        result.observations[*place, k + 2 :] = player.observation
+        result.lengths[place] = self.steps
+        result.terminated[place] = player.terminated
         self.outcome = player.outcome()
         return False
 
@@ -227,7 +241,7 @@ class GymnasiumExecutor:
 
     def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
-        self._scale = scale
+        self._scale = scale or ActionScale.none(tasks[0].action_size)
         self._idle: list[list[Player]] = [[] for _ in tasks]
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
@@ -279,20 +293,27 @@ class GymnasiumExecutor:
         try:
             for i, queue in enumerate(waiting):
                 for _ in range(min(most, len(queue))):
-                    player = self._idle[i].pop() if self._idle[i] else self._player(i)
+                    player = self._idle[i].pop() if self._idle[i] else Player(self.tasks[i])
                     active.append((queue.popleft(), player))
-                    self._start(*active[-1])
+                    _start(*active[-1])
             while active:
                 which = np.array([rollout.task for rollout, _ in active])
-                seen = np.stack([player.observation for _, player in active])
-                means = policies.each(seen, which)
+                seen = np.array([player.observation for _, player in active])
+                if not np.isfinite(seen).all():
+                    for _, player in active:
+                        player.check()
+                noise = np.array([rollout.deviation() for rollout, _ in active])
+                actions = self._scale(policies.each(seen, which) + noise)
+                given = within(self.tasks[0].action_space, actions)
                 going = []
-                for (rollout, player), mean in zip(active, means, strict=True):
-                    if rollout.advance(player, mean):
+                for (rollout, player), action, own in zip(active, actions, given, strict=True):
+                    if rollout.take(player, player.step(own), action):
                         going.append((rollout, player))
-                    elif waiting[rollout.task]:
+                        continue
+                    player.check()
+                    if waiting[rollout.task]:
                         going.append((waiting[rollout.task].popleft(), player))
-                        self._start(*going[-1])
+                        _start(*going[-1])
                     else:
                         self._idle[rollout.task].append(player)
                 active = going
@@ -301,13 +322,6 @@ class GymnasiumExecutor:
             for _, player in active:
                 player.close()
             raise
-
-    def _player(self, task: int) -> Player:
-        return Player(self.tasks[task], self._scale)
-
-    @staticmethod
-    def _start(rollout: _Rollout, player: Player) -> None:
-        player.start(rollout.seed, rollout.uniforms)
 
     def _check_replay(self, first: _Sample, second: _Sample) -> None:
         assert first.observation is not None
@@ -328,10 +342,22 @@ class GymnasiumExecutor:
                 players.pop().close()
 
 
+def _start(rollout: _Rollout, player: Player) -> None:
+    player.start(rollout.seed, rollout.uniforms)
+    rollout.begin(player)
+
+
+def within(space: gymnasium.spaces.Box, actions: Floats) -> NDArray[Any]:
+    """Return actions, shape (n, p), clipped to a space and of its shape and type."""
+    shaped = actions.reshape(-1, *space.shape)
+    clipped = np.minimum(np.maximum(shaped, space.low), space.high)
+    return clipped.astype(space.dtype)
+
+
 def episodes_of(
     task: Task,
     plan: EpisodePlan,
-    act: Callable[[Any], Floats],
+    act: Callable[[Any], NDArray[Any]],
     begin: Callable[[], object] | None = None,
 ) -> Episodes:
     """Run episodes of one task by whatever acts, one after the other, from the plan's starts.
@@ -342,7 +368,7 @@ def episodes_of(
     plan : EpisodePlan
         Of this task alone, without noise.
     act : callable
-        From an observation, as the environment gave it, to an action.
+        From an observation, as the environment gave it, to an action of the action space.
     begin : callable, optional
         Called before every episode.
     """
@@ -350,11 +376,15 @@ def episodes_of(
     player = Player(task)
     try:
         for rollout in rollouts:
-            player.start(rollout.seed, rollout.uniforms)
+            _start(rollout, player)
             if begin is not None:
                 begin()
-            while rollout.advance(player, act(player.seen)):
-                pass
+            going = True
+            while going:
+                player.check()
+                action = act(player.seen)
+                going = rollout.take(player, player.step(action), action.ravel())
+            player.check()
     finally:
         player.close()
     return _finished([task], result, rollouts)
