@@ -57,7 +57,7 @@ class Dictionary:
         self._size = 0  # knots
         self._covered = 0  # knots that P covers; the rest wait for the next pruning
         self._probe = 0
-        self._slots = self._empty_slots(0)
+        self._slots = Slots(*map(np.zeros, self._shapes(0)))
 
     @classmethod
     def of(cls, family: Family, guarded: int | None = None) -> Dictionary:
@@ -113,11 +113,13 @@ class Dictionary:
         """Return the dictionary that :meth:`state` described."""
         functions, outputs, capacity = arrays["rows"].shape
         dictionary = cls(kernel, functions, outputs, numbers["guarded"])
-        dictionary._slots = dictionary._empty_slots(capacity)
         # Compiled code does not look at bounds: what does not fit together ends here.
         try:
-            for name, array in dictionary._slots._asdict().items():
-                array[...] = finite_array(f"the dictionary's {name}", arrays[name], array.shape)
+            checked = (
+                finite_array(f"the dictionary's {name}", arrays[name], shape).copy()
+                for name, shape in zip(Slots._fields, dictionary._shapes(capacity), strict=True)
+            )
+            dictionary._slots = Slots(*checked)
         except InputError as problem:
             raise FileFormatError(str(problem)) from problem
         if not 0 <= numbers["_covered"] <= numbers["_size"] <= capacity:
@@ -158,9 +160,11 @@ class Dictionary:
     def _capacity(self) -> int:
         return len(self._slots.knots)
 
-    def _empty_slots(self, capacity: int) -> Slots:
-        features = int(self.kernel.program.factors[-1, 2])
-        return Slots.empty(capacity, self.kernel.dimension, features, self.functions, self.outputs)
+    def _shapes(self, C: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the arrays of C slots."""
+        r = int(self.kernel.program.factors[-1, 2])
+        rows = (self.functions, self.outputs, C)
+        return (C, self.kernel.dimension), (r, C), rows, (C, C), (C, C), (C,)
 
     def _reserve(self, size: int, filler: Floats | None = None) -> None:
         """Make room for ``size`` knots, or give much unused room back."""
@@ -168,7 +172,7 @@ class Dictionary:
         if size <= self._capacity and capacity > self._capacity // 2:
             return
         keep = min(self._capacity, capacity)
-        before, self._slots = self._slots, self._empty_slots(capacity)
+        before, self._slots = self._slots, Slots(*map(np.zeros, self._shapes(capacity)))
         for old, new in zip(before, self._slots, strict=True):
             part = tuple(map(slice, np.minimum(old.shape, new.shape)))
             new[part] = old[part]

@@ -26,12 +26,6 @@ class Slots(NamedTuple):
     inverse: Floats  # (C, C)
     scale: Floats  # (C,): 1/√κ(s, s), since the inverse is that of the normalised kernel
 
-    @classmethod
-    def empty(cls, C: int, q: int, r: int, functions: int, outputs: int) -> Slots:
-        """Return C slots that are all zero."""
-        shapes = (C, q), (r, C), (functions, outputs, C), (C, C), (C, C), (C,)
-        return cls(*map(np.zeros, shapes))
-
 
 @compiled
 def _insert_knots(

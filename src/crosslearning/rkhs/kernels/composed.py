@@ -62,7 +62,6 @@ class Linear(Polynomial):
     """κ(x, y) = bias + Σ_d x_d y_d / std_d²: linear policies, or affine ones if bias > 0.
 
     Its functions are known in closed form: h(s) = (Σ_m w_m s_mᵀ/std²) s + bias Σ_m w_m.
-
     The parameters are those of :class:`Polynomial`, but for the degree.
     """
 
@@ -80,11 +79,6 @@ class Product(Kernel):
     *parts : (kernel, dimensions)
         Each kernel with the coordinates of the state that it reads, as many as its own
         dimension. Together they must read every coordinate 0 … q−1.
-
-    Examples
-    --------
-    >>> Product((Gaussian(std=[1.0, 2.0]), [0, 2]), (Laplacian(std=[0.5]), [1])).dimension
-    3
     """
 
     parts: tuple[tuple[Kernel, tuple[int, ...]], ...]
@@ -132,14 +126,6 @@ class PairKernel(Kernel):
     label : str, optional
         The name that files carry; by default the function's own. Files never carry code: to
         load a family, pass this kernel to ``Family.load(path, kernel=...)``.
-
-    Examples
-    --------
-    >>> def rational_quadratic(x, y):
-    ...     return 1.0 / (1.0 + np.sum((x - y) ** 2))
-    >>> kernel = PairKernel(rational_quadratic, dimension=2)
-    >>> float(kernel([[0.0, 0.0]], [[1.0, 0.0]])[0, 0])
-    0.5
     """
 
     name = "pair"
