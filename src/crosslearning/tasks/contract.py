@@ -214,7 +214,8 @@ def _simulate(
     assert task.dynamics is not None
     n, q = len(actions), task.observation_space.shape[0]
     seen, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
-    wholes, parts = [], []
+    wholes: list[Floats] = []
+    parts: list[Floats] = []
     for array in (task.dynamics.parameters, uniforms, actions, old, seen):
         wholes.append(np.append(array.ravel(), np.full(_GUARD, guard)))
         parts.append(wholes[-1][: array.size].reshape(array.shape))

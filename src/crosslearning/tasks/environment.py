@@ -259,8 +259,9 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         if self._over:
             return self._look(), 0.0, True, False, self.information()
         observation = np.empty(self.observation_space.shape)
-        _, *code = self._code
-        reward, self._over = _step(*code, self.parameters, self._state, numbers, observation)
+        _, observe, step, ended = self._code
+        vectors = self.parameters, self._state, numbers, observation
+        reward, self._over = _step(observe, step, ended, *vectors)
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:

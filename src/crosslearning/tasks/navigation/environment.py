@@ -6,54 +6,36 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment
-from crosslearning.tasks.navigation.dynamics import (
-    NAVIGATION,
-    STATE_SIZE,
-    Arrival,
-    Choice,
-    Crash,
-    ObstacleDistance,
-    Slot,
-    StartInObstacle,
-    State,
-)
+from crosslearning.tasks.navigation.dynamics import CHOICES, NAVIGATION, STATE_SIZE, Slot, State
 from crosslearning.tasks.navigation.geometry import clearances
 from crosslearning.tasks.navigation.obstacles import Circle, Obstacle, obstacle_rows, read_obstacle
-from crosslearning.tasks.numbers import read_interval, read_number, read_numbers
+from crosslearning.tasks.numbers import (
+    check_names,
+    read_interval,
+    read_number,
+    read_numbers,
+    replaced,
+)
 from crosslearning.tasks.task import HORIZON, Floats, Task
-
-if TYPE_CHECKING:
-    from crosslearning.tasks.navigation.rendering import Painter
 
 ENVIRONMENT_ID = "crosslearning/Navigation-v0"
 
-_CHOICES: dict[str, type[Choice]] = {
-    "start_in_obstacle": StartInObstacle,
-    "arrival": Arrival,
-    "crash": Crash,
-    "obstacle_distance": ObstacleDistance,
-}
 _NUMBERS = ("time_step", "arrival_radius", "crash_reward", "goal_reward", "distance_cost")
 #: Places along each side of the start area that are tried in the search for a free one.
 _SEARCH = 65
 
 Point = tuple[float, float]
-
-#: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
-KERNEL_COVARIANCE = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
 
 
 @dataclass(frozen=True)
@@ -122,31 +104,32 @@ class Navigation:
     distance_cost: float = 10.0
 
     def __post_init__(self) -> None:
-        read: dict[str, Any] = {
-            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
-            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
-        }
         sides = _items("start_area", self.start_area)
         if len(sides) != 2:
             raise InputError(
                 f"start_area is {self.start_area!r}; give ((x low, x high), (y low, y high))"
             )
-        read["start_area"] = tuple(read_interval("a side of start_area", s) for s in sides)
+        if not isinstance(self.swept, bool | np.bool_):
+            raise InputError(f"swept is {self.swept!r}; give True or False")
+        read: dict[str, Any] = {
+            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
+            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
+            "start_area": tuple(read_interval("a side of start_area", side) for side in sides),
+            "speed_bounds": read_interval("speed_bounds", self.speed_bounds),
+            "turn_bounds": read_interval("turn_bounds", self.turn_bounds),
+            "swept": bool(self.swept),
+        }
         if self.start is not None:
             read["start"] = read_numbers("start", self.start, 2)
         if self.heading is not None:
             read["heading"] = read_number("heading", self.heading)
-        for name in ("speed_bounds", "turn_bounds"):
-            read[name] = read_interval(name, getattr(self, name))
         for name in _NUMBERS:
             read[name] = read_number(name, getattr(self, name))
             if name in ("time_step", "arrival_radius") and read[name] <= 0.0:
                 raise InputError(f"{name} is {read[name]}; it must be greater than 0")
-        if not isinstance(self.swept, bool | np.bool_):
-            raise InputError(f"swept is {self.swept!r}; give True or False")
-        read["swept"] = bool(self.swept)
-        for name, choice in _CHOICES.items():
-            choice.of(name, getattr(self, name))
+        for name, choice in CHOICES.items():
+            words = [member.name.lower() for member in choice]
+            check_names(f"choice for {name}", [getattr(self, name)], words)
         for name, value in read.items():
             object.__setattr__(self, name, value)
         if not self.goals:
@@ -167,6 +150,11 @@ class Navigation:
         """Tell whether (x, y) lies outside every obstacle."""
         return bool(self._clearances((x, y))[0] > 0.0)
 
+    def grid(self, count: int) -> Floats:
+        """Return ``count`` × ``count`` places that cover the start area, shape (count², 2)."""
+        axes = (np.linspace(low, high, count) for low, high in self.start_area)
+        return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+
     def _free_place(self) -> Point:
         """Return a free place in the start area, the one farthest from the obstacles."""
         if self.start is not None:
@@ -176,8 +164,7 @@ class Navigation:
                     "start_in_obstacle='crash'"
                 )
             return self.start
-        across, along = (np.linspace(low, high, _SEARCH) for low, high in self.start_area)
-        places = np.stack(np.meshgrid(across, along), axis=-1).reshape(-1, 2)
+        places = self.grid(_SEARCH)
         free = self._clearances(places)
         best = int(np.argmax(free))
         if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
@@ -204,19 +191,15 @@ class Navigation:
         vector[Slot.HEADING_WIDTH] = 2.0 * math.pi if self.heading is None else 0.0
         vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
         vector[Slot.SWEPT] = self.swept
-        for name, choice in _CHOICES.items():
-            vector[Slot[name.upper()]] = choice.of(name, getattr(self, name))
+        for name, choice in CHOICES.items():
+            vector[Slot[name.upper()]] = choice[getattr(self, name).upper()]
         vector[Slot.GOALS] = len(self.goals)
         vector[Slot.OBSTACLES] = len(self.obstacles)
         return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
 
     def replace(self, /, **changes: Any) -> Navigation:
         """Return a copy with some parameters changed; an unknown name is an error."""
-        names = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in names:
-                raise unknown_name("navigation parameter", name, names)
-        return dataclasses.replace(self, **changes)
+        return replaced("navigation parameter", self, changes)
 
     def environment(self, render_mode: str | None = None) -> NavigationEnvironment:
         """Return a new Gymnasium environment of this task, without a time limit."""
@@ -276,23 +259,15 @@ class NavigationEnvironment(CompiledEnvironment):
             np.array([far, math.pi, far, math.pi, math.pi]),
             dtype=np.float64,
         )
-        bounds = np.array([self.navigation.speed_bounds, self.navigation.turn_bounds])
-        self.action_space = gymnasium.spaces.Box(bounds[:, 0], bounds[:, 1], dtype=np.float64)
+        low, high = np.transpose([self.navigation.speed_bounds, self.navigation.turn_bounds])
+        self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
         self._trail: list[tuple[float, float]] = []
 
     def outcomes(self, states: Floats) -> dict[str, NDArray[Any]]:
-        """Read final states into named arrays.
+        """Read final states, shape (n, STATE_SIZE), into named arrays of length n.
 
-        Parameters
-        ----------
-        states : ndarray, shape (n, STATE_SIZE)
-
-        Returns
-        -------
-        dict
-            ``crashed`` and ``arrived``, bool, shape (n,); ``goals_reached``, int, shape (n,);
-            ``arrival_time``, float, shape (n,), in steps, NaN if the robot never arrived;
-            ``path_length``, float, shape (n,); ``position``, float, shape (n, 2).
+        ``arrival_time`` is in steps, and NaN if the robot never arrived; ``position`` has shape
+        (n, 2).
         """
         states = np.atleast_2d(np.asarray(states, dtype=np.float64))
         arrived = states[:, State.ARRIVED] == 1.0
@@ -332,27 +307,29 @@ class NavigationEnvironment(CompiledEnvironment):
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the task, shape (height, width, 3)."""
-        return self._painter.picture(self.state, np.array(self._trail))
-
-    @functools.cached_property
-    def _painter(self) -> Painter:
         # Imported here so that only those who look at pictures load the drawing library.
-        from crosslearning.tasks.navigation.rendering import Painter
+        from crosslearning.tasks.navigation.rendering import painter_of
 
-        return Painter(self.navigation)
-
-    def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__()
-        kept.pop("_painter", None)
-        return kept
+        return painter_of(self.navigation).picture(self.state, np.array(self._trail))
 
     def state_from(self, option: str, given: Any) -> Floats:
-        """Return the state that the option "start" or "state" asks for."""
-        if option == "start":
-            return self._started(given)
-        state = super().state_from(option, given)
+        """Return the state that a reset option asks for; beside the usual ones, "start"."""
+        if option != "start":
+            return self._sound(super().state_from(option, given))
+        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
+        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
+            raise InputError(
+                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
+                "task with start_in_obstacle='crash'"
+            )
+        state = np.zeros(STATE_SIZE)
+        state[[State.X, State.Y, State.HEADING, State.ARRIVAL_STEP]] = x, y, heading, -1.0
+        return state
+
+    def _sound(self, state: Floats) -> Floats:
+        """Return a state, or refuse one that no episode of the task can come to."""
         goal, goals = state[State.GOAL], len(self.navigation.goals)
-        if not 0 <= goal < goals or goal != int(goal):
+        if goal not in range(goals):
             raise InputError(
                 f"the option 'state' is at goal {goal}, but the task has {goals} (counted from "
                 "0); use a state that was read from an environment of the same task"
@@ -362,18 +339,6 @@ class NavigationEnvironment(CompiledEnvironment):
             raise InputError(
                 f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
             )
-        return state
-
-    def _started(self, given: Any) -> Floats:
-        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
-        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
-            raise InputError(
-                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
-                "task with start_in_obstacle='crash'"
-            )
-        state = np.zeros(STATE_SIZE)
-        state[[State.X, State.Y, State.HEADING]] = x, y, heading
-        state[State.ARRIVAL_STEP] = -1.0
         return state
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.geometry import clearances
 from crosslearning.tasks.navigation.obstacles import (
@@ -19,7 +19,7 @@ from crosslearning.tasks.navigation.obstacles import (
     obstacle_rows,
     outline,
 )
-from crosslearning.tasks.numbers import read_numbers
+from crosslearning.tasks.numbers import check_names, read_numbers
 
 #: The seed of the maps that are kept for evaluation; training maps have smaller ones.
 UNSEEN_SEED = 30_000
@@ -46,14 +46,8 @@ def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
     **options
         Parameters of :class:`Navigation` to change in every task; for ``"random"`` also those
         of :func:`random_maps`.
-
-    Returns
-    -------
-    dict of str to Navigation
-        In the order of the set.
     """
-    if name not in NAVIGATION_SETS:
-        raise unknown_name("navigation task set", str(name), NAVIGATION_SETS)
+    check_names("navigation task set", [name], NAVIGATION_SETS)
     return NAVIGATION_SETS[name](**options)
 
 
@@ -126,11 +120,6 @@ def random_maps(
     dict of str to Navigation
         Goals have room around them, obstacles keep a distance from one another, and at least
         60 % of the start area is free; so every goal can be reached.
-
-    Raises
-    ------
-    InputError
-        If an argument has no meaning, or the obstacles do not fit into the start area.
     """
     fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
     smallest, largest = read_numbers("sizes", sizes, 2)
@@ -157,7 +146,7 @@ def random_maps(
             for _ in range(_DRAWS):
                 if len(obstacles) == wanted:
                     break
-                drawn = _random_obstacle(generator, empty, smallest, largest, ellipse_share)
+                drawn = _random_obstacle(generator, empty, (smallest, largest), ellipse_share)
                 if _fits(empty, obstacles, drawn):
                     obstacles.append(drawn)
             if len(obstacles) == wanted:
@@ -182,19 +171,13 @@ def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navig
 
 
 def _random_obstacle(
-    generator: np.random.Generator,
-    scene: Navigation,
-    smallest: float,
-    largest: float,
-    ellipse_share: float,
+    generator: np.random.Generator, scene: Navigation, sizes: tuple[float, float], share: float
 ) -> Obstacle:
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    centre = (generator.uniform(x_low, x_high), generator.uniform(y_low, y_high))
-    a, b = generator.uniform(smallest, largest, size=2)
+    """Return an obstacle in the start area, an ellipse with the probability ``share``."""
+    x, y = (generator.uniform(low, high) for low, high in scene.start_area)
+    a, b = generator.uniform(*sizes, size=2)
     angle = generator.uniform(0.0, math.pi)
-    if generator.random() < ellipse_share:
-        return Ellipse(centre, (a, b), angle)
-    return Circle(centre, a)
+    return Ellipse((x, y), (a, b), angle) if generator.random() < share else Circle((x, y), a)
 
 
 def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
@@ -209,10 +192,7 @@ def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
         apart = clearances(outline(drawn), obstacle_rows([other])).min()
         if min(apart, clearances(outline(other), row).min()) < GAP:
             return False
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    grid = np.meshgrid(np.linspace(x_low, x_high, 41), np.linspace(y_low, y_high, 41))
-    places = np.stack(grid, axis=-1).reshape(-1, 2)
-    free = clearances(places, obstacle_rows([*placed, drawn])) > 0.0
+    free = clearances(scene.grid(41), obstacle_rows([*placed, drawn])) > 0.0
     return bool(free.mean() >= FREE_SHARE)
 
 
