@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 
 from crosslearning.compiled import compiled
 from crosslearning.errors import InputError
-from crosslearning.tasks.task import Dynamics, Floats, Task
+from crosslearning.tasks.task import Floats, Task
 
 #: Numbers behind the end of a vector that compiled code must neither read nor write.
 _GUARD = 8
@@ -27,13 +27,8 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     they stay within their vectors, fill them, and never end an episode at its start; outcomes
     are named arrays.
 
-    Parameters
-    ----------
-    task : Task
-    episodes, steps : int
-        How many episodes are run, and for how many steps at most.
-    seed : int
-        Seeds the starts and the actions, which are random, some beyond their bounds.
+    So many ``episodes`` of at most so many ``steps`` are run; ``seed`` governs their starts and
+    their actions, of which some lie beyond their bounds.
     """
     generator = np.random.default_rng(seed)
     environment = task.make()
@@ -46,7 +41,7 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
             _check_repeats(task, environment, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, task.dynamics, environment, uniforms, actions)
+                _check_dynamics(task, environment, uniforms, actions)
     except _Fault as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
@@ -67,11 +62,11 @@ def _check_description(task: Task) -> None:
                 "gymnasium.wrappers.FlattenObservation"
             )
     if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
-        wanted = "floats whose low ends are below the high"
-        raise _Fault(f"the action_space is {actions}; give {wanted}")
+        raise _Fault(
+            f"the action_space is {actions}; give floats whose low ends are below the high"
+        )
     if widths is not None and ((len(widths),) != seen.shape or not min(widths) > 0.0):
-        wanted = f"{seen.shape[0]} numbers greater than 0"
-        raise _Fault(f"kernel_covariance is {widths}; give {wanted}")
+        raise _Fault(f"kernel_covariance is {widths}; give {seen.shape[0]} numbers greater than 0")
     if task.dynamics is None:
         return
     if seen.dtype != np.float64 or actions.dtype != np.float64:
@@ -233,16 +228,15 @@ def _simulate(
     return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(
-    task: Task, dynamics: Dynamics, environment: Any, uniforms: Floats, actions: Floats
-) -> None:
+def _check_dynamics(task: Task, environment: Any, uniforms: Floats, actions: Floats) -> None:
     """Check an episode of the dynamics, against the environment's too."""
+    assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
     if _parting(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
         raise _Fault(
             "the dynamics read beyond the end of a vector: their results depend on what stands "
             f"behind it. reset_size is {task.reset_size}, state_size {task.state_size}, and there "
-            f"are {len(dynamics.parameters)} parameters"
+            f"are {len(task.dynamics.parameters)} parameters"
         )
     if _parting(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
         raise _Fault("dynamics.reset leaves some of the state as it was; fill all of it")

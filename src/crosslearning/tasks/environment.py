@@ -25,16 +25,9 @@ from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floa
 
 
 class Parameters(IntEnum):
-    """Names of the numbers that a task's physics reads, each declared with its default.
+    """Names of the numbers that a task's physics reads, each declared as ``NAME = default``.
 
     A member stands for its place in the parameter vector, in compiled code too.
-
-    >>> class Boat(Parameters):
-    ...     MASS = 2.0
-    ...     DRAG = 0.5
-    >>> vector = Boat.vector(drag=0.7)
-    >>> float(vector[Boat.MASS]), float(vector[Boat.DRAG])
-    (2.0, 0.7)
     """
 
     default: float
@@ -82,14 +75,12 @@ class Physics:
     Parameters
     ----------
     reset : callable
-        ``reset(parameters, uniforms, state)`` fills all of ``state`` with a start, from
-        uniform numbers in [0, 1).
+        ``reset(parameters, uniforms, state)`` fills all of ``state`` from numbers in [0, 1).
     observe : callable
         ``observe(parameters, state, observation)`` fills all of ``observation``.
     step : callable
-        ``step(parameters, state, action)`` moves ``state`` one step on, in place, and returns
-        the reward. Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
-        It is never called after the end.
+        ``step(parameters, state, action)`` moves ``state`` one step on and returns the reward.
+        Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
     ended : callable
         ``ended(parameters, state)`` tells whether the episode is over; by default never.
     state_size, reset_size : int
@@ -154,23 +145,12 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
 
     A subclass states :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
     float64 with one axis), in its body or before ``super().__init__``. It may override
-    :meth:`outcomes`, :meth:`information` and :meth:`picture`.
+    :meth:`outcomes`, :meth:`information` and :meth:`picture`. Parameters of the physics are given
+    by their names or, if they have none, as a vector; ``parameters`` is that vector.
 
-    Parameters
-    ----------
-    vector : array_like, optional
-        The parameter vector, for physics whose parameters have no names; kept as ``parameters``.
-    render_mode : str, optional
-        One of ``metadata["render_modes"]``.
-    **parameters : float
-        The parameters of the physics by their names.
-
-    Notes
-    -----
     ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
-    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`.
-
-    After the end of an episode ``step`` moves nothing and pays 0. There is no time limit.
+    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`. After the end of
+    an episode ``step`` moves nothing and pays 0. There is no time limit.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -182,11 +162,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     reset_options: ClassVar[tuple[str, ...]] = ("state", "uniforms")
 
     def __init__(
-        self,
-        vector: ArrayLike | None = None,
-        *,
-        render_mode: str | None = None,
-        **parameters: float,
+        self, vector: ArrayLike | None = None, *, render_mode: str | None = None, **parameters: Any
     ) -> None:
         if vector is None:
             vector = (self.physics.parameters or Parameters).vector(**parameters)

@@ -3,8 +3,7 @@
 The system is x' = A x + B a, and a step is paid −(xᵀQx + aᵀRa) for the state before the move.
 The policy sees x. For linear policies with Gaussian noise the expected return and its gradient
 are solutions of linear equations, so that anything that estimates or learns them can be tested
-against the truth. Like the navigation tasks, the environment and the compiled rollouts run the
-same machine code.
+against the truth.
 """
 
 from __future__ import annotations
@@ -84,11 +83,9 @@ class LinearQuadratic:
 
     Parameters
     ----------
-    A : array_like, shape (q, q)
-    B : array_like, shape (q, p)
+    A, B : array_like, shapes (q, q) and (q, p)
         x' = A x + B a.
-    Q : array_like, shape (q, q)
-    R : array_like, shape (p, p)
+    Q, R : array_like, shapes (q, q) and (p, p)
         The reward is −(xᵀQx + aᵀRa); both symmetric and positive semi-definite.
     start_low, start_high : array_like, shape (q,)
         The start is uniform in this box.
@@ -246,24 +243,15 @@ def cart(
 
 
 def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
-    """Return three carts of different mass, each on the same spring, as descriptions.
-
-    The options are parameters of :class:`LinearQuadratic` to change in every task.
-    """
+    """Return three carts of different mass; options change each :class:`LinearQuadratic`."""
     return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
 
 
 class LinearQuadraticEnvironment(CompiledEnvironment):
     """A linear system with a quadratic cost as a Gymnasium environment; its state is x.
 
-    Parameters
-    ----------
-    system : LinearQuadratic, optional
-        The task; by default the cart of unit mass of the set ``"linear-quadratic"``.
-    render_mode : None
-        There is nothing to see.
-    **parameters
-        Parameters of :class:`LinearQuadratic` to change.
+    The system is by default the cart of unit mass; ``parameters`` are those of
+    :class:`LinearQuadratic` to change in it. There is nothing to see, and no render mode.
     """
 
     def __init__(

@@ -1,11 +1,8 @@
 """The physics of the navigation task, compiled: reset, observe, step and ended.
 
-This is the only place where the robot moves. It works on two flat float64 vectors.
-
-Parameters, in this order: the numbers of :class:`Slot`; the goals (x, y), one after another;
+This is the only place where the robot moves. It works on two flat float64 vectors: the state, with
+the numbers of :class:`State`, and the parameters, with those of :class:`Slot`, the goals (x, y) and
 the obstacles, six numbers each, as in :mod:`crosslearning.tasks.navigation.geometry`.
-
-State: the numbers of :class:`State`.
 """
 
 from __future__ import annotations
@@ -15,14 +12,8 @@ from enum import IntEnum
 
 from crosslearning.compiled import compiled
 from crosslearning.tasks.environment import Physics, clipped
-from crosslearning.tasks.navigation.geometry import (
-    Row,
-    first_contact,
-    nearest_obstacle,
-    tangent_cone,
-    to_frame,
-    wrap_angle,
-)
+from crosslearning.tasks.navigation import geometry
+from crosslearning.tasks.navigation.geometry import Row, wrap_angle
 from crosslearning.tasks.task import Floats
 
 # The words that a user chooses from; in the parameter vector stands the number of the chosen one.
@@ -76,8 +67,8 @@ FAR_AWAY = 100.0
 @compiled
 def _contact(parameters: Floats, x: float, y: float, to_x: float, to_y: float) -> float:
     """Return the share of the segment at which it first touches an obstacle, or infinity."""
-    begin = Slot.END + 2 * int(parameters[Slot.GOALS])
-    return first_contact(parameters, begin, int(parameters[Slot.OBSTACLES]), x, y, to_x, to_y)
+    begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
+    return geometry.first_contact(parameters, begin, count, x, y, to_x, to_y)
 
 
 @compiled
@@ -89,9 +80,8 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     """
     state[:] = 0.0
     state[State.ARRIVAL_STEP] = -1.0
-    state[State.HEADING] = wrap_angle(
-        parameters[Slot.HEADING] + uniforms[2] * parameters[Slot.HEADING_WIDTH]
-    )
+    heading = parameters[Slot.HEADING] + uniforms[2] * parameters[Slot.HEADING_WIDTH]
+    state[State.HEADING] = wrap_angle(heading)
     state[State.X], state[State.Y] = parameters[Slot.FREE_X], parameters[Slot.FREE_Y]
     keep_covered = int(parameters[Slot.START_IN_OBSTACLE]) == StartInObstacle.CRASH
     for candidate in range(CANDIDATES):
@@ -107,15 +97,15 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
 def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
     """Fill ``observation`` with (d_o, φ_o, d_g, φ_g, φ_obs)."""
     x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
-    begin = Slot.END + 2 * int(parameters[Slot.GOALS])
-    row, distance = nearest_obstacle(parameters, begin, int(parameters[Slot.OBSTACLES]), x, y)
+    begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
+    row, distance = geometry.nearest_obstacle(parameters, begin, count, x, y)
     if row < 0:
         observation[0], observation[1], observation[4] = FAR_AWAY, 0.0, 0.0
     else:
-        u, v = to_frame(parameters, row, x, y)
+        u, v = geometry.to_frame(parameters, row, x, y)
         a, b = parameters[row + Row.FIRST_AXIS], parameters[row + Row.SECOND_AXIS]
         cosine, sine = parameters[row + Row.COSINE], parameters[row + Row.SINE]
-        middle, opening = tangent_cone(u, v, a, b, cosine, sine)
+        middle, opening = geometry.tangent_cone(u, v, a, b, cosine, sine)
         if int(parameters[Slot.OBSTACLE_DISTANCE]) == ObstacleDistance.CENTRE:
             distance = math.sqrt(u * u + v * v)
         observation[0] = distance

@@ -18,8 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment
 from crosslearning.tasks.navigation.dynamics import CHOICES, NAVIGATION, STATE_SIZE, Slot, State
-from crosslearning.tasks.navigation.geometry import clearances
-from crosslearning.tasks.navigation.obstacles import Circle, Obstacle, obstacle_rows, read_obstacle
+from crosslearning.tasks.navigation.obstacles import (
+    Circle,
+    Obstacle,
+    clearances,
+    obstacle_rows,
+    read_obstacle,
+)
 from crosslearning.tasks.numbers import (
     check_names,
     read_interval,
@@ -45,10 +50,10 @@ class Navigation:
     Parameters
     ----------
     obstacles : sequence of Circle, Ellipse, mapping or numbers
-        Any number, also none. Default: the circle of the paper's first task. Plain forms are
-        described at :func:`crosslearning.tasks.navigation.obstacles.read_obstacle`.
+        Any number, also none; :func:`~crosslearning.tasks.navigation.obstacles.read_obstacle`
+        describes the plain forms.
     goals : sequence of pairs
-        Visited in this order. The paper gives no training goal; (5, 6) is its evaluation goal.
+        Visited in this order.
     start : pair, optional
         A fixed start place. Without it the start is uniform in ``start_area``.
     start_area : pair of pairs
@@ -56,8 +61,7 @@ class Navigation:
     heading : float, optional
         A fixed start heading. Without it the heading is uniform in [−π, π).
     start_in_obstacle : {"redraw", "crash"}
-        What becomes of a start that falls into an obstacle: replaced by another uniform place,
-        or kept, so that the first step is a collision.
+        A start in an obstacle is replaced, or kept, so that the first step is a collision.
     time_step : float
         T_s of the dynamics.
     speed_bounds, turn_bounds : pairs of float
@@ -77,12 +81,6 @@ class Navigation:
     crash_reward, goal_reward, distance_cost : float
         The reward is ``crash_reward`` for a collision, and otherwise
         ``goal_reward - distance_cost · d_g``.
-
-    Raises
-    ------
-    InputError
-        If a parameter has no meaning, a goal or a fixed start lies in an obstacle, or no free
-        place is found in the start area.
     """
 
     obstacles: tuple[Obstacle, ...] = (Circle((7.0, 2.0), 0.5),)
@@ -142,13 +140,9 @@ class Navigation:
                 )
         self._free_place()
 
-    def _clearances(self, points: Any) -> Floats:
-        places = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, 2)
-        return clearances(places, obstacle_rows(self.obstacles))
-
     def is_free(self, x: float, y: float) -> bool:
         """Tell whether (x, y) lies outside every obstacle."""
-        return bool(self._clearances((x, y))[0] > 0.0)
+        return bool(clearances((x, y), self.obstacles)[0] > 0.0)
 
     def grid(self, count: int) -> Floats:
         """Return ``count`` × ``count`` places that cover the start area, shape (count², 2)."""
@@ -165,7 +159,7 @@ class Navigation:
                 )
             return self.start
         places = self.grid(_SEARCH)
-        free = self._clearances(places)
+        free = clearances(places, self.obstacles)
         best = int(np.argmax(free))
         if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
             raise InputError(
@@ -187,14 +181,13 @@ class Navigation:
         vector[[Slot.TURN_LOW, Slot.TURN_HIGH]] = self.turn_bounds
         vector[[Slot.START_X, Slot.START_Y]] = x_low, y_low
         vector[[Slot.START_WIDTH, Slot.START_HEIGHT]] = x_high - x_low, y_high - y_low
-        vector[Slot.HEADING] = -math.pi if self.heading is None else self.heading
-        vector[Slot.HEADING_WIDTH] = 2.0 * math.pi if self.heading is None else 0.0
+        heading = (-math.pi, 2.0 * math.pi) if self.heading is None else (self.heading, 0.0)
+        vector[[Slot.HEADING, Slot.HEADING_WIDTH]] = heading
         vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
         vector[Slot.SWEPT] = self.swept
         for name, choice in CHOICES.items():
             vector[Slot[name.upper()]] = choice[getattr(self, name).upper()]
-        vector[Slot.GOALS] = len(self.goals)
-        vector[Slot.OBSTACLES] = len(self.obstacles)
+        vector[[Slot.GOALS, Slot.OBSTACLES]] = len(self.goals), len(self.obstacles)
         return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
 
     def replace(self, /, **changes: Any) -> Navigation:
@@ -219,20 +212,11 @@ def _items(name: str, given: Any) -> tuple[Any, ...]:
 class NavigationEnvironment(CompiledEnvironment):
     """A robot that drives to a goal around obstacles.
 
-    Parameters
-    ----------
-    navigation : Navigation, optional
-        The task. Without it, ``parameters`` alone describe it.
-    render_mode : {"rgb_array"}, optional
-    **parameters
-        Parameters of :class:`Navigation`; beside ``navigation``, changes to it.
+    It is described by ``navigation``, by default the paper's first task, and by ``parameters`` of
+    :class:`Navigation` to change in it. The one render mode is ``"rgb_array"``.
 
-    Notes
-    -----
-    An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate).
-
-    Beside ``uniforms`` and ``state``, ``reset(options=...)`` takes
-    ``{"start": (x, y, heading)}``.
+    An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate). Beside
+    ``uniforms`` and ``state``, ``reset(options=...)`` takes ``{"start": (x, y, heading)}``.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012
@@ -254,11 +238,9 @@ class NavigationEnvironment(CompiledEnvironment):
         # distance to its surface is negative, but never below its smaller semi-axis.
         far = float(np.finfo(np.float64).max)
         deepest = max((min(o.semi_axes) for o in self.navigation.obstacles), default=0.0)
-        self.observation_space = gymnasium.spaces.Box(
-            np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0]),
-            np.array([far, math.pi, far, math.pi, math.pi]),
-            dtype=np.float64,
-        )
+        low = np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0])
+        high = np.array([far, math.pi, far, math.pi, math.pi])
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
         low, high = np.transpose([self.navigation.speed_bounds, self.navigation.turn_bounds])
         self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
         self._trail: list[tuple[float, float]] = []

@@ -182,10 +182,7 @@ def first_contact(
 
 @compiled
 def clearances(points: Floats, rows: Floats) -> Floats:
-    """Return the distance of each point, shape (n, 2), to the nearest obstacle's surface.
-
-    It is negative inside, and infinity if there is no obstacle.
-    """
+    """Return what :func:`nearest_obstacle` says of the distance of each point, shape (n, 2)."""
     distances = np.empty(len(points))
     for i in range(len(points)):
         _, distances[i] = nearest_obstacle(rows, 0, rows.size // ROW, points[i, 0], points[i, 1])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
-from crosslearning.tasks.navigation.geometry import ROW
+from crosslearning.tasks.navigation import geometry
 from crosslearning.tasks.numbers import check_names, read_number, read_numbers
 from crosslearning.tasks.task import Floats
 
@@ -21,6 +22,8 @@ class Circle:
 
     centre: tuple[float, float]
     radius: float
+    #: A circle is not turned.
+    angle: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", read_numbers("a circle's centre", self.centre, 2))
@@ -33,23 +36,13 @@ class Circle:
         """The two semi-axes, which are both the radius."""
         return self.radius, self.radius
 
-    @property
-    def angle(self) -> float:
-        """The angle by which the axes are turned: 0."""
-        return 0.0
-
 
 @dataclass(frozen=True)
 class Ellipse:
     """An elliptical obstacle.
 
-    Parameters
-    ----------
-    centre : pair of float
-    semi_axes : pair of float
-        Half the width and half the height before turning, both greater than 0.
-    angle : float
-        In radians; the ellipse is turned by it counterclockwise.
+    Its semi-axes, both greater than 0, are half the width and half the height before it is
+    turned counterclockwise by the angle, in radians.
     """
 
     centre: tuple[float, float]
@@ -85,8 +78,9 @@ def read_obstacle(given: Any) -> Obstacle:
         if given.keys() == {"centre", "radius"}:
             return Circle(**given)
         if given.keys() == {"centre", "radius", "angle"}:
-            words = "is a circle, which takes no angle; drop it"
-            raise InputError(f"the obstacle {dict(given)!r} {words}")
+            raise InputError(
+                f"the obstacle {dict(given)} is a circle, which takes no angle; drop it"
+            )
         if given.keys() - {"angle"} == {"centre", "semi_axes"}:
             return Ellipse(**given)
     elif isinstance(given, Iterable) and not isinstance(given, str):
@@ -105,7 +99,13 @@ def read_obstacle(given: Any) -> Obstacle:
 def obstacle_rows(obstacles: Iterable[Obstacle]) -> Floats:
     """Return the rows of the obstacles, shape (6 · obstacles,), as :mod:`geometry` takes them."""
     rows = [(*o.centre, *o.semi_axes, math.cos(o.angle), math.sin(o.angle)) for o in obstacles]
-    return np.array(rows, dtype=np.float64).reshape(ROW * len(rows))
+    return np.array(rows, dtype=np.float64).ravel()
+
+
+def clearances(points: ArrayLike, obstacles: Iterable[Obstacle]) -> Floats:
+    """Return how far each point, shape (n, 2), is from the obstacles; inside one, less than 0."""
+    places = np.array(points, dtype=np.float64, order="C").reshape(-1, 2)
+    return geometry.clearances(places, obstacle_rows(obstacles))
 
 
 def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:

@@ -10,55 +10,36 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
+from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
 
-if TYPE_CHECKING:
-    from crosslearning.tasks.navigation.environment import Navigation
-
 Draw = ImageDraw.ImageDraw
 Colour = tuple[int, ...]
+Ink = Colour | None
 Place = tuple[float, float]
 
-_SCALE = 3
-_MARGIN = 0.9
+_SCALE, _MARGIN = 3, 0.9
 
-_PAPER = (246, 247, 249)
-_AREA = (255, 255, 255)
-_GRID = (228, 232, 238)
-_AREA_EDGE = (205, 212, 222)
-_TICK = (140, 149, 163)
-_OBSTACLE = (203, 210, 222)
-_OBSTACLE_EDGE = (108, 121, 142)
-_GOAL = (22, 150, 106)
-_GOAL_SOFT = (22, 150, 106, 34)
-_GOAL_PAST = (164, 199, 185)
-_ROBOT = (43, 88, 222)
-_ROBOT_EDGE = (255, 255, 255)
-_TRAIL_OLD = (190, 206, 246)
-_TRAIL_NEW = (84, 124, 236)
-_CRASH = (214, 48, 49)
-_CONE = (240, 158, 33, 62)
-_CONE_EDGE = (203, 122, 8)
-_INK = (52, 60, 75)
-
+_PAPER, _GRID = (246, 247, 249), (228, 232, 238)
+_AREA, _AREA_EDGE = (255, 255, 255), (205, 212, 222)
+_TICK, _INK = (140, 149, 163), (52, 60, 75)
+_OBSTACLE, _OBSTACLE_EDGE = (203, 210, 222), (108, 121, 142)
+_GOAL, _GOAL_SOFT, _GOAL_PAST = (22, 150, 106), (22, 150, 106, 34), (164, 199, 185)
+_ROBOT, _ROBOT_EDGE, _CRASH = (43, 88, 222), (255, 255, 255), (214, 48, 49)
+_TRAIL_OLD, _TRAIL_NEW = (190, 206, 246), (84, 124, 236)
+_CONE, _CONE_EDGE = (240, 158, 33, 62), (203, 122, 8)
 
 #: Outlines in pixels of a picture of 600, heading to the right.
 _DART = ((7.4, 0.0), (-4.6, 5.0), (-2.2, 0.0), (-4.6, -5.0))
 _ARROW = ((8.0, 0.0), (-6.0, 8.0), (-2.0, 0.0), (-6.0, -8.0))
-
-
-@functools.lru_cache(16)
-def painter_of(navigation: Navigation) -> Painter:
-    """Return the painter of a task in the usual size, which keeps what never moves."""
-    return Painter(navigation)
 
 
 class Painter:
@@ -79,13 +60,7 @@ class Painter:
     ) -> NDArray[np.uint8]:
         """Return a picture of one moment, shape (height, width, 3).
 
-        Parameters
-        ----------
-        state : ndarray, shape (STATE_SIZE,)
-        trail : ndarray, shape (n, 2), optional
-            The places where the robot has been.
-        show_observation : bool
-            Whether to draw what the robot observes.
+        The trail, shape (n, 2), are the places where the robot has been.
         """
         image = self._background.copy()
         draw = ImageDraw.Draw(image, "RGBA")
@@ -228,15 +203,9 @@ class Painter:
         draw.line(list(places), colour, max(1, round(width * self._pen)), joint="curve")
 
     def _disc(
-        self,
-        draw: Draw,
-        place: Place,
-        radius: float,
-        fill: Colour | None,
-        edge: Colour | None = None,
-        width: float = 0.0,
+        self, draw: Draw, at: Place, radius: float, fill: Ink, edge: Ink = None, width: float = 0.0
     ) -> None:
-        (x, y), reach = place, radius * self._pen
+        (x, y), reach = at, radius * self._pen
         box = (x - reach, y - reach, x + reach, y + reach)
         draw.ellipse(box, fill, edge, round(width * self._pen))
 
@@ -251,30 +220,26 @@ class Painter:
         large, small = _font(19.0 * self._pen), _font(12.5 * self._pen)
         halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": _AREA}
         x, y = place
-        start = x - draw.textlength(letter, large)
-        draw.text((start, y), letter, colour, large, "ls", **halo)
+        draw.text((x - draw.textlength(letter, large), y), letter, colour, large, "ls", **halo)
         draw.text((x, y + 4.0 * self._pen), index, colour, small, "ls", **halo)
 
 
 def _view(navigation: Navigation) -> tuple[Floats, Floats]:
     """Return the low and the high corner of what a picture shows."""
-    boxes = [bounding_box(obstacle) for obstacle in navigation.obstacles]
-    boxes += [(*goal, *goal) for goal in navigation.goals]
-    if navigation.start is None:
-        (x_low, x_high), (y_low, y_high) = navigation.start_area
-        boxes.append((x_low, y_low, x_high, y_high))
-    else:
-        boxes.append((*navigation.start, *navigation.start))
-    edges = np.array(boxes)
-    return edges[:, :2].min(axis=0) - _MARGIN, edges[:, 2:].max(axis=0) + _MARGIN
+    corners = list(navigation.goals)
+    for obstacle in navigation.obstacles:
+        box = bounding_box(obstacle)
+        corners += [box[:2], box[2:]]
+    # The columns of the start area are its low and its high corner.
+    area = zip(*navigation.start_area, strict=True)
+    corners += area if navigation.start is None else [navigation.start]
+    return np.min(corners, axis=0) - _MARGIN, np.max(corners, axis=0) + _MARGIN
 
 
 def _whole_numbers(low: float, high: float) -> range:
     return range(math.ceil(low), math.floor(high) + 1)
 
 
-@functools.cache
-def _font(size: float) -> ImageFont.FreeTypeFont:
-    font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont)
-    return font
+#: A painter for each of the last tasks, which keeps what never moves.
+painter_of = functools.lru_cache(8)(Painter)
+_font = functools.cache(ImageFont.load_default)
