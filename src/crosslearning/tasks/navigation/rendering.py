@@ -124,8 +124,7 @@ class Painter:
                 self._disc(draw, place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
             self._disc(draw, place, 10.5, colour if filled else _AREA, colour, 2.4)
-            ink = _AREA if filled else colour
-            draw.text(place, str(index + 1), ink, font, anchor="mm")
+            draw.text(place, str(index + 1), _AREA if filled else colour, font, anchor="mm")
 
     def _draw_trail(self, draw: Draw, places: Sequence[Place]) -> None:
         for index, (before, after) in enumerate(itertools.pairwise(places)):
