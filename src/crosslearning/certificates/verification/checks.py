@@ -9,17 +9,11 @@ from typing import Literal
 
 from crosslearning.errors import CrossLearningError
 
+Topic = Literal["files", "constraint"]
+
 #: What content that is not as it should be may raise.
-_UNREADABLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    ArithmeticError,
-    OSError,
-    RecursionError,
-)
+_ODD_VALUES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+_UNREADABLE = (*_ODD_VALUES, OSError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class Check:
     status: Literal["pass", "fail", "not possible"]
     found: str
     expected: str
-    topic: Literal["files", "constraint"] = "files"
+    topic: Topic = "files"
 
 
 class Checks:
@@ -52,12 +46,7 @@ class Checks:
         self.made: list[Check] = []
 
     def expect(
-        self,
-        name: str,
-        fine: bool,
-        found: str,
-        expected: str,
-        topic: Literal["files", "constraint"] = "files",
+        self, name: str, fine: bool, found: str, expected: str, topic: Topic = "files"
     ) -> bool:
         """Note a check, and return whether it passed."""
         self.made.append(Check(name, "pass" if fine else "fail", found, expected, topic))
@@ -69,10 +58,7 @@ class Checks:
 
     @contextmanager
     def guarding(self, name: str, expected: str) -> Iterator[None]:
-        """Turn whatever unreadable content raises into a failed check.
-
-        A file may hold anything; a certificate must come out whatever it holds.
-        """
+        """Turn whatever unreadable content raises into a failed check: files may hold anything."""
         try:
             yield
         except CrossLearningError as problem:
