@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console
 
@@ -24,8 +24,6 @@ from crosslearning.certificates.verification import Check
 from crosslearning.errors import CrossLearningError
 from crosslearning.runs import RunFolder
 
-_Value = TypeVar("_Value")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Reading):
@@ -33,14 +31,10 @@ class Certificate(Reading):
 
     Attributes
     ----------
-    checks : tuple of Check
     replayed : bool
         Whether the run was trained again and compared.
-    constraint : tuple of ConstraintLine
-    pruning : PruningHistory or None
     alpha : float or None
         The wanted stationarity: as asked now, or else as the run was asked for.
-    gaps : tuple of StationarityGap
     metrics : tuple of dict
         The lines of metrics up to this iteration, for figures; not part of the JSON.
     """
@@ -102,20 +96,21 @@ def certify(
     checks = list(verification.checks)
     if replay and verification.source:
         checks += replay_run(run, verification, console)
-    model, metrics = verification.model, verification.reached
-    unknown: tuple[ConstraintLine, ...] = ()
+    known: dict[str, Any] = {"constraint": (), "pruning": None}
+    # What damaged metrics do not hold is left out: a check tells of them.
+    with suppress(KeyError, TypeError, ValueError):
+        known["constraint"] = constraint_lines(verification.model, verification.reached)
+    with suppress(KeyError, TypeError, ValueError):
+        known["pruning"] = pruning_history(verification.reached, verification.settings)
     certificate = Certificate.of(
         verification,
         samples,
         seed,
         checks=tuple(checks),
         replayed=replay,
-        constraint=_or_default(
-            unknown, lambda: constraint_lines(model, metrics) if model else unknown
-        ),
-        pruning=_or_default(None, lambda: pruning_history(metrics, verification.settings)),
         alpha=alpha,
-        metrics=tuple(metrics),
+        metrics=tuple(verification.reached),
+        **known,
     )
     if not certificate.passed:
         reason = "a check of the files failed, so that it would speak of another run than this"
@@ -124,17 +119,6 @@ def certify(
         learner = RunFolder.open(run).load()
     except CrossLearningError as problem:
         return dataclasses.replace(certificate, left_out=f"the learner cannot be loaded: {problem}")
-    try:
-        with working(console, "measuring the stationarity gaps"):
-            gaps = tuple(stationarity_gaps(learner, samples, seed))
-    finally:
-        learner.close()
+    with closing(learner), working(console, "measuring the stationarity gaps"):
+        gaps = tuple(stationarity_gaps(learner, samples, seed))
     return dataclasses.replace(certificate, gaps=gaps)
-
-
-def _or_default(default: _Value, read: Callable[[], _Value]) -> _Value:
-    """Return what the metrics say, or the default if they are damaged: a check tells of that."""
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError):
-        return default

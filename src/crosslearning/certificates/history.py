@@ -17,57 +17,30 @@ _AT_BOUND = 1e-3
 class ConstraintLine:
     """How one task stands to the constraint.
 
-    Attributes
-    ----------
-    task : str
-    distance : float
-        ‖h_i − g‖ of the trained policies in the norm of κ, computed again.
-    ridged_distance : float
-        The same in the norm of κ + λδ, in which the dictionary projects; never smaller.
-    multiplier : float or None
-        Mean over the last quarter of the run: how hard the constraint held the policy
-        back. Infinite for ε = 0; None if there are no metrics.
-    binding : bool
-        Whether the constraint holds the policy back.
+    The multiplier says how hard the constraint held the policy back: the mean over the last
+    quarter of the run, infinite for ε = 0, None if there are no metrics.
     """
 
     task: str
-    distance: float
-    ridged_distance: float
+    distance: float  #: ‖h_i − g‖ in the norm of κ, computed again
+    ridged_distance: float  #: the same in the norm of κ + λδ, in which the dictionary projects
     multiplier: float | None
-    binding: bool
+    binding: bool  #: whether the constraint holds the policy back
 
 
 @dataclass(frozen=True)
 class PruningHistory:
-    """What pruning did over the whole run.
+    """What pruning did over the whole run; None is what metrics of early versions did not keep."""
 
-    Attributes
-    ----------
-    budget : float
-        β: how far pruning may move each policy in one iteration.
-    max_knots, iterations : int
-        The cap, and the iterations that the metrics tell of.
-    largest : float
-        The farthest that pruning moved any policy in one iteration.
-    spent : float or None
-        Sum over the iterations of the farthest move in each; None if the metrics are of a
-        version that did not keep it.
-    over_budget, over_budget_by_cap : int or None
-        Iterations that broke the budget, and those among them that did because of the cap.
-    removed, forced_by_cap, forced_by_conditioning : int
-        Knots removed, and those among them that the budget would not have allowed.
-    """
-
-    budget: float
-    max_knots: int
-    iterations: int
-    largest: float
-    spent: float | None
-    over_budget: int | None
-    over_budget_by_cap: int | None
-    removed: int
-    forced_by_cap: int
+    budget: float  #: β: how far pruning may move each policy in one iteration
+    max_knots: int  #: the cap
+    iterations: int  #: that the metrics tell of
+    largest: float  #: the farthest that pruning moved any policy in one iteration
+    spent: float | None  #: sum over the iterations of the farthest move in each
+    over_budget: int | None  #: iterations that broke the budget
+    over_budget_by_cap: int | None  #: those among them that did because of the cap
+    removed: int  #: knots
+    forced_by_cap: int  #: those among them that the budget would not have allowed
     forced_by_conditioning: int
 
     @property
@@ -86,9 +59,11 @@ class PruningHistory:
 
 
 def constraint_lines(
-    model: PlainModel, metrics: Sequence[dict[str, Any]]
+    model: PlainModel | None, metrics: Sequence[dict[str, Any]]
 ) -> tuple[ConstraintLine, ...]:
-    """Return how every task stands to the constraint."""
+    """Return how every task stands to the constraint; nothing without a readable model."""
+    if model is None:
+        return ()
     late = late_multipliers(metrics, model.tasks)
     multipliers = [None] * len(model.tasks) if late is None else late.tolist()
     at_bound = (model.ridged_distances >= (1 - _AT_BOUND) * model.epsilon).tolist()
@@ -105,20 +80,20 @@ def pruning_history(
     """Return what pruning did, or None without metrics."""
     if not metrics:
         return None
-
-    def total(name: str) -> Any:
-        return sum(line[name] for line in metrics)
-
     new = all("pruning_spent" in line for line in metrics)
+
+    def total(name: str) -> int:
+        return int(sum(line[name] for line in metrics))
+
     return PruningHistory(
         budget=float(settings["budget"]),
         max_knots=int(settings["max_knots"]),
         iterations=int(metrics[-1]["iteration"]),
         largest=max(line["pruning_error"] for line in metrics),
-        spent=float(total("pruning_spent")) if new else None,
-        over_budget=int(total("over_budget")) if new else None,
-        over_budget_by_cap=int(total("over_budget_by_cap")) if new else None,
-        removed=int(total("removed")),
-        forced_by_cap=int(total("forced_by_cap")),
-        forced_by_conditioning=int(total("forced_by_conditioning")),
+        spent=float(sum(line["pruning_spent"] for line in metrics)) if new else None,
+        over_budget=total("over_budget") if new else None,
+        over_budget_by_cap=total("over_budget_by_cap") if new else None,
+        removed=total("removed"),
+        forced_by_cap=total("forced_by_cap"),
+        forced_by_conditioning=total("forced_by_conditioning"),
     )

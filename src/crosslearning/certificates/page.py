@@ -7,14 +7,7 @@ import shlex
 from pathlib import Path
 
 from crosslearning.certificates.certificate import Certificate
-from crosslearning.certificates.text import (
-    bullets,
-    estimate,
-    page_of,
-    save_page,
-    table,
-    wrapped,
-)
+from crosslearning.certificates.text import bullets, estimate, page_of, save_page, table, wrapped
 from crosslearning.certificates.verdicts import verdicts
 
 
@@ -62,22 +55,15 @@ def _integrity(certificate: Certificate) -> str:
 def _constraint(certificate: Certificate) -> str:
     if not certificate.constraint:
         return wrapped("The model's numbers cannot be read.")
-    rows = [
-        (
-            line.task,
-            f"{line.distance:.6g}",
-            f"{line.ridged_distance:.6g}",
-            "–" if line.multiplier is None else f"{line.multiplier:.4g}",
-            "binding" if line.binding else "slack",
-        )
-        for line in certificate.constraint
-    ]
+    rows = []
+    for line in certificate.constraint:
+        distances = f"{line.distance:.6g}", f"{line.ridged_distance:.6g}"
+        multiplier = "–" if line.multiplier is None else f"{line.multiplier:.4g}"
+        rows.append((line.task, *distances, multiplier, "binding" if line.binding else "slack"))
     headings = ("task", "‖h − g‖", "in κ + λδ", "multiplier", "constraint")
-    kind = (
-        f"The root mean square of the distances must be at most ε = {certificate.epsilon:g}."
-        if certificate.projection == "relaxed"
-        else f"Every distance must be at most ε = {certificate.epsilon:g}."
-    )
+    relaxed = certificate.projection == "relaxed"
+    what = "The root mean square of the distances" if relaxed else "Every distance"
+    kind = f"{what} must be at most ε = {certificate.epsilon:g}."
     if certificate.epsilon == math.inf:
         kind = "No bound was asked (ε = ∞): every task learned alone."
     note = (
@@ -89,12 +75,11 @@ def _constraint(certificate: Certificate) -> str:
 
 
 def _pruning(certificate: Certificate) -> str:
-    pruning = certificate.pruning
-    if pruning is None:
+    p = certificate.pruning
+    if p is None:
         return wrapped("There are no readable metrics.")
-    p, share = pruning, pruning.certified_share
+    share, held = p.certified_share, p.iterations - (p.over_budget or 0)
     spent = None if p.spent is None else f"{p.spent:.4g}"
-    held = p.iterations - (p.over_budget or 0)
     within = None if share is None else f"{held} ({100 * share:.1f} %)"
     rows = {
         "budget β per iteration": f"{p.budget:g}",
@@ -115,21 +100,16 @@ def _stationarity(certificate: Certificate) -> str:
         return wrapped(f"Not measured: {certificate.left_out}.")
     if certificate.gaps[0].note:
         return wrapped(certificate.gaps[0].note)
-    alpha = certificate.alpha
-    last = "smallest certified α" if alpha is None else f"verdict at α = {alpha:g}"
-    rows = [
-        (
-            gap.task,
-            *estimate(gap.gap),
-            f"{gap.gap.high:.4g}" if alpha is None else gap.verdict(alpha),
-        )
-        for gap in certificate.gaps
-    ]
-    level, N = certificate.confidence, len(certificate.gaps)
-    samples = certificate.gaps[0].samples
+    gaps, alpha, level = certificate.gaps, certificate.alpha, certificate.confidence
+    if alpha is None:
+        last, ends = "smallest certified α", [f"{gap.gap.high:.4g}" for gap in gaps]
+    else:
+        last, ends = f"verdict at α = {alpha:g}", [gap.verdict(alpha) for gap in gaps]
+    rows = [(gap.task, *estimate(gap.gap), end) for gap, end in zip(gaps, ends, strict=True)]
+    N = len(gaps)
     note = (
         "The gap is how much a task could gain, to first order, by moving its policy alone within "
-        f"the constraint. {samples} fresh samples per task, seed {certificate.seed}."
+        f"the constraint. {gaps[0].samples} fresh samples per task, seed {certificate.seed}."
     )
     if N > 1:
         note += (
@@ -137,7 +117,7 @@ def _stationarity(certificate: Certificate) -> str:
             f"{100 * max(0.0, 1 - N * (1 - level)):g} %."
         )
     notes = [note]
-    doubtful = [gap.task for gap in certificate.gaps if gap.doubtful]
+    doubtful = [gap.task for gap in gaps if gap.doubtful]
     if doubtful:
         notes.append(
             f"Rare samples decide the numbers of {', '.join(doubtful)}: these intervals may be too "

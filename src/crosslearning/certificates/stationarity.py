@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
 from crosslearning.gradients import Units
 from crosslearning.learner import CrossLearner
@@ -41,13 +41,10 @@ class StationarityGap:
 
     Attributes
     ----------
-    task : str
     gap : Interval
         Corrected for the upward bias of a noisy gradient's norm. The interval is two-sided.
-    samples : int
-        Gradient samples that it comes from.
-    confidence : float
-        Of the interval.
+    samples, confidence : int, float
+        Gradient samples that it comes from, and the level of the interval.
     tail : float
         How much rare samples decide, see :func:`tail_of`.
     note : str or None
@@ -84,10 +81,8 @@ def stationarity_gaps(
     ----------
     learner : CrossLearner
         Trained; it is not changed.
-    samples : int
-        Gradient samples per task, rounded up to whole groups of estimates.
-    seed : int
-        Of the rollouts.
+    samples, seed : int
+        Gradient samples per task, rounded up to whole groups of estimates, and their seed.
     confidence : float
         Of each interval by itself, not of all together.
     """
@@ -99,26 +94,21 @@ def stationarity_gaps(
     if epsilon == 0.0:
         zero = Interval(0.0, 0.0, 0.0)
         return [StationarityGap(name, zero, 0, confidence, note=_CONSENSUS) for name in names]
-    family = learner.family
-    generator = np.random.default_rng([seed, 1])
+    alone = math.isinf(epsilon)
+    gaps = []
     with threadpool_limits(1, user_api="blas"):
-        measured, _ = sample_gaps(sampling, family, samples, generator)
-        if math.isinf(epsilon):
-            lows = [math.inf if one.mean.norm(confidence).low > 0.0 else 0.0 for one in measured]
-            gaps = [Interval(math.inf, low, math.inf) for low in lows]
-        else:
-            gaps = [
-                one.mean.ball_maximum(one.towards, distance, radius, confidence)
-                for one, distance, radius in zip(
-                    measured, family.distances(), learner.radii(), strict=True
-                )
-            ]
-        tails = [tail_of(sampling, one.units) for one in measured]
-    note = _ALONE if math.isinf(epsilon) else None
-    return [
-        StationarityGap(name, gap, samples, confidence, tail, note)
-        for name, gap, tail in zip(names, gaps, tails, strict=True)
-    ]
+        generator = np.random.default_rng([seed, 1])
+        measured, _ = sample_gaps(sampling, learner.family, samples, generator)
+        places = zip(names, measured, learner.family.distances(), learner.radii(), strict=True)
+        for name, one, distance, radius in places:
+            if alone:
+                low = math.inf if one.mean.norm(confidence).low > 0.0 else 0.0
+                gap = Interval(math.inf, low, math.inf)
+            else:
+                gap = one.mean.ball_maximum(one.towards, distance, radius, confidence)
+            tail, note = tail_of(sampling, one.units), _ALONE if alone else None
+            gaps.append(StationarityGap(name, gap, samples, confidence, tail, note))
+    return gaps
 
 
 def tail_of(sampling: Sampling, units: Units) -> float:

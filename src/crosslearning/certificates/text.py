@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -18,8 +17,6 @@ from crosslearning.files import write_atomically
 from crosslearning.statistics import Interval
 
 WIDTH = 100
-
-# A page ----------------------------------------------------------------------------------
 
 
 def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
@@ -49,15 +46,10 @@ def bullets(sentences: Sequence[str]) -> str:
 
 def wrapped(text: str, indent: int = 0) -> str:
     """Return a text in lines; all but the first begin after ``indent`` spaces."""
-    leading = len(text) - len(text.lstrip())
-    return textwrap.fill(
-        text.strip(),
-        WIDTH,
-        initial_indent=" " * leading,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    first, rest = " " * (len(text) - len(text.lstrip())), " " * indent
+    wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.fill(text.strip())
 
 
 def estimate(interval: Interval) -> tuple[str, str]:
@@ -77,9 +69,6 @@ def count(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
-# Its JSON --------------------------------------------------------------------------------
-
-
 def plain(value: Any) -> Any:
     """Return data as JSON can hold it.
 
@@ -97,14 +86,6 @@ def plain(value: Any) -> Any:
     if math.isnan(number):
         return None
     return number if math.isfinite(number) else str(number)
-
-
-def json_of(data: Any) -> str:
-    """Return plain data as JSON text."""
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-# Where they are kept ---------------------------------------------------------------------
 
 
 def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
@@ -128,8 +109,7 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
 
 
 def _keep(folder: Path, newest: Path) -> None:
-    written = datetime.fromtimestamp(newest.stat().st_mtime, UTC)
-    moment = f"{written:%Y-%m-%dT%H-%M-%SZ}"
+    moment = f"{datetime.fromtimestamp(newest.stat().st_mtime, UTC):%Y-%m-%dT%H-%M-%SZ}"
     place, number = folder / "earlier" / moment, 1
     while (place / newest.name).exists():
         number += 1

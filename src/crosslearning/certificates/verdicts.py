@@ -48,12 +48,10 @@ def _constraint(certificate: Certificate) -> str:
         if certificate.projection == "relaxed"
         else "every task policy is, in RKHS norm,"
     )
-    text = f"Constraint: certified, {who} within ε = {epsilon:g}"
+    held = f"back {', '.join(binding)}"
     if not binding:
-        return (
-            f"{text}. It holds nobody back: a larger ε would not have changed the last iterations."
-        )
-    return f"{text}. It holds back {', '.join(binding)}."
+        held = "nobody back: a larger ε would not have changed the last iterations"
+    return f"Constraint: certified, {who} within ε = {epsilon:g}. It holds {held}."
 
 
 def _pruning(certificate: Certificate) -> str:
@@ -97,6 +95,5 @@ def _stationarity(certificate: Certificate) -> str:
         for word in ("stationary", "not stationary", "undecided")
         if word in found.values()
     ]
-    hint = " More samples (--samples) may decide." if "undecided" in found.values() else ""
-    said = "; ".join(groups)
-    return f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {said}.{hint}"
+    said = f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {'; '.join(groups)}."
+    return f"{said} More samples (--samples) may decide." if "undecided" in found.values() else said

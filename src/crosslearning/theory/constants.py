@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.theory.estimates import EstimatedConstants
@@ -36,15 +36,10 @@ class Constants:
         B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch. Only the printed formulas use it.
     lipschitz : array, shape (N,)
         L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖.
-    batch_size : int
-        b: the samples in a batch.
-    epsilon : float
-        The centrality radius ε.
-    step_size : float
-        η: by what a gradient is multiplied in a step.
-    budget : float
-        The pruning budget β: how far pruning may move a policy in one iteration.
-    projection : {"exact", "relaxed"}
+    batch_size, epsilon : int, float
+        b, the samples in a batch, and the centrality radius ε.
+    step_size, budget : float
+        η, by what a gradient is multiplied in a step, and β, how far pruning may move a policy.
 
     Notes
     -----
@@ -66,10 +61,8 @@ class Constants:
         for name in _BOUNDS:
             given = getattr(self, name)
             values = np.array(given, dtype=np.float64)
-            fine = (
-                values.ndim == 1 and values.size > 0 and np.all((values >= 0) & (values < np.inf))
-            )
-            if not fine:
+            fine = np.all((values >= 0) & (values < np.inf))
+            if values.ndim != 1 or values.size == 0 or not fine:
                 raise InputError(
                     f"{name} is {given!r}; give one finite number of at least 0 for each task"
                 )
@@ -80,22 +73,14 @@ class Constants:
                 )
             values.flags.writeable = False
             object.__setattr__(self, name, values)
-        if isinstance(self.batch_size, bool) or not self.batch_size >= 1:
-            raise InputError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        check_asked(epsilon=self.epsilon)
-        if not 0 < self.step_size < math.inf:
-            raise InputError(f"step_size must be positive and finite, got {self.step_size!r}")
-        if not 0 <= self.budget < math.inf:
-            raise InputError(f"budget must be finite and at least 0, got {self.budget!r}")
+        check_asked(batch_size=self.batch_size, epsilon=self.epsilon)
+        check_asked(step_size=self.step_size, budget=self.budget)
         if self.projection not in ("exact", "relaxed"):
             raise InputError(f"projection must be exact or relaxed, got {self.projection!r}")
 
     @classmethod
     def from_estimates(
-        cls,
-        learner: CrossLearner,
-        estimates: Sequence[EstimatedConstants],
-        cautious: bool = True,
+        cls, learner: CrossLearner, estimates: Sequence[EstimatedConstants], cautious: bool = True
     ) -> Constants:
         """Return the constants of a trained learner, whose settings are taken with them.
 
@@ -104,22 +89,17 @@ class Constants:
         learner : CrossLearner
             Its largest step size is taken, see :meth:`weighted`; a budget without end counts as
             0, because then nothing says how far pruning goes.
-        estimates : sequence of EstimatedConstants
-            One for each task.
+        estimates : sequence of EstimatedConstants, one for each task
         cautious : bool
             Take the upper ends of the intervals: larger constants promise less. Else the
             estimates themselves.
         """
-        settings = learner.settings
-        columns = {
-            name: [
-                getattr(task, name).high if cautious else getattr(task, name).value
-                for task in estimates
-            ]
-            for name in _BOUNDS
-        }
+        settings, end = learner.settings, "high" if cautious else "value"
         return cls(
-            **{name: np.array(column) for name, column in columns.items()},
+            **{
+                name: np.array([getattr(getattr(task, name), end) for task in estimates])
+                for name in _BOUNDS
+            },
             batch_size=learner.sampling.batch_size,
             epsilon=settings.epsilon,
             step_size=float(np.max(effective_step_sizes(learner))),
@@ -155,8 +135,16 @@ class Constants:
     @property
     def largest_gap(self) -> float:
         """D · max μ_i: no policy's stationarity gap can be larger."""
-        top = float(np.max(self.gradient_norm))
-        return self.reach * top if top > 0.0 else 0.0
+        return self.across(float(np.max(self.gradient_norm)))
+
+    @property
+    def largest_deviation(self) -> float:
+        """D · max σ_i: what bounds the root mean square error of a gap from one sample."""
+        return self.across(float(np.max(self.deviation)))
+
+    def across(self, size: float) -> float:
+        """Return D times the size of a gradient; nothing where that is, however large D is."""
+        return self.reach * size if size > 0.0 else 0.0
 
     def replace(self, **changes: object) -> Constants:
         """Return a copy with some numbers changed."""
@@ -167,12 +155,7 @@ class Constants:
 
         A step of η_i ∇̂_i for task i is a step of one size η = max η_i along the gradient of
         Σ w_i U_i with w_i = η_i/η. So the theorem holds for that weighted sum, whose gap for
-        task i is w_i times as large: ask it for min(w_i) · α.
-
-        Parameters
-        ----------
-        step_sizes : array_like, shape (N,)
-            The η_i, positive.
+        task i is w_i times as large: ask it for min(w_i) · α. The η_i have shape (N,).
         """
         sizes = np.array(step_sizes, dtype=np.float64)
         if sizes.shape != self.deviation.shape or not np.all((sizes > 0) & (sizes < np.inf)):

@@ -36,13 +36,7 @@ _SHARE = 0.03
 
 
 class Span:
-    """Functions on given knots, and the projection of others onto them.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    knots : array, shape (L, q)
-    """
+    """Functions on given knots (L, q), and the projection of others onto them."""
 
     def __init__(self, kernel: Kernel, knots: Floats) -> None:
         self.kernel = kernel
@@ -55,6 +49,11 @@ class Span:
     def norm(self, weights: Floats) -> float:
         """Return the RKHS norm of Σ κ(knot, ·) weights, with weights of shape (L, p)."""
         return float(np.sqrt(max(np.einsum("lp,lm,mp->", weights, self.gram, weights), 0.0)))
+
+    def normalised(self, weights: Floats) -> Floats:
+        """Return a function divided by its norm; zero stays zero."""
+        norm = self.norm(weights)
+        return weights / norm if norm > 0.0 else weights
 
     def project_mean(self, units: Units) -> Floats:
         """Return the weights of the units' mean, projected onto the span, shape (L, p)."""
@@ -81,9 +80,8 @@ def steepest_slopes(
     states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]
     span = Span(sampling.kernel, np.concatenate([family.knots, *states]))
     plans = draw_plans(sampling, sampling.count(min(samples, _SEARCH)), generator)
-    L, p = len(span.knots), family.outputs
     steepest = np.full(len(units), -1.0)
-    best, following = np.zeros((2, len(units), L, p))
+    best, following = np.zeros((2, len(units), len(span.knots), family.outputs))
 
     def attempt(directions: Sequence[Floats]) -> None:
         """Measure one direction per task on the search's plans, and keep what is steeper."""
@@ -94,10 +92,10 @@ def steepest_slopes(
             if slope > steepest[i]:
                 steepest[i], best[i], following[i] = slope, directions[i], change
 
-    for directions in _first_directions(sampling, family, span, units, generator):
+    for directions in _first_directions(family, span, units, generator):
         attempt(directions)
     for _ in range(_POWER_STEPS):
-        attempt([_normalised(span, change) for change in following])
+        attempt([span.normalised(change) for change in following])
     # On fresh plans: the search has seen the others, and would flatter its choice.
     fresh = draw_plans(sampling, samples, generator)
     measured = _differences(sampling, family, span, list(best), fresh, distance)
@@ -115,27 +113,17 @@ def _secant(sampling: Sampling, units: Sequence[Units]) -> float:
     return _SHARE * float(np.min(sampling.noise.std)) / size
 
 
-def _normalised(span: Span, weights: Floats) -> Floats:
-    norm = span.norm(weights)
-    return weights / norm if norm > 0.0 else weights
-
-
 def _first_directions(
-    sampling: Sampling,
-    family: Family,
-    span: Span,
-    units: Sequence[Units],
-    generator: np.random.Generator,
+    family: Family, span: Span, units: Sequence[Units], generator: np.random.Generator
 ) -> list[list[Floats]]:
     """Return the directions to begin with: towards g, along the gradient, and random ones."""
-    L, p = len(span.knots), family.outputs
-    towards = np.zeros((len(units), L, p))
+    shape = (len(units), len(span.knots), family.outputs)
+    towards = np.zeros(shape)
     for i in range(len(units)):
         towards[i, : len(family.knots)] = family.weights[:, -1] - family.weights[:, i]
     candidates = [list(towards), [span.project_mean(own) for own in units]]
-    for _ in range(_RANDOM_DIRECTIONS):
-        candidates.append(list(generator.standard_normal((len(units), L, p))))
-    return [[_normalised(span, one) for one in directions] for directions in candidates]
+    candidates += [list(generator.standard_normal(shape)) for _ in range(_RANDOM_DIRECTIONS)]
+    return [[span.normalised(one) for one in directions] for directions in candidates]
 
 
 def _differences(

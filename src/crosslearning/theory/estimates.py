@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.gradients import Units
 from crosslearning.gradients.mean import GradientMean, quantile
@@ -47,7 +47,6 @@ class EstimatedConstants:
 
     Attributes
     ----------
-    task : str
     samples : int
         Gradient samples of each estimate.
     deviation, second_moment, gradient_norm, lipschitz : Interval
@@ -79,10 +78,8 @@ def estimate_constants(
     ----------
     learner : CrossLearner
         Trained; it is not changed.
-    samples : int
-        Gradient samples per task, rounded up to whole groups of estimates.
-    seed : int
-        Of the rollouts.
+    samples, seed : int
+        Gradient samples per task, rounded up to whole groups of estimates, and their seed.
     confidence : float
         Of each interval by itself, not of all together.
     """
@@ -93,10 +90,9 @@ def estimate_constants(
     with threadpool_limits(1, user_api="blas"):
         plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))
         units, _ = run_plans(sampling, learner.family.expansion, plans)
-        means = [GradientMean.of(sampling.kernel, own) for own in units]
         moments = [
-            gradient_moments(sampling, own, mean, confidence)
-            for own, mean in zip(units, means, strict=True)
+            gradient_moments(sampling, own, GradientMean.of(sampling.kernel, own), confidence)
+            for own in units
         ]
         generator = np.random.default_rng([seed, 3])
         slopes = steepest_slopes(sampling, learner.family, units, samples, generator, confidence)
@@ -115,8 +111,7 @@ def gradient_moments(
     B² = σ²/b + ‖∇U‖². Both are linear in S and ‖∇U‖², which are estimated without bias: S by a
     mean, ‖∇U‖² by a U-statistic, whose first-order term is twice the mean of ⟨X, ∇U⟩.
     """
-    squares = units.squares(sampling.kernel)
-    weighted = units.ratios * squares
+    weighted = units.ratios * units.squares(sampling.kernel)
     moment = float(weighted.mean())
     norm_square = mean.unbiased_square(units.ratios * weighted)
     size, batch = sampling.unit_size, sampling.batch_size
@@ -126,6 +121,5 @@ def gradient_moments(
         influence = of_moment * weighted + 2.0 * of_norm * mean.with_mean
         return root_interval(value, influence, quantile(0.5 + 0.5 * confidence))
 
-    deviation = root(size, -size)
     second_moment = root(size / batch, 1.0 - size / batch)
-    return deviation, second_moment, mean.norm(confidence)
+    return root(size, -size), second_moment, mean.norm(confidence)

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import math
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.text import number
-from crosslearning.theory.bounds import (
-    accuracy,
-    batch_for_gain,
-    best_step,
-    gain,
-    iteration_bound,
-    largest_budget,
-    noise_floor,
-    step_range,
-)
+from crosslearning.theory import bounds
 from crosslearning.theory.constants import Constants
-from crosslearning.theory.printed import printed_gain
 
 
 def sentences(
@@ -26,14 +16,13 @@ def sentences(
     delta: float,
     *,
     rise: float | None = None,
-    looks: int = 1,
     weighted: bool = False,
 ) -> dict[str, str]:
     """Return what the numbers say, vacuous or not, by topic.
 
     Parameters
     ----------
-    constants, alpha, delta, looks
+    constants, alpha, delta
         As in :func:`bounds.accuracy`.
     rise : float, optional
         As in :func:`bounds.iteration_bound`.
@@ -47,10 +36,10 @@ def sentences(
         bound on them, ``remedy`` if the gain is vacuous, ``step``, ``printed`` and ``stop``. For
         ε = 0 and ε = ∞ only ``epsilon``.
     """
-    check_asked(alpha=alpha, delta=delta, looks=looks)
+    check_asked(alpha=alpha, delta=delta)
     if constants.epsilon == 0.0 or math.isinf(constants.epsilon):
         return {"epsilon": _epsilon(constants.epsilon)}
-    gained = gain(constants, alpha)
+    gained = bounds.gain(constants, alpha)
     gap = "weighted gap" if weighted else "gap"
     level = f"the weighted α = {alpha:.4g}" if weighted else f"α = {alpha:.4g}"
     said = {"possible": _possible(constants, alpha, gap, level)}
@@ -62,7 +51,7 @@ def sentences(
         if rise is not None:
             said["iterations"] = (
                 "So the expected number of iterations before the first α-stationary point is at "
-                f"most {iteration_bound(constants, alpha, rise):.4g}."
+                f"most {bounds.iteration_bound(constants, alpha, rise):.4g}."
             )
     else:
         size = f" ({gained:.4g})" if math.isfinite(gained) else ""
@@ -74,11 +63,10 @@ def sentences(
     step = _step(constants, alpha)
     if step:
         said["step"] = step
-    printed = printed_gain(constants, alpha)
-    said["printed"] = f"The printed γ_F is {printed:.4g}. It is " + (
-        "not positive, hence vacuous." if printed <= 0.0 else "no valid bound: see the docs."
-    )
-    said["stop"] = _stop(constants, alpha, delta, looks)
+    printed = bounds.printed_gain(constants, alpha)
+    worth = "not positive, hence vacuous" if printed <= 0.0 else "no valid bound: see the docs"
+    said["printed"] = f"The printed γ_F is {printed:.4g}. It is {worth}."
+    said["stop"] = _stop(constants, alpha, delta)
     return said
 
 
@@ -117,7 +105,7 @@ def _epsilon(epsilon: float) -> str:
 
 
 def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:
-    top, floor = constants.largest_gap, noise_floor(constants)
+    top, floor = constants.largest_gap, bounds.noise_floor(constants)
     if alpha >= top:
         return (
             f"A bound of {level} asks for nothing: with gradients of norm at most "
@@ -135,7 +123,7 @@ def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:
 
 
 def _remedy(constants: Constants, alpha: float) -> str:
-    batch = batch_for_gain(constants, alpha)
+    batch = bounds.batch_for_gain(constants, alpha)
     if batch is not None:
         return f"At this step size it would be positive with a batch of {number(batch)}."
     x = constants.step_size * constants.smoothness
@@ -144,7 +132,7 @@ def _remedy(constants: Constants, alpha: float) -> str:
             f"No batch helps: ηL is {x:.4g}, and a step as long as 2/L or longer may overshoot; "
             f"take η below {2.0 / constants.smoothness:.4g}."
         )
-    budget = largest_budget(constants.replace(deviation=0.0 * constants.deviation), alpha)
+    budget = bounds.largest_budget(constants.replace(deviation=0.0 * constants.deviation), alpha)
     return (
         f"No batch helps: pruning by up to {constants.budget:.4g} may cost more than a step of "
         f"this size gains; even without noise the budget would have to be below {budget:.4g}."
@@ -152,7 +140,7 @@ def _remedy(constants: Constants, alpha: float) -> str:
 
 
 def _step(constants: Constants, alpha: float) -> str:
-    sizes, best = step_range(constants, alpha), best_step(constants, alpha)
+    sizes, best = bounds.step_range(constants, alpha), bounds.best_step(constants, alpha)
     if sizes is None or best is None:
         return f"No step size makes it positive at batch size {constants.batch_size}."
     if math.isinf(best):
@@ -164,12 +152,11 @@ def _step(constants: Constants, alpha: float) -> str:
     )
 
 
-def _stop(constants: Constants, alpha: float, delta: float, looks: int) -> str:
-    promised = accuracy(constants, alpha, delta, looks)
-    often = "looks once" if looks == 1 else f"looks up to {looks:,} times"
+def _stop(constants: Constants, alpha: float, delta: float) -> str:
+    promised = bounds.accuracy(constants, alpha, delta)
     said = (
-        f"A rule that {often}, and stops if all estimated gaps are at most α = {alpha:.4g}, stops "
-        f"at a point with a gap above α' = {promised:.4g} with probability at most {delta:g}"
+        f"A rule that looks once, and stops if all estimated gaps are at most α = {alpha:.4g}, "
+        f"stops at a point with a gap above α' = {promised:.4g} with probability at most {delta:g}"
     )
     if promised >= constants.largest_gap:
         return f"{said}; but no gap can be above {constants.largest_gap:.4g}, so this is vacuous."
