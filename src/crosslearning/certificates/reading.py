@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from crosslearning.certificates.text import count, plain
+from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
 from crosslearning.errors import InputError
 from crosslearning.statistics import CONFIDENCE
@@ -92,10 +92,9 @@ class Reading:
         if self.iteration is None:
             return ""
         what = "finished" if self.finished else "not finished: its newest checkpoint"
-        return (
-            f"{self.source} at iteration {self.iteration} ({what}); "
-            f"{count(len(self.tasks), 'task')}, ε = {self.epsilon:g}, {self.projection} projection"
-        )
+        tasks = "1 task" if len(self.tasks) == 1 else f"{len(self.tasks)} tasks"
+        place = f"{self.source} at iteration {self.iteration} ({what})"
+        return f"{place}; {tasks}, ε = {self.epsilon:g}, {self.projection} projection"
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything as JSON can hold it, see :func:`text.plain`."""

@@ -18,7 +18,7 @@ from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
 from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
-from crosslearning.runs import RunConfig, RunFolder
+from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
 from crosslearning.runs.record import versions
 
@@ -61,14 +61,20 @@ def _replay(
     console: Console | None,
 ) -> None:
     config, finished = folder.config(), source == folder.model
-    learner = _beginning(folder, config)
-    if learner is None:
+    # A run that did not start from zero keeps its start as a checkpoint, until later ones take
+    # its place: then the oldest that is left is the beginning.
+    kept = folder.checkpoints()
+    if not folder.has_start:
+        learner = config.learner()
+    elif kept:
+        learner = CrossLearner.load(kept[0][1], workers=config.workers)
+    else:
         reason = "the run did not start from zero, and no checkpoint of it is left to begin with"
         checks.impossible("replay", reason, "train it again from where it started")
         return
     first = learner.iteration
     target = config.iterations if finished else int(source.stem.split("-")[1])
-    saved = {k: p for k, p in folder.checkpoints() if p != source and first < k <= target}
+    saved = {k: p for k, p in kept if p != source and first < k <= target}
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
@@ -103,18 +109,6 @@ def _replay(
         found = f"other numbers at iteration {min(different)}, {len(different)} lines"
     expected = "every line as the replay gives it"
     checks.expect("replay: metrics.jsonl", not different, found, expected)
-
-
-def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
-    """Return the learner as the run began it.
-
-    A run that did not start from zero keeps its start as a checkpoint, until later ones take its
-    place: then the oldest that is left is the beginning.
-    """
-    if not folder.has_start:
-        return config.learner()
-    kept = folder.checkpoints()
-    return CrossLearner.load(kept[0][1], workers=config.workers) if kept else None
 
 
 def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:

@@ -39,24 +39,15 @@ _ALONE = (
 class StationarityGap:
     """The stationarity gap of one task's policy.
 
-    Attributes
-    ----------
-    gap : Interval
-        Corrected for the upward bias of a noisy gradient's norm. The interval is two-sided.
-    samples, confidence : int, float
-        Gradient samples that it comes from, and the level of the interval.
-    tail : float
-        How much rare samples decide, see :func:`tail_of`.
-    note : str or None
-        What the gap means where ε is 0 or infinite.
+    The upward bias of a noisy gradient's norm is corrected for; the interval is two-sided.
     """
 
     task: str
     gap: Interval
-    samples: int
-    confidence: float
-    tail: float = 0.0
-    note: str | None = None
+    samples: int  #: gradient samples that it comes from
+    confidence: float  #: of the interval
+    tail: float = 0.0  #: how much rare samples decide, see :func:`tail_of`
+    note: str | None = None  #: what the gap means where ε is 0 or infinite
 
     @property
     def doubtful(self) -> bool:
@@ -77,14 +68,8 @@ def stationarity_gaps(
 ) -> list[StationarityGap]:
     """Return the stationarity gap of every task's policy, from fresh rollouts.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-        Trained; it is not changed.
-    samples, seed : int
-        Gradient samples per task, rounded up to whole groups of estimates, and their seed.
-    confidence : float
-        Of each interval by itself, not of all together.
+    The learner is not changed. The gradient samples per task are rounded up to whole groups of
+    estimates; the confidence is that of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)

@@ -64,11 +64,6 @@ def number(value: float | int | None) -> str:
     return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{value:.4g}"
 
 
-def count(number: int, word: str) -> str:
-    """Return how many there are of something, such as "1 task" or "3 tasks"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
 def plain(value: Any) -> Any:
     """Return data as JSON can hold it.
 
@@ -82,10 +77,9 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
-    number = float(value)
-    if math.isnan(number):
+    if math.isnan(value):
         return None
-    return number if math.isfinite(number) else str(number)
+    return float(value) if math.isfinite(value) else str(float(value))
 
 
 def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:

@@ -36,11 +36,10 @@ def gain(constants: Constants, alpha: float) -> float:
 
 
 def shift_gain(constants: Constants, slope: float) -> float:
-    """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``.
+    """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``: A = ω η slope²/(N+1).
 
-    The gaps hold the centre where it is, so they do not see what a common shift of all policies
-    would gain. Such a shift by v has the length √(N+1) ‖v‖ (√N for the relaxed projection, which
-    does not count the centre), and no bound, so A = ω η slope²/(N+1).
+    So much gains a common shift of all policies, which the gaps do not see. The relaxed projection
+    does not count the centre: there it is N in the place of N+1.
     """
     check_asked(alpha=slope)
     moved = constants.tasks + (constants.projection == "exact")
@@ -81,8 +80,7 @@ def pruning_loss(constants: Constants) -> float:
 def iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
     """Return the bound rise/γ on the expected iterations before all true gaps are ≤ α.
 
-    The rise is sup F − F(h⁰): how much the sum of the returns can grow. Infinite if γ is not
-    positive: then nothing is promised.
+    The rise is sup F − F(h⁰). Infinite if γ is not positive: then nothing is promised.
     """
     check_asked(rise=rise)
     gained = gain(constants, alpha)
@@ -100,11 +98,7 @@ def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -
 
 
 def simultaneous_error(constants: Constants, delta: float) -> float:
-    """Return D S/√δ: with P ≥ 1 − δ all tasks' estimated gaps are this near to the true ones.
-
-    For a statement on all tasks at once the variances add up, where :func:`accuracy`, which
-    speaks of a false stop, needs only the largest.
-    """
+    """Return D S/√δ: with P ≥ 1 − δ all tasks' estimated gaps are this near to the true ones."""
     check_asked(delta=delta)
     return constants.across(constants.noise) / math.sqrt(delta)
 

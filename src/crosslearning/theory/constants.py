@@ -40,11 +40,6 @@ class Constants:
         b, the samples in a batch, and the centrality radius ε.
     step_size, budget : float
         η, by what a gradient is multiplied in a step, and β, how far pruning may move a policy.
-
-    Notes
-    -----
-    In the theory the constants hold wherever the iterates may come. Estimates at a trained
-    family are local: read what follows from them as if they held elsewhere too.
     """
 
     deviation: Floats
@@ -82,17 +77,12 @@ class Constants:
     def from_estimates(
         cls, learner: CrossLearner, estimates: Sequence[EstimatedConstants], cautious: bool = True
     ) -> Constants:
-        """Return the constants of a trained learner, whose settings are taken with them.
+        """Return the constants of a trained learner, from the estimates of each task.
 
-        Parameters
-        ----------
-        learner : CrossLearner
-            Its largest step size is taken, see :meth:`weighted`; a budget without end counts as
-            0, because then nothing says how far pruning goes.
-        estimates : sequence of EstimatedConstants, one for each task
-        cautious : bool
-            Take the upper ends of the intervals: larger constants promise less. Else the
-            estimates themselves.
+        The upper ends of the intervals are taken, because larger constants promise less; without
+        caution the estimates themselves. The settings are the learner's: of its step sizes the
+        largest, see :meth:`weighted`; a budget without end counts as 0, because then nothing
+        says how far pruning goes.
         """
         settings, end = learner.settings, "high" if cautious else "value"
         return cls(
@@ -124,11 +114,8 @@ class Constants:
 
     @property
     def reach(self) -> float:
-        """D: no policy can move further than this with the others and the centre held.
-
-        2ε for the exact projection. The relaxed one bounds the mean square, so a single policy
-        may have all of Nε² to itself: 2√N ε.
-        """
+        """D: no policy can move further than this with the others and the centre held."""
+        # The relaxed projection bounds the mean square: one policy may have all of Nε² to itself.
         share = 1.0 if self.projection == "exact" else math.sqrt(self.tasks)
         return 2.0 * share * self.epsilon
 
@@ -173,5 +160,4 @@ def effective_step_sizes(learner: CrossLearner) -> Floats:
     """
     if learner.iteration == 0:
         raise InputError("this learner has made no iteration yet; call learn first")
-    sizes: Floats = learner.method.step_sizes(learner.iteration)  # type: ignore[attr-defined]
-    return sizes
+    return np.asarray(learner.method.step_sizes(learner.iteration))  # type: ignore[attr-defined]

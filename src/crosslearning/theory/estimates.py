@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,42 +25,30 @@ from crosslearning.theory.curvature import steepest_slopes
 Floats = NDArray[np.float64]
 
 #: What kind of estimate each constant is.
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "deviation": "σ_U: the root of the mean squared RKHS distance of one sample's gradient "
-        "estimate from the true gradient, at the trained policy; two-sided interval.",
-        "second_moment": "B_U: the root of the mean squared RKHS norm of the gradient estimate of "
-        "the run's batch size, at the trained policy; two-sided interval.",
-        "gradient_norm": "μ: the norm of the true gradient at the trained policy, with the upward "
-        "bias of a noisy norm removed; two-sided interval. The theory's μ bounds it everywhere.",
-        "lipschitz": "L: how fast the gradient changes along the steepest direction that was "
-        "found from the trained policy; its interval is for that direction. The theory's L is the "
-        "largest over all directions and policies, so this is a lower bound of it.",
-    }
-)
+KINDS: Mapping[str, str] = {
+    "deviation": "σ_U: the root of the mean squared RKHS distance of one sample's gradient "
+    "estimate from the true gradient, at the trained policy; two-sided interval.",
+    "second_moment": "B_U: the root of the mean squared RKHS norm of the gradient estimate of "
+    "the run's batch size, at the trained policy; two-sided interval.",
+    "gradient_norm": "μ: the norm of the true gradient at the trained policy, with the upward "
+    "bias of a noisy norm removed; two-sided interval. The theory's μ bounds it everywhere.",
+    "lipschitz": "L: how fast the gradient changes along the steepest direction that was "
+    "found from the trained policy; its interval is for that direction. The theory's L is the "
+    "largest over all directions and policies, so this is a lower bound of it.",
+}
 
 
 @dataclass(frozen=True)
 class EstimatedConstants:
-    """The constants of one task at its trained policy; see :data:`KINDS`.
-
-    Attributes
-    ----------
-    samples : int
-        Gradient samples of each estimate.
-    deviation, second_moment, gradient_norm, lipschitz : Interval
-        σ_U of one sample (a batch of b has σ_U/√b), B_U of the run's batch size, μ and L.
-    tail : float
-        How much rare samples decide, see :func:`crosslearning.certificates.stationarity.tail_of`.
-    """
+    """The constants of one task at its trained policy; see :data:`KINDS`."""
 
     task: str
-    samples: int
-    deviation: Interval
-    second_moment: Interval
-    gradient_norm: Interval
-    lipschitz: Interval
-    tail: float
+    samples: int  #: gradient samples of each estimate
+    deviation: Interval  #: σ_U of one sample; a batch of b has σ_U/√b
+    second_moment: Interval  #: B_U of the run's batch size
+    gradient_norm: Interval  #: μ
+    lipschitz: Interval  #: L
+    tail: float  #: how much rare samples decide, see :func:`stationarity.tail_of`
 
     @property
     def doubtful(self) -> bool:
@@ -74,14 +61,8 @@ def estimate_constants(
 ) -> list[EstimatedConstants]:
     """Return the constants of every task at its trained policy, from fresh rollouts.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-        Trained; it is not changed.
-    samples, seed : int
-        Gradient samples per task, rounded up to whole groups of estimates, and their seed.
-    confidence : float
-        Of each interval by itself, not of all together.
+    The learner is not changed. The gradient samples per task are rounded up to whole groups of
+    estimates; the confidence is that of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)

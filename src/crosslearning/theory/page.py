@@ -26,7 +26,7 @@ def theory_page(study: TheoryStudy) -> str:
 
 
 def save_theory(study: TheoryStudy, folder: Path) -> list[Path]:
-    """Write ``theory.txt`` and ``.json``, keeping what stood there; see :func:`text.save_page`."""
+    """Write ``theory.txt`` and ``.json``, and keep what stood there; see :mod:`text`."""
     return text.save_page(folder, "theory", theory_page(study), study.to_json())
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from crosslearning.certificates.history import pruning_history
+from crosslearning.certificates.certificate import pruning_history
 from crosslearning.certificates.reading import Reading, check_asked, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
 from crosslearning.errors import InputError

@@ -9,6 +9,14 @@ from crosslearning.certificates.text import number
 from crosslearning.theory import bounds
 from crosslearning.theory.constants import Constants
 
+#: Where the theorem is empty, and why.
+_EMPTY = {
+    0.0: "ε is 0: every policy equals the centre, so every stationarity gap is 0 at every point. "
+    "The theorem is true and empty; look at the sum of the gradients instead.",
+    math.inf: "ε is infinite: the policies are not bounded, the stationarity gap is infinite "
+    "wherever a gradient is not zero, and the theorem says nothing.",
+}
+
 
 def sentences(
     constants: Constants,
@@ -18,27 +26,16 @@ def sentences(
     rise: float | None = None,
     weighted: bool = False,
 ) -> dict[str, str]:
-    """Return what the numbers say, vacuous or not, by topic.
+    """Return what the numbers say, vacuous or not, by topic, in the order in which they are read.
 
-    Parameters
-    ----------
-    constants, alpha, delta
-        As in :func:`bounds.accuracy`.
-    rise : float, optional
-        As in :func:`bounds.iteration_bound`.
-    weighted : bool
-        Whether constants and α are those of the returns weighted by their steps.
-
-    Returns
-    -------
-    dict of str to str
-        In the order in which they are read: ``possible``, ``gain``, ``iterations`` if there is a
-        bound on them, ``remedy`` if the gain is vacuous, ``step``, ``printed`` and ``stop``. For
-        ε = 0 and ε = ∞ only ``epsilon``.
+    The topics are ``possible``, ``gain``, ``iterations`` if the ``rise`` of
+    :func:`bounds.iteration_bound` is given and bounds them, ``remedy`` if the gain is vacuous,
+    ``step``, ``printed`` and ``stop``; for ε = 0 and ε = ∞ only ``epsilon``. Constants and α may
+    be those of the returns ``weighted`` by their steps.
     """
     check_asked(alpha=alpha, delta=delta)
-    if constants.epsilon == 0.0 or math.isinf(constants.epsilon):
-        return {"epsilon": _epsilon(constants.epsilon)}
+    if constants.epsilon in _EMPTY:
+        return {"epsilon": _EMPTY[constants.epsilon]}
     gained = bounds.gain(constants, alpha)
     gap = "weighted gap" if weighted else "gap"
     level = f"the weighted α = {alpha:.4g}" if weighted else f"α = {alpha:.4g}"
@@ -60,14 +57,12 @@ def sentences(
             "vacuous, and so is the bound on the number of iterations."
         )
         said["remedy"] = _remedy(constants, alpha)
-    step = _step(constants, alpha)
-    if step:
-        said["step"] = step
+    said["step"] = _step(constants, alpha)
     printed = bounds.printed_gain(constants, alpha)
     worth = "not positive, hence vacuous" if printed <= 0.0 else "no valid bound: see the docs"
     said["printed"] = f"The printed γ_F is {printed:.4g}. It is {worth}."
     said["stop"] = _stop(constants, alpha, delta)
-    return said
+    return {topic: sentence for topic, sentence in said.items() if sentence}
 
 
 def rule_sentence(step_rule: str, clip: float) -> str:
@@ -90,18 +85,6 @@ def rule_sentence(step_rule: str, clip: float) -> str:
     if step_rule == "decaying":
         said += " The steps fall over time, and with them the gain: the numbers are those of one η."
     return said
-
-
-def _epsilon(epsilon: float) -> str:
-    if epsilon == 0.0:
-        return (
-            "ε is 0: every policy equals the centre, so every stationarity gap is 0 at every "
-            "point. The theorem is true and empty; look at the sum of the gradients instead."
-        )
-    return (
-        "ε is infinite: the policies are not bounded, the stationarity gap is infinite wherever a "
-        "gradient is not zero, and the theorem says nothing."
-    )
 
 
 def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:

@@ -18,25 +18,13 @@ _UNREADABLE = (*_ODD_VALUES, OSError, RecursionError)
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a run's files.
+    """One check of a run's files; one that is not possible speaks neither for it nor against it."""
 
-    Attributes
-    ----------
-    name : str
-        What was checked, such as ``"model: checksum"``.
-    status : {"pass", "fail", "not possible"}
-        ``"not possible"`` neither speaks for the run nor against it.
-    found, expected : str
-        What was found and what should have been, for people.
-    topic : {"files", "constraint"}
-        What the check tells about: the files as such, or how the policies keep to ε.
-    """
-
-    name: str
+    name: str  #: what was checked, such as ``"model: checksum"``
     status: Literal["pass", "fail", "not possible"]
-    found: str
+    found: str  #: for people, as is what should have been found
     expected: str
-    topic: Topic = "files"
+    topic: Topic = "files"  #: the files as such, or how the policies keep to ε
 
 
 class Checks:

@@ -67,12 +67,11 @@ def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
     expected = "one JSON object of finite numbers a line, iterations increasing"
     with checks.guarding("metrics.jsonl: well formed", expected):
         problem = ""
-        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for text in path.read_text(encoding="utf-8").splitlines():
             problem = _problem_of(text, lines)
             if problem:
-                problem = f"line {number}: {problem}"
                 break
-        found = problem or f"{len(lines)} lines"
+        found = f"line {len(lines) + 1}: {problem}" if problem else f"{len(lines)} lines"
         checks.expect("metrics.jsonl: well formed", bool(lines) and not problem, found, expected)
     return lines
 

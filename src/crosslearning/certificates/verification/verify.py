@@ -36,31 +36,16 @@ _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 @dataclass(frozen=True)
 class Verification:
-    """What the files of a run say by themselves.
+    """What the files of a run say by themselves."""
 
-    Attributes
-    ----------
-    run, source : str
-        The run's folder, and the file in it that was taken as the model.
-    finished : bool
-        Whether that is the finished model; else it is the newest checkpoint.
-    checks : tuple of Check
-    model : PlainModel or None
-        Norms and distances computed anew, if the file could be read.
-    config, record : dict
-        The fields of ``config.toml``, empty if it could not be read; the record, if there is one.
-    metrics : list of dict
-        The readable lines of metrics.
-    """
-
-    run: str
-    source: str
-    finished: bool
+    run: str  #: the run's folder
+    source: str  #: the file in it that was taken as the model
+    finished: bool  #: whether that is the finished model; else it is the newest checkpoint
     checks: tuple[Check, ...]
-    model: PlainModel | None
-    config: dict[str, Any]
-    metrics: list[dict[str, Any]]
-    record: dict[str, Any] | None
+    model: PlainModel | None  #: norms and distances computed anew, if the file could be read
+    config: dict[str, Any]  #: the fields of ``config.toml``; empty if it could not be read
+    metrics: list[dict[str, Any]]  #: the readable lines of metrics
+    record: dict[str, Any] | None  #: the run's record, if there is one
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -78,11 +63,6 @@ class Verification:
         """The names of the checks that failed."""
         return [check.name for check in self.checks if check.status == "fail"]
 
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return not self.failed
-
 
 def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     """Check the files of a run against one another and against the mathematics.
@@ -90,15 +70,10 @@ def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     Parameters
     ----------
     run : str or Path
-        The run's folder.
+        The run's folder. Only one without any file of a run is an error.
     formula : callable, optional
         For a kernel of your own formula, which no file holds: points (n, q) to the matrix of
         its values, shape (n, n).
-
-    Returns
-    -------
-    Verification
-        Whatever the files hold; only a folder without any file of a run is an error.
     """
     folder = Path(run)
     names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
