@@ -109,6 +109,9 @@ def certify(
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
+    Whatever the files hold, there is a certificate. If a check fails, the gaps are left out: they
+    would speak of something else than the run.
+
     Parameters
     ----------
     run : str or Path
@@ -121,30 +124,19 @@ def certify(
         Train the run again and compare, byte for byte.
     console : Console, optional
         Shows progress, if it is a terminal.
-
-    Whatever the files hold, there is a certificate. If a check fails, the gaps are left out: they
-    would speak of something else than the run.
     """
     verification, alpha = verified(run, alpha, samples, seed)
-    checks = list(verification.checks)
+    checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
-        checks += replay_run(run, verification, console)
-    known: dict[str, Any] = {"constraint": (), "pruning": None}
+        checks += tuple(replay_run(run, verification, console))
+    known: dict[str, Any] = {"constraint": (), "pruning": None, "checks": checks}
     # What damaged metrics do not hold is left out: a check tells of them.
     with suppress(KeyError, TypeError, ValueError):
-        known["constraint"] = constraint_lines(verification.model, verification.reached)
+        known["constraint"] = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
-        known["pruning"] = pruning_history(verification.reached, verification.settings)
-    certificate = Certificate.of(
-        verification,
-        samples,
-        seed,
-        checks=tuple(checks),
-        replayed=replay,
-        alpha=alpha,
-        metrics=tuple(verification.reached),
-        **known,
-    )
+        known["pruning"] = pruning_history(metrics, verification.settings)
+    known |= {"replayed": replay, "alpha": alpha, "metrics": metrics}
+    certificate = Certificate.of(verification, samples, seed, **known)
     if not certificate.passed:
         reason = "a check of the files failed, so that it would speak of another run than this"
         return dataclasses.replace(certificate, left_out=reason)

@@ -6,7 +6,7 @@ import math
 import shlex
 from pathlib import Path
 
-from crosslearning.certificates.certificate import Certificate
+from crosslearning.certificates.certificate import Certificate, PruningHistory
 from crosslearning.certificates.text import bullets, estimate, page_of, save_page, table, wrapped
 
 
@@ -35,7 +35,7 @@ def verdicts(certificate: Certificate) -> list[str]:
     if certificate.constraint:
         said.append(_constraint_verdict(certificate))
     if certificate.pruning is not None:
-        said.append(_pruning_verdict(certificate))
+        said.append(_pruning_verdict(certificate.pruning))
     said.append(_stationarity_verdict(certificate))
     return said
 
@@ -65,20 +65,16 @@ def _constraint_verdict(certificate: Certificate) -> str:
         return f"Constraint: NOT CERTIFIED. The bound ε = {epsilon:g} does not hold."
     if epsilon == math.inf:
         return "Constraint: none was asked (ε = ∞)."
-    who = (
-        "the root mean square of the distances to the central policy is"
-        if certificate.projection == "relaxed"
-        else "every task policy is, in RKHS norm,"
-    )
+    who = "every task policy is, in RKHS norm,"
+    if certificate.projection == "relaxed":
+        who = "the root mean square of the distances to the central policy is"
     held = f"back {', '.join(binding)}"
     if not binding:
         held = "nobody back: a larger ε would not have changed the last iterations"
     return f"Constraint: certified, {who} within ε = {epsilon:g}. It holds {held}."
 
 
-def _pruning_verdict(certificate: Certificate) -> str:
-    pruning = certificate.pruning
-    assert pruning is not None
+def _pruning_verdict(pruning: PruningHistory) -> str:
     share = pruning.certified_share
     forced = pruning.forced_by_cap + pruning.forced_by_conditioning
     if forced == 0:

@@ -31,9 +31,9 @@ def replay_run(
     Nothing in its folder is changed. The checks are of the model's file (or of the newest
     checkpoint), of the other checkpoints and of the lines of metrics.
     """
-    source, checks = Path(run) / verification.source, Checks()
+    checks = Checks()
     try:
-        _replay(checks, RunFolder.open(run), source, verification.metrics, console)
+        _replay(checks, RunFolder.open(run), verification, console)
     except CrossLearningError as problem:
         return [Check("replay", "fail", str(problem), "the run can be trained again")]
     differ = _versions_differ(verification.record or {})
@@ -54,13 +54,10 @@ def _versions_differ(record: Mapping[str, Any]) -> str:
 
 
 def _replay(
-    checks: Checks,
-    folder: RunFolder,
-    source: Path,
-    lines: list[dict[str, Any]],
-    console: Console | None,
+    checks: Checks, folder: RunFolder, verification: Verification, console: Console | None
 ) -> None:
-    config, finished = folder.config(), source == folder.model
+    config, finished = folder.config(), verification.finished
+    source, lines = folder.path / verification.source, verification.metrics
     # A run that did not start from zero keeps its start as a checkpoint, until later ones take
     # its place: then the oldest that is left is the beginning.
     kept = folder.checkpoints()
@@ -141,13 +138,7 @@ def same_numbers(one: Path, other: Path) -> bool:
 
 
 def _progress(console: Console | None) -> Progress:
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=console is None or not console.is_terminal or console.quiet,
-        transient=True,
-    )
+    done = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn())
+    left = (TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+    hidden = console is None or not console.is_terminal or console.quiet
+    return Progress(*done, *left, console=console, disable=hidden, transient=True)

@@ -25,14 +25,13 @@ Verdict = Literal["stationary", "not stationary", "undecided"]
 
 #: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
 TAIL_LIMIT = 0.3
-_CONSENSUS = (
-    "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 whatever "
-    "the gradients are. It says nothing about how good the common policy is."
-)
-_ALONE = (
-    "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient is "
-    "exactly zero. Look at the gradient's norm instead ('crosslearning theory')."
-)
+#: What the gap means where it says nothing.
+_NOTES = {
+    0.0: "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 "
+    "whatever the gradients are. It says nothing about how good the common policy is.",
+    math.inf: "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient "
+    "is exactly zero. Look at the gradient's norm instead ('crosslearning theory').",
+}
 
 
 @dataclass(frozen=True)
@@ -75,23 +74,22 @@ def stationarity_gaps(
     check_asked(seed=seed)
     sampling, epsilon = learner.sampling, learner.settings.epsilon
     samples = sampling.count(samples)
-    names = [task.name for task in learner.tasks]
+    names, note = [task.name for task in learner.tasks], _NOTES.get(epsilon)
     if epsilon == 0.0:
         zero = Interval(0.0, 0.0, 0.0)
-        return [StationarityGap(name, zero, 0, confidence, note=_CONSENSUS) for name in names]
-    alone = math.isinf(epsilon)
+        return [StationarityGap(name, zero, 0, confidence, note=note) for name in names]
     gaps = []
     with threadpool_limits(1, user_api="blas"):
         generator = np.random.default_rng([seed, 1])
         measured, _ = sample_gaps(sampling, learner.family, samples, generator)
         places = zip(names, measured, learner.family.distances(), learner.radii(), strict=True)
         for name, one, distance, radius in places:
-            if alone:
+            if math.isinf(epsilon):
                 low = math.inf if one.mean.norm(confidence).low > 0.0 else 0.0
                 gap = Interval(math.inf, low, math.inf)
             else:
                 gap = one.mean.ball_maximum(one.towards, distance, radius, confidence)
-            tail, note = tail_of(sampling, one.units), _ALONE if alone else None
+            tail = tail_of(sampling, one.units)
             gaps.append(StationarityGap(name, gap, samples, confidence, tail, note))
     return gaps
 

@@ -29,14 +29,12 @@ def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows as columns; the first is set to the left, the others to the right."""
     lines = [headings, *rows] if any(headings) else list(rows)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
+    texts = []
+    for name, *cells in lines:
+        right = (cell.rjust(width) for cell, width in zip(cells, others, strict=True))
+        texts.append("  ".join([name.ljust(first), *right]).rstrip())
+    return "\n".join(texts)
 
 
 def bullets(sentences: Sequence[str]) -> str:

@@ -1,7 +1,4 @@
-"""The convergence theorem in numbers: corrected, as printed, in words, and at a trained run.
-
-One place to import from; ``docs/theory.md`` has the derivations.
-"""
+"""The convergence theorem in numbers: corrected, as printed, in words, and at a trained run."""
 
 from crosslearning.theory.bounds import (
     accuracy,

@@ -264,10 +264,7 @@ def printed_gain(constants: Constants, alpha: float) -> float:
 
 
 def printed_largest_step(constants: Constants, alpha: float) -> float | None:
-    """Return the largest η with γ_F > 0: infinite if there is no largest, None if there is none.
-
-    γ_F is a falling parabola in η.
-    """
+    """Return the largest η with γ_F > 0: infinite if there is no largest, None if there is none."""
     check_asked(alpha=alpha)
     at_rest, slope, curvature = _parts(constants)
     left = alpha - at_rest
@@ -275,7 +272,7 @@ def printed_largest_step(constants: Constants, alpha: float) -> float | None:
         return None
     if slope == 0.0 and curvature == 0.0:
         return math.inf
-    # The stable form of the parabola's positive root.
+    # γ_F is a falling parabola in η; this is the stable form of its positive root.
     return 2.0 * left / (slope + math.sqrt(slope**2 + 4.0 * curvature * left))
 
 

@@ -26,30 +26,17 @@ _BOUNDS = ("deviation", "gradient_norm", "second_moment", "lipschitz")
 class Constants:
     """The constants of the theorem's assumptions, and the settings that enter it.
 
-    Attributes
-    ----------
-    deviation : array, shape (N,)
-        σ_i: E‖X − ∇U_i‖² ≤ σ_i² for ONE sample X of the gradient.
-    gradient_norm : array, shape (N,)
-        μ_i: ‖∇U_i‖ ≤ μ_i.
-    second_moment : array, shape (N,)
-        B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch. Only the printed formulas use it.
-    lipschitz : array, shape (N,)
-        L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖.
-    batch_size, epsilon : int, float
-        b, the samples in a batch, and the centrality radius ε.
-    step_size, budget : float
-        η, by what a gradient is multiplied in a step, and β, how far pruning may move a policy.
+    The arrays have one number for each task, shape (N,). Only the printed formulas use B.
     """
 
-    deviation: Floats
-    gradient_norm: Floats
-    second_moment: Floats
-    lipschitz: Floats
-    batch_size: int
-    epsilon: float
-    step_size: float
-    budget: float
+    deviation: Floats  #: σ_i: E‖X − ∇U_i‖² ≤ σ_i² for ONE sample X of the gradient
+    gradient_norm: Floats  #: μ_i: ‖∇U_i‖ ≤ μ_i
+    second_moment: Floats  #: B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch
+    lipschitz: Floats  #: L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖
+    batch_size: int  #: b: the samples in a batch
+    epsilon: float  #: the centrality radius ε
+    step_size: float  #: η: by what a gradient is multiplied in a step
+    budget: float  #: β: how far pruning may move a policy in one iteration
     projection: Literal["exact", "relaxed"] = "exact"
 
     def __post_init__(self) -> None:
@@ -138,11 +125,9 @@ class Constants:
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def weighted(self, step_sizes: ArrayLike) -> Constants:
-        """Return the constants of a run whose tasks have steps of different sizes.
+        """Return the constants of a run whose tasks have steps of different sizes η_i, shape (N,).
 
-        A step of η_i ∇̂_i for task i is a step of one size η = max η_i along the gradient of
-        Σ w_i U_i with w_i = η_i/η. So the theorem holds for that weighted sum, whose gap for
-        task i is w_i times as large: ask it for min(w_i) · α. The η_i have shape (N,).
+        They are those of Σ w_i U_i with w_i = η_i/max η: ask the theorem for min(w_i) · α.
         """
         sizes = np.array(step_sizes, dtype=np.float64)
         if sizes.shape != self.deviation.shape or not np.all((sizes > 0) & (sizes < np.inf)):
@@ -153,11 +138,7 @@ class Constants:
 
 
 def effective_step_sizes(learner: CrossLearner) -> Floats:
-    """Return the η_i of a learner's last iteration, shape (N,).
-
-    With the constant rule that is its ``step_size``. The other rules divide it by the running
-    root mean square of the gradient's norm, and that quotient is what the theory calls η.
-    """
+    """Return the η_i of a learner's last iteration, which multiplied its gradients, shape (N,)."""
     if learner.iteration == 0:
         raise InputError("this learner has made no iteration yet; call learn first")
     return np.asarray(learner.method.step_sizes(learner.iteration))  # type: ignore[attr-defined]

@@ -36,10 +36,9 @@ _SHARE = 0.03
 
 
 class Search:
-    """Directions from the policies, as functions on shared knots (L, q), and slopes along them.
+    """Directions as functions on shared knots (L, q): the dictionary's, and states of every task.
 
-    The units are estimates of the gradients at h_i. Sampled states of every task join the
-    dictionary's knots.
+    The units are estimates of the gradients at h_i.
     """
 
     def __init__(self, sampling: Sampling, family: Family, units: Sequence[Units]) -> None:
@@ -47,15 +46,11 @@ class Search:
         self.sampling, self.family, self.units = sampling, family, units
         self.distance = _secant(sampling, units)
         self.knots = np.concatenate([family.knots, *states])
+        self.shape = (len(units), len(self.knots), family.outputs)  # of a direction for every task
         self.gram = sampling.kernel(self.knots)
         # Knots may be dependent; a small ridge shortens a direction, which normalising undoes.
         ridge = 1e-8 * float(np.trace(self.gram)) / len(self.knots) + 1e-300
         self._factor = scipy.linalg.cho_factor(self.gram + ridge * np.eye(len(self.knots)))
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Of the weights (N, L, p) of one direction for every task."""
-        return len(self.units), len(self.knots), self.family.outputs
 
     def norm(self, weights: Floats) -> float:
         """Return the RKHS norm of Σ κ(knot, ·) weights, with weights of shape (L, p)."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from crosslearning.certificates.reading import check_asked
@@ -21,8 +20,6 @@ from crosslearning.learner import CrossLearner
 from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.statistics import CONFIDENCE, Interval, checked_confidence, root_interval
 from crosslearning.theory.curvature import steepest_slopes
-
-Floats = NDArray[np.float64]
 
 #: What kind of estimate each constant is.
 KINDS: Mapping[str, str] = {

@@ -126,11 +126,10 @@ def evaluate_theorem(
     delta: float,
     largest_pruning: float,
 ) -> TheoremNumbers:
-    """Return the theorem's numbers at a trained family.
+    """Return the theorem's numbers at a trained family, from the upper ends of the estimates.
 
-    The upper ends of the estimates are taken: larger constants promise less. ``alpha`` may be None
-    for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning`` is the farthest that
-    pruning moved any policy in one iteration.
+    ``alpha`` may be None for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning``
+    is the farthest that pruning moved any policy in one iteration.
     """
     settings = learner.settings
     assert isinstance(settings, Settings)  # the theorem speaks of no other method

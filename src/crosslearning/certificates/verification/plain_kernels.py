@@ -26,10 +26,7 @@ _OF_SCALED = ("laplacian", "linear", "polynomial")
 
 
 def kernel_matrix(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, Floats]:
-    """Return κ at every pair of points (n, q), and bounds on its rounding error, both (n, n).
-
-    A kernel of the user's own formula raises :class:`MissingFormulaError`.
-    """
+    """Return κ at every pair of points (n, q), and bounds on its rounding error, both (n, n)."""
     name = kernel["kernel"]
     if name in _OF_DISTANCE:
         return _stationary(kernel, points, _OF_DISTANCE[name])
