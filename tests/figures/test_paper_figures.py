@@ -22,7 +22,7 @@ from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
 from crosslearning.figures.paper.common import POLICY_COLOURS, over_seeds
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
 from crosslearning.paper.adapt import STARTS
-from crosslearning.paper.drives import drive, scene_drives, scene_with_heading
+from crosslearning.paper.drives import drive, scene_drives
 from crosslearning.paper.experiment import (
     AVERAGE,
     CROSS,
@@ -296,8 +296,7 @@ def test_one_seed_is_drawn_without_an_interval() -> None:
 
 
 def test_a_straight_drive_ends_where_the_line_meets_the_circle() -> None:
-    navigation = scene_with_heading("paper-circle", by_hand())
-    one = drive(steady(1.0, 0.0), navigation, "circle")
+    one = scene_drives(by_hand())["circle"].drives[CROSS]
     share = 0.5 * math.sqrt(0.5)  # of the radius 0.5, along each axis
     assert one.crashed
     assert not one.arrived
@@ -313,11 +312,6 @@ def test_a_drive_is_cut_at_its_arrival() -> None:
     assert one.goals == 1
     assert away[-1] <= 0.5 < away[:-1].min()
     assert one.ending == f" in {len(one.path) - 1} steps"
-
-
-def test_a_map_without_a_fixed_start_is_refused() -> None:
-    with pytest.raises(InputError, match="no fixed start and heading"):
-        drive(steady(1.0, 0.0), Navigation(), "circle")
 
 
 def test_trajectories_mark_crashes_and_robots_that_stand_still() -> None:
@@ -361,11 +355,6 @@ def test_the_mission_marks_crashes() -> None:
     figure = scenes.mission_figure(scene_drives(by_hand()))
     assert len(marks(figure.axes[0], "X")) == len(POLICIES) - 1
     assert f"{LABELS[CROSS]}\n0 of 3 goals, crash" in legend_labels(figure)
-
-
-def test_an_unknown_seed_is_refused() -> None:
-    with pytest.raises(InputError, match="seed 7 is not of this experiment"):
-        scene_drives(by_hand(), seed=7)
 
 
 # Illustrations -------------------------------------------------------------------------------

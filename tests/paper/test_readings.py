@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from crosslearning.paper.claims import Verdict, all_claims
+from crosslearning.paper.claims import CLAIMS, Verdict
 from crosslearning.paper.experiment import (
     CROSS,
     DEFAULT_READING,
@@ -17,8 +17,7 @@ from crosslearning.paper.experiment import (
     Scale,
     experiment_configs,
 )
-from crosslearning.paper.measure import load_measurements
-from crosslearning.paper.rates import rates_table
+from crosslearning.paper.measure import load_measurements, rates_table
 from crosslearning.paper.readings import (
     READINGS,
     changed,
@@ -73,7 +72,7 @@ def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
     content = json.loads((path / "readings.json").read_text())
     assert [row["name"] for row in content["readings"]] == [r.name for r in chosen]
     for row, reading in zip(content["readings"], chosen, strict=True):
-        assert [claim["key"] for claim in row["claims"]] == [c.key for c in all_claims()]
+        assert [claim["key"] for claim in row["claims"]] == [c.key for c in CLAIMS]
         experiment = Experiment(path / reading.name, 2, TINY, reading)
         for policy in POLICIES:
             options = experiment.folder(1, policy).config().task_options

@@ -7,6 +7,7 @@ cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -31,20 +32,10 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the paper leaves unsaid.
+    """One way to read what the paper leaves unsaid, and what differs by it.
 
-    Attributes
-    ----------
-    name : str
-        A short name for tables.
-    says : str
-        What it changes, in a sentence.
-    settings : mapping
-        Fields of the configuration that differ from the default reading's.
-    task_options : mapping
-        Options of all tasks that differ, in training and in evaluation.
-    training_options : mapping
-        Options that differ in the training tasks alone.
+    ``settings`` are fields of the configuration, ``task_options`` are those of all tasks, in
+    training and in evaluation, ``training_options`` those of the training tasks alone.
     """
 
     name: str
@@ -63,25 +54,13 @@ DEFAULT_READING = Reading("default", "The reading of the errata page.")
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a reproduction is.
-
-    Attributes
-    ----------
-    iterations, max_knots : int
-        The paper's are 29,000 and 400.
-    snapshots : int
-        Points of a curve.
-    trials : int
-        Random starts per evaluation; the paper's 500.
-    maps : int
-        Held-out random maps.
-    """
+    """How large a reproduction is, by default as large as the paper's."""
 
     iterations: int = 29_000
     max_knots: int = 400
-    snapshots: int = 29
-    trials: int = 500
-    maps: int = 200
+    snapshots: int = 29  # the points of a curve
+    trials: int = 500  # random starts of an evaluation
+    maps: int = 200  # held out and random
 
     @property
     def converged(self) -> bool:
@@ -99,8 +78,8 @@ class Scale:
     def describe(self, seeds: int) -> str:
         """Return the size in words, as the head of a table."""
         size = f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots"
-        text = f"{size}, {self.trials} evaluation trials.\n\n"
-        return text if self.converged else f"{text}{self.warning}\n\n"
+        warning = "" if self.converged else f"{self.warning}\n\n"
+        return f"{size}, {self.trials} evaluation trials.\n\n{warning}"
 
 
 def experiment_configs(
@@ -123,25 +102,14 @@ def experiment_configs(
         "task_options": {**reading.task_options, **reading.training_options},
         **reading.settings,
     }
-    configs = {
-        radius: make_config({**common, "tasks": f"paper:{radius}", "epsilon": float("inf")})
-        for radius in RADII
-    }
-    configs[AVERAGE] = make_config({**common, "tasks": "paper", "epsilon": 0.0})
-    configs[CROSS] = make_config({**common, "tasks": "paper", "epsilon": 3.0})
-    return configs
+    own = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
+    own[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
+    own[CROSS] = {"tasks": "paper", "epsilon": 3.0}
+    return {policy: make_config(common | options) for policy, options in own.items()}
 
 
 class Experiment:
-    """The folder of a reproduction: one folder per seed, one run per policy in it.
-
-    Parameters
-    ----------
-    path : Path
-    seeds : int
-    scale : Scale
-    reading : Reading
-    """
+    """The folder of a reproduction: one folder per seed, one run per policy in it."""
 
     def __init__(
         self, path: Path, seeds: int, scale: Scale, reading: Reading = DEFAULT_READING
@@ -175,7 +143,3 @@ class Experiment:
         path = snapshots[-1][1] if iteration is None else dict(snapshots)[iteration]
         family = Family.load(path)
         return family.select(0 if policy in RADII else family.functions - 1)
-
-    def iterations(self, seed: int, policy: str) -> list[int]:
-        """Return the iterations of a run's snapshots."""
-        return [iteration for iteration, _ in self.folder(seed, policy).snapshots()]
