@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style
 from crosslearning.statistics import Interval
 
-#: What is drawn of the returns: label, colour, marker, and a step aside, so that bars stay apart.
-_TRAINING = {
-    "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
-    "central": ("central policy on all", CENTRAL, "s", 0.06),
+#: What is drawn of the returns on two kinds of tasks: label, colour, marker, and a step aside, so
+#: that bars stay apart.
+_RETURNS = {
+    "training": {
+        "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
+        "central": ("central policy on all", CENTRAL, "s", 0.06),
+    },
+    "held-out": {"held_out": ("central policy", TASKS[1], "D", 0.0)},
 }
-_HELD_OUT = {"held_out": ("central policy", TASKS[1], "D", 0.0)}
 _ALONE = ("", CENTRAL, "o", 0.0)
 
 
@@ -46,35 +48,31 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     radii = _places([parts.number(row["epsilon"]) for row in rows])
     chosen = sweep["recommendation"]
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
-    held_out = "held_out" in rows[0]
-    layout: list[Any] = [
-        ["training", "held-out" if held_out else "training"],
-        ["ratios", "multipliers"],
-    ]
+    kinds = ["training", "held-out" if "held_out" in rows[0] else "training"]
+    layout: list[Any] = [kinds, ["ratios", "multipliers"]]
     panels = figure.subplot_mosaic(layout, height_ratios=[1.6, 1.0])
-    curves = {"training": _TRAINING} | ({"held-out": _HELD_OUT} if held_out else {})
-    for panel, drawn in curves.items():
-        axes = panels[panel]
+    for kind in dict.fromkeys(kinds):
+        axes, drawn = panels[kind], _RETURNS[kind]
         for name, look in drawn.items():
             _curve(axes, radii, [parts.read_interval(row[name]) for row in rows], look)
         _mark(axes, radii, chosen, chosen["by"] in drawn)
-        axes.set_title(f"Discounted return on {panel} tasks")
+        axes.set_title(f"Discounted return on {kind} tasks")
         axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
     _ratios(panels["ratios"], radii, rows)
-    multipliers = panels["multipliers"]
     pulls = [parts.read_interval(row["multiplier"]) for row in rows]
-    _curve(multipliers, radii, pulls, _ALONE, (0.0, math.inf))
-    multipliers.set_ylim(bottom=0.0)
-    multipliers.set_title("Mean multiplier")
+    _curve(panels["multipliers"], radii, pulls, _ALONE, (0.0, math.inf))
+    panels["multipliers"].set_ylim(bottom=0.0)
+    panels["multipliers"].set_title("Mean multiplier")
+    names = ["∞" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in radii]
     for axes in panels.values():
-        axes.set_xticks(list(radii.values()), [parts.epsilon_text(epsilon) for epsilon in radii])
+        axes.set_xticks(list(radii.values()), names)
         axes.set_xlim(min(radii.values()) - 0.5, max(radii.values()) + 0.5)
         axes.set_xlabel("centrality radius ε")
     seeds = len(sweep["seeds"])
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
-    bar: dict[str, Any] = {"marker": "|", "markersize": 11, "linestyle": "none", "color": GREY}
-    dots = Line2D([], [], label="dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
-    parts.legend_outside(figure, [Line2D([], [], label=bars, **bar), dots])
+    bar = parts.entry(bars, marker="|", markersize=11, linestyle="none", color=GREY)
+    dots = parts.entry("dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
+    parts.legend_outside(figure, [bar, dots])
     return figure
 
 
@@ -92,10 +90,8 @@ def _curve(
     inner = np.array([0.0 < epsilon < math.inf for epsilon in radii])
     axes.plot(where, means, color=colour, linewidth=1.0, linestyle=":")
     axes.plot(where[inner], means[inner], color=colour, linewidth=1.4)
-    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
-    parts.error_bars(
-        axes, list(where), intervals, within=within, elinewidth=1.0, label=label, **style
-    )
+    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "label": label}
+    parts.error_bars(axes, list(where), intervals, within=within, elinewidth=1.0, **style)
 
 
 def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -123,12 +119,10 @@ def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], n
     for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
-            side = 1 if place <= middle else -1
-            axes.annotate(
-                "recommended" if named else "", (place, 0.02), xycoords=("data", "axes fraction"),
-                xytext=(4 * side, 0), textcoords="offset points",
-                ha="left" if side > 0 else "right", color=GREY, fontsize=8,
-            )  # fmt: skip
+            side, shift = ("left", 4) if place <= middle else ("right", -4)
+            look = {"xycoords": ("data", "axes fraction"), "ha": side, "fontsize": 8}
+            text = "recommended" if named else ""
+            parts.write(axes, text, (place, 0.02), (shift, 0), GREY, **look)
         elif epsilon in together:
             axes.axvline(place, color=PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
             label = ""

@@ -16,23 +16,17 @@ from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.paper.drives import SceneDrives
 from crosslearning.paper.experiment import CROSS, Experiment, experiment_configs
+from crosslearning.runs import RunConfig
 
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What the figures are drawn from.
-
-    ``measurements`` (by seed and policy) and ``adaptation`` (by seed) are as their files hold
-    them, ``drives`` as :func:`crosslearning.paper.drives.scene_drives` returns them; the
-    numbers are those of the cross-learned policies' runs.
-    """
+    """What figures are drawn from; the configuration is that of the cross-learned runs."""
 
     measurements: Results
     adaptation: curves.Adaptation
     drives: Mapping[str, SceneDrives]
-    epsilon: float
-    budget: float
-    max_knots: int
+    config: RunConfig
 
 
 FIGURES: dict[str, Callable[[Reproduction], Figure]] = {
@@ -44,10 +38,10 @@ FIGURES: dict[str, Callable[[Reproduction], Figure]] = {
     "cost-average": lambda given: curves.cost_average_figure(given.measurements),
     "mission": lambda given: scenes.mission_figure(given.drives),
     "distances-and-multipliers": lambda given: curves.constraint_figure(
-        given.measurements, given.epsilon
+        given.measurements, given.config.settings.epsilon
     ),
     "model-order": lambda given: curves.model_order_figure(
-        given.measurements, given.budget, given.max_knots
+        given.measurements, given.config.settings.budget, given.config.settings.max_knots
     ),
     "held-out-maps": lambda given: curves.held_out_maps_figure(given.measurements),
     "adaptation": lambda given: curves.adaptation_figure(given.adaptation),
@@ -68,15 +62,11 @@ def draw(
     drives: Mapping[str, SceneDrives],
     only: Iterable[str] | None = None,
 ) -> Iterator[list[Path]]:
-    """Draw an experiment's figures, all or some, into its folder; yield the files of each.
-
-    See :class:`Reproduction` for what they are drawn from.
-    """
+    """Draw an experiment's figures, all or some, into its folder; yield the files of each."""
     chosen = list(only or FIGURES)
     check_names(chosen)
     config = experiment_configs(experiment.seeds[0], experiment.scale, experiment.reading)[CROSS]
-    bounds = config.settings.epsilon, config.settings.budget, experiment.scale.max_knots
-    given = Reproduction(measurements, adaptation, drives, *bounds)
+    given = Reproduction(measurements, adaptation, drives, config)
     for name, figure in FIGURES.items():
         if name in chosen:
             yield save_figure(figure(given), experiment.path / "figures" / name)

@@ -1,27 +1,22 @@
-"""What the figures of the numerical section share: colours, legends, and means over seeds."""
+"""What the figures of the numerical section share: how policies look, and numbers by seed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from matplotlib.lines import Line2D
 
 from crosslearning.errors import InputError
 from crosslearning.figures.parts import Floats
 from crosslearning.figures.style import CENTRAL, TASKS
-from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.paper.experiment import AVERAGE, CROSS, RADII
 
 #: results[seed][policy]; see :func:`crosslearning.paper.measure.load_measurements`.
 Results = Mapping[int, Mapping[str, Mapping[str, Any]]]
 
 #: The colour of a policy, and of the task of that name, in every figure.
-POLICY_COLOURS: dict[str, str] = {
-    **dict(zip(RADII, TASKS, strict=False)),
-    AVERAGE: TASKS[3],
-    CROSS: CENTRAL,
-}
+POLICY_COLOURS = dict(zip(RADII, TASKS, strict=False)) | {AVERAGE: TASKS[3], CROSS: CENTRAL}
 
 
 def line_style(policy: str) -> dict[str, Any]:
@@ -32,13 +27,6 @@ def line_style(policy: str) -> dict[str, Any]:
         "linewidth": 2.2 if policy == CROSS else 1.2,
         "zorder": 3.5 if policy == CROSS else 3.0,
     }
-
-
-def policy_handles(
-    describe: Callable[[str], str] = LABELS.__getitem__, policies: Iterable[str] = POLICIES
-) -> list[Line2D]:
-    """Return the legend's entries for policies, by default with their labels alone."""
-    return [Line2D([], [], label=describe(policy), **line_style(policy)) for policy in policies]
 
 
 def over_seeds(results: Results, policy: str, *keys: str) -> Floats:
