@@ -17,9 +17,8 @@ from matplotlib.patches import Arc
 from scipy import stats
 
 from crosslearning.errors import InputError
-from crosslearning.figures.paper import curves, robot, scenes
+from crosslearning.figures.paper import POLICY_COLOURS, curves, robot, scenes
 from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
-from crosslearning.figures.paper.common import POLICY_COLOURS, over_seeds
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
 from crosslearning.paper.adapt import STARTS
 from crosslearning.paper.drives import drive, scene_drives
@@ -227,7 +226,7 @@ def test_distances_and_multipliers_are_drawn_with_the_bound() -> None:
     distances, multipliers = figure.axes
     for radius in RADII:
         for axes, key in ((distances, "distance"), (multipliers, "multiplier")):
-            values = curves.in_blocks(over_seeds(results, CROSS, "training", key, radius))
+            values = curves.in_blocks(curves.over_seeds(results, CROSS, "training", key, radius))
             drawn = coloured(axes, POLICY_COLOURS[radius])
             np.testing.assert_allclose(drawn.get_ydata(), values.mean(axis=0))
     assert [text.get_text() for text in distances.texts] == ["ε = 3"]
@@ -255,10 +254,10 @@ def test_model_order_shows_knots_errors_and_forced_removals() -> None:
     figure = curves.model_order_figure(results, 1e-3, 400)
     knots, error, forced = figure.axes
     assert legend_labels(figure) == ["mean over seeds", "range over seeds"]
-    raw = over_seeds(results, CROSS, "training", "knots")
+    raw = curves.over_seeds(results, CROSS, "training", "knots")
     np.testing.assert_allclose(knots.get_lines()[0].get_ydata(), raw.mean(axis=0))
     for axes, key in ((error, "pruning_error"), (forced, "forced_by_cap")):
-        values = curves.in_blocks(over_seeds(results, CROSS, "training", key))
+        values = curves.in_blocks(curves.over_seeds(results, CROSS, "training", key))
         np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), values.mean(axis=0))
         (band,) = axes.collections
         assert band.get_paths()[0].vertices[:, 1].max() == pytest.approx(values.max())

@@ -68,10 +68,7 @@ def window_of(lines: int) -> int:
 
 
 def running_mean(values: Floats) -> Floats:
-    """Return the mean of each value and its neighbours on both sides, so that it does not lag.
-
-    At the end it is that of the last few values. NaN is left out.
-    """
+    """Return means of values and their neighbours on both sides, which do not lag, without NaN."""
     window = np.ones(window_of(len(values)))
     known = np.isfinite(values)
     found = np.convolve(known, window, "same")

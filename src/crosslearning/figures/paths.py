@@ -41,10 +41,7 @@ def draw_map(axes: Axes, navigation: Navigation) -> None:
 
 
 def draw_end(axes: Axes, place: Floats, crashed: bool, colour: str, size: float = 9.0) -> None:
-    """Mark where a path ended without arriving: a cross at a crash, a ring where time ran out.
-
-    The white of the marks sets them off from the paths that they lie on.
-    """
+    """Mark where a path ended without arriving: a cross at a crash, a ring where time ran out."""
     mark = _CRASH if crashed else _RING
     axes.plot(*place, **mark, markersize=size if crashed else 0.6 * size, color=colour, zorder=6)
 
@@ -59,11 +56,7 @@ def end_handles(crash: str = GREY, ring: str = GREY) -> list[Line2D]:
 
 @figure_style()
 def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
-    """Draw a policy's paths from random starts, one panel per task.
-
-    Grey dots are starts. Paths that crash are red and end in a cross; those of robots that
-    neither crash nor arrive in time end in a ring.
-    """
+    """Draw a policy's paths from random starts, one panel per task; paths that crash are red."""
     if not found:
         raise InputError("there are no paths to draw: no task was given")
     columns = min(len(found), _COLUMNS)

@@ -22,12 +22,10 @@ _MOST_NUMBERS = 8
 
 @figure_style()
 def relatedness_figure(found: Mapping[str, Any]) -> Figure:
-    """Draw the policies as points around the central one, and the cosines of their pulls.
+    """Draw the policies around the central one, and the cosines of their pulls, from their JSON.
 
-    Tasks go by their numbers, which the matrix explains; those that stand apart are orange and
-    carry their names. The circle has the radius ε: in space every policy lies within it. The
-    cosines of N pulls around their centre are −1/(N−1) in the mean, whatever the tasks are: so
-    that is the middle of the colours. What was found is given as ``relatedness.json`` holds it.
+    Tasks that stand apart are orange. The circle has the radius ε. The cosines of N pulls around
+    their centre are −1/(N−1) in the mean whatever the tasks are: so that is the colours' middle.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
     figure = Figure(figsize=(2.0 * side + 1.6, side + 0.35), layout="constrained")

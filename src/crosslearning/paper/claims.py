@@ -102,27 +102,20 @@ def _longer(m: Measurements, longer: str, shorter: str, scene: str) -> float:
 def _efficient(m: Measurements) -> float:
     """Return by how much both other paths are longer, or what is missing of arriving at all."""
     shorter = min(_longer(m, radius, CROSS, "ellipse") for radius in RADII[1:])
-    return min(shorter, missing) if (missing := _reaching(m, CROSS, "ellipse")) < 0 else shorter
-
-
-def _reaching(m: Measurements, policy: str, scene: str) -> float:
-    return _at(m, policy, scene, "arrived") - REACHES
-
-
-def _crashing(m: Measurements, policy: str, scene: str) -> float:
-    return _at(m, policy, scene, "crashed") - CRASHES
+    missing = _at(m, CROSS, "ellipse", "arrived") - REACHES
+    return min(shorter, missing) if missing < 0 else shorter
 
 
 def _crashes(policy: str, scene: str) -> _Row:
     where = "in the mission" if scene == "mission" else f"into the {scene}"
-    measured = f"its crash rate minus {CRASHES:.0%}"
-    return f"{_WHO[policy]} crashes {where}.", measured, lambda m: _crashing(m, policy, scene)
+    says, measured = f"{_WHO[policy]} crashes {where}.", f"its crash rate minus {CRASHES:.0%}"
+    return says, measured, lambda m: _at(m, policy, scene, "crashed") - CRASHES
 
 
 def _succeeds(policy: str) -> _Row:
     measured = f"its arrival rate minus {REACHES:.0%}"
     says = f"{_WHO[policy]} reaches all goals of the mission."
-    return says, measured, lambda m: _reaching(m, policy, "mission")
+    return says, measured, lambda m: _at(m, policy, "mission", "arrived") - REACHES
 
 
 def _own_best(radius: str) -> _Row:
@@ -161,7 +154,7 @@ _CLAIMS: dict[str, _Row] = {
     "ellipse-larger-reach": (
         "The policies trained for r=1 and r=2 reach the goal behind the ellipse.",
         f"smaller of their arrival rates minus {REACHES:.0%}",
-        lambda m: min(_reaching(m, radius, "ellipse") for radius in (MIDDLE, LARGE)),
+        lambda m: min(_at(m, r, "ellipse", "arrived") for r in (MIDDLE, LARGE)) - REACHES,
     ),
     "ellipse-conservative": (
         "Around the ellipse the policy trained for r=2 is more conservative than that for r=1.",
@@ -213,7 +206,10 @@ _CLAIMS: dict[str, _Row] = {
     "mission-average-fails": (
         "In the mission the average policy crashes before the first goal.",
         f"its crash rate minus {CRASHES:.0%}, or 1 minus its goals if that is smaller",
-        lambda m: min(_crashing(m, AVERAGE, "mission"), 1.0 - _at(m, AVERAGE, "mission", "goals")),
+        lambda m: min(
+            _at(m, AVERAGE, "mission", "crashed") - CRASHES,
+            1.0 - _at(m, AVERAGE, "mission", "goals"),
+        ),
     ),
     "mission-small-crashes": _crashes(SMALL, "mission"),
     "mission-large-crashes": _crashes(LARGE, "mission"),

@@ -25,10 +25,7 @@ SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "miss
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """One path of a policy, shape (points, 2), and how many goals it reached.
-
-    It ends at the last goal or the crash, or else with the episode.
-    """
+    """One path of a policy, shape (points, 2), to the last goal, the crash or the last step."""
 
     path: Floats
     crashed: bool
@@ -45,10 +42,7 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class SceneDrives:
-    """The drives through one scene's map.
-
-    ``drives`` are one seed's, by policy; ``others`` the cross-learned policy's of other seeds.
-    """
+    """The drives of a seed through a scene, by policy; others are other seeds' cross-learned."""
 
     navigation: Navigation
     drives: Mapping[str, Drive]

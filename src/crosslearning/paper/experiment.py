@@ -8,7 +8,7 @@ cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,19 +127,8 @@ class Experiment:
         """Return the run folder of one policy."""
         return RunFolder(self.path / f"seed-{seed}" / policy.replace("=", "-"))
 
-    def jobs(self) -> Iterator[tuple[int, str, RunConfig]]:
-        """Yield (seed, policy, configuration) of every run, the longest of a seed first."""
-        for seed in self.seeds:
-            configs = experiment_configs(seed, self.scale, self.reading)
-            for policy in reversed(POLICIES):
-                yield seed, policy, configs[policy]
-
     def function(self, seed: int, policy: str, iteration: int | None = None) -> Family:
-        """Return a policy's function, at its end or at the snapshot of an iteration.
-
-        An agnostic policy is its task's; the average and the cross-learned one are central.
-        """
-        snapshots = self.folder(seed, policy).snapshots()
-        path = snapshots[-1][1] if iteration is None else dict(snapshots)[iteration]
-        family = Family.load(path)
+        """Return an agnostic policy's or a central function, at its end or after an iteration."""
+        snapshots = dict(self.folder(seed, policy).snapshots())
+        family = Family.load(snapshots[max(snapshots) if iteration is None else iteration])
         return family.select(0 if policy in RADII else family.functions - 1)

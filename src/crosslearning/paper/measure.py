@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII, Experiment
+from crosslearning.paper.experiment import (
+    AVERAGE,
+    CROSS,
+    LABELS,
+    POLICIES,
+    RADII,
+    Experiment,
+    experiment_configs,
+)
 from crosslearning.paper.scenes import outcome, scenes
 from crosslearning.runs.study import Chain, Measurement, Run, markdown
 from crosslearning.statistics import student
@@ -32,13 +40,13 @@ PLACES = (
 
 
 def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
-    """Return the chains of a study: every policy is learned, then measured."""
-    jobs = [(experiment, *job) for experiment in experiments for job in experiment.jobs()]
-    # Seed by seed: what is stopped early has some seeds whole.
-    jobs.sort(key=lambda job: job[1])
+    """Return the chains of a study with the same seeds: a policy is learned, then measured."""
+    # Seed by seed: what is stopped early has some seeds whole. The longest run of a seed is first.
     return [
         [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
-        for e, seed, policy, config in jobs
+        for seed in experiments[0].seeds
+        for e in experiments
+        for policy, config in reversed(experiment_configs(seed, e.scale, e.reading).items())
     ]
 
 
@@ -107,10 +115,7 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
 
 
 def rates_table(results: Mapping[int, Measurements]) -> str:
-    """Return Markdown: means over seeds of arrivals / crashes, and the crashes of ε = 0 less ε = 3.
-
-    The last column has Student's 95 % interval over seeds, of differences seed by seed.
-    """
+    """Return Markdown: mean arrivals / crashes, and by how much ε = 0 crashes more than ε = 3."""
     headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
     rows = []
     for label, scene, task in PLACES:

@@ -18,68 +18,57 @@ from crosslearning.paper.measure import Measurements, chains_of, load_measuremen
 from crosslearning.runs.study import markdown, run_study
 
 
-def _settings(**changes: Any) -> dict[str, Any]:
-    return {"settings": changes}
+def _settings(says: str, **changes: Any) -> dict[str, Any]:
+    return {"says": says, "settings": changes}
 
 
-def _tasks(**changes: Any) -> dict[str, Any]:
-    return {"task_options": changes}
+def _tasks(says: str, **changes: Any) -> dict[str, Any]:
+    return {"says": says, "task_options": changes}
 
 
-_UNBOUNDED = [-20.0, 20.0]
-#: name → (what it changes in words, what it changes): a single point of the default reading.
-_OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "crash-terminate": (
-        "A crash ends the episode, with nothing after it.",
-        _tasks(crash="terminate"),
+_UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
+#: By name, what each changes of the default reading: a single point.
+_OTHERS = {
+    "crash-terminate": _tasks(
+        "A crash ends the episode, with nothing after it.", crash="terminate"
     ),
-    "crash-continue": (
-        "After a crash the robot drives on, through the obstacle.",
-        _tasks(crash="continue"),
+    "crash-continue": _tasks(
+        "After a crash the robot drives on, through the obstacle.", crash="continue"
     ),
-    "crash-at-ends": ("A crash is seen only where a step ends.", _tasks(swept=False)),
-    "step-printed": (
-        "η = 0.1 multiplies the gradient itself, as printed.",
-        _settings(step_rule="constant"),
+    "crash-at-ends": _tasks("A crash is seen only where a step ends.", swept=False),
+    "step-printed": _settings(
+        "η = 0.1 multiplies the gradient itself, as printed.", step_rule="constant"
     ),
-    "step-unclipped": (
-        "Normalised steps, but a rare long gradient is not shortened.",
-        _settings(step_clip=math.inf),
+    "step-unclipped": _settings(
+        "Normalised steps, but a rare long gradient is not shortened.", step_clip=math.inf
     ),
-    "step-decaying": (
-        "Long steps that shrink: this library's default.",
-        _settings(step_rule="decaying", step_size=2.0),
+    "step-decaying": _settings(
+        "Long steps that shrink: this library's default.", step_rule="decaying", step_size=2.0
     ),
-    "estimator-geometric": (
-        "Algorithm 1 as printed, without opposite actions.",
-        _settings(estimator="geometric"),
+    "estimator-geometric": _settings(
+        "Algorithm 1 as printed, without opposite actions.", estimator="geometric"
     ),
-    "estimator-baseline": (
-        "Algorithm 1 with the batch's mean value taken off.",
-        _settings(estimator="baseline"),
+    "estimator-baseline": _settings(
+        "Algorithm 1 with the batch's mean value taken off.", estimator="baseline"
     ),
-    "distance-centre": (
-        "d_o is the distance to the obstacle's centre.",
-        _tasks(obstacle_distance="centre"),
+    "distance-centre": _tasks(
+        "d_o is the distance to the obstacle's centre.", obstacle_distance="centre"
     ),
-    "goal-corner": (
-        "The goal in training is (9.5, 9.5).",
-        {"training_options": {"goals": [[9.5, 9.5]]}},
+    "goal-corner": {
+        "says": "The goal in training is (9.5, 9.5).",
+        "training_options": {"goals": [[9.5, 9.5]]},
+    },
+    "projection-relaxed": _settings(
+        "The relaxed projection in the place of the exact one.", projection="relaxed"
     ),
-    "projection-relaxed": (
-        "The relaxed projection in the place of the exact one.",
-        _settings(projection="relaxed"),
+    "speed-reverse": _tasks(
+        "The robot may drive backwards: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]
     ),
-    "speed-reverse": (
-        "The robot may drive backwards: ż in [−2, 2].",
-        _tasks(speed_bounds=[-2.0, 2.0]),
-    ),
-    "actions-unbounded": (
-        "Actions have no bounds that matter: ż and ψ̇ in [−20, 20].",
-        _tasks(speed_bounds=_UNBOUNDED, turn_bounds=_UNBOUNDED),
+    "actions-unbounded": _tasks(
+        "Actions have no bounds that matter: ż and ψ̇ in [−20, 20].", **_UNBOUNDED
     ),
 }
-READINGS = (DEFAULT_READING, *(Reading(n, says, **what) for n, (says, what) in _OTHERS.items()))
+READINGS = (DEFAULT_READING, *(Reading(name, **changes) for name, changes in _OTHERS.items()))
 
 #: The size of a reading's runs: the paper's but for the iterations, and one for a first look.
 FULL = Scale(iterations=6_000, snapshots=1, trials=200, maps=100)
@@ -121,10 +110,7 @@ def compare_readings(
 
 
 def worst_arrival(results: Mapping[int, Measurements]) -> float:
-    """Return the cross-learned policy's arrival rate in the worst training task, over seeds.
-
-    It tells whether anything was learned under a reading at all.
-    """
+    """Return the cross-learned policy's rate in the worst training task, over seeds."""
     rates = [[m[CROSS]["final"]["training"][r]["arrived"] for r in RADII] for m in results.values()]
     return float(np.min(np.mean(rates, axis=0)))
 

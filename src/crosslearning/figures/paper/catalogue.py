@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from crosslearning.errors import unknown_name
 from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
-from crosslearning.figures.paper.common import Results
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.paper.drives import SceneDrives
@@ -23,7 +22,7 @@ from crosslearning.runs import RunConfig
 class Reproduction:
     """What figures are drawn from; the configuration is that of the cross-learned runs."""
 
-    measurements: Results
+    measurements: curves.Results
     adaptation: curves.Adaptation
     drives: Mapping[str, SceneDrives]
     config: RunConfig
@@ -57,7 +56,7 @@ def check_names(only: Iterable[str] | None) -> None:
 
 def draw(
     experiment: Experiment,
-    measurements: Results,
+    measurements: curves.Results,
     adaptation: curves.Adaptation,
     drives: Mapping[str, SceneDrives],
     only: Iterable[str] | None = None,

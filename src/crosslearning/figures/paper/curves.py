@@ -7,6 +7,7 @@ the wide bands of the costs are, as in the paper, over the random starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,21 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from crosslearning.errors import InputError
 from crosslearning.figures import parts
-from crosslearning.figures.paper.common import POLICY_COLOURS, Results, line_style, over_seeds
+from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.parts import Floats
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
 from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
 from crosslearning.paper.adapt import ZERO
 from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.paper.measure import Measurements
 from crosslearning.statistics import student
+
+#: results[seed][policy]; see :func:`crosslearning.paper.measure.load_measurements`.
+Results = Mapping[int, Measurements]
+#: adaptation[seed]; see :func:`crosslearning.paper.adapt.adaptation`.
+Adaptation = Mapping[int, Mapping[str, Any]]
 
 #: Blocks of neighbouring iterations that curves over training are averaged in.
 BLOCKS = 60
@@ -29,10 +37,6 @@ BLOCKS = 60
 _EVERY = 1_000_000
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
-
-#: adaptation[seed]; see :func:`crosslearning.paper.adapt.adaptation`.
-Adaptation = Mapping[int, Mapping[str, Any]]
-
 _TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
 #: Where adaptation starts, and how its curve looks.
 _STARTS: dict[str, dict[str, Any]] = {
@@ -41,6 +45,20 @@ _STARTS: dict[str, dict[str, Any]] = {
     AVERAGE: {"label": "from the average policy (ε = 0)", **line_style(AVERAGE)},
     ZERO: {"label": "from nothing", "color": LIGHT, "linestyle": ":", "linewidth": 1.4},
 }
+
+
+def over_seeds(results: Results, policy: str, *keys: str) -> Floats:
+    """Return what the keys lead to of a policy for every seed, shape (seeds[, points])."""
+    rows = []
+    for measurements in results.values():
+        found = reduce(lambda value, key: value[key], keys, measurements[policy])
+        rows.append(np.asarray(found, dtype=np.float64))
+    if len({row.shape for row in rows}) != 1:
+        raise InputError(
+            f"the seeds have different numbers of points of {'/'.join((policy, *keys))}: "
+            f"{[row.size for row in rows]}; finish and measure all of them at one scale"
+        )
+    return np.stack(rows)
 
 
 @figure_style()
@@ -123,7 +141,8 @@ def constraint_figure(results: Results, epsilon: float) -> Figure:
     colours = {radius: POLICY_COLOURS[radius] for radius in RADII}
     apart = {}
     for radius, colour in colours.items():
-        iterations, apart[radius] = _draw_range(distances, results, colour, "distance", radius)
+        keys = "distance", radius
+        iterations, apart[radius] = _draw_training(distances, results, colour, *keys, line=False)
         _draw_training(multipliers, results, colour, "multiplier", radius)
     lowest = min(float(np.min(curve)) for curve in apart.values())
     below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
@@ -149,29 +168,23 @@ def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
     return np.stack([block.mean(axis=1) for block in split], axis=1)
 
 
-def _draw_range(
-    axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS
+def _draw_training(
+    axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS, line: bool = True
 ) -> tuple[Floats, Floats]:
-    """Draw the range between the least and the greatest seed; return where, and the means."""
+    """Draw the range over seeds, and their mean in a line; return where, and the means."""
     every = over_seeds(results, CROSS, "training", "iteration")[:1]
     iterations = in_blocks(every, blocks)[0]
     values = in_blocks(over_seeds(results, CROSS, "training", *keys), blocks)
     parts.draw_band(axes, iterations, values.min(axis=0), values.max(axis=0), colour)
     parts.iteration_axis(axes, float(every[0, -1]), 3)
-    return iterations, np.asarray(values.mean(axis=0))
-
-
-def _draw_training(axes: Axes, results: Results, colour: str, *keys: str, **options: Any) -> None:
-    """Draw the mean over seeds and the range of them."""
-    iterations, mean = _draw_range(axes, results, colour, *keys, **options)
-    axes.plot(iterations, mean, color=colour, linewidth=1.2)
+    mean = np.asarray(values.mean(axis=0))
+    if line:
+        axes.plot(iterations, mean, color=colour, linewidth=1.2)
+    return iterations, mean
 
 
 def _positive_log(axes: Axes, *shown: float) -> None:
-    """Make an axis logarithmic that shows the positive means and ``shown``; zeros fall below.
-
-    With nothing positive to show it stays linear.
-    """
+    """Make an axis logarithmic, if there are positive means, to show these and ``shown``."""
     means = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
     positive = means[means > 0.0]
     if len(positive):

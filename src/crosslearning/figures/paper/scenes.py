@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
-from crosslearning.figures.paper.common import POLICY_COLOURS, line_style
+from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.parts import entry, legend_outside, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
@@ -26,10 +26,7 @@ Point = tuple[float, float]
 
 @figure_style()
 def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
-    """Draw one path of each policy around the circle and around the ellipse.
-
-    The other seeds' cross-learned policies are a thin grey bundle.
-    """
+    """Draw a path of each policy around circle and ellipse, other seeds' as a thin grey bundle."""
     figure = Figure(figsize=(WIDE, 3.45), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
     shown = {name: scenes[name] for name in ("circle", "ellipse")}
@@ -55,10 +52,7 @@ def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
 
 @figure_style()
 def mission_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
-    """Draw one path of each policy through the map with many obstacles and three goals.
-
-    The legend says how many goals each reached.
-    """
+    """Draw a path of each policy through the map with three goals, and say how many it reached."""
     scene = scenes["mission"]
     figure = Figure(figsize=(WIDE, 4.1), layout="constrained")
     axes = figure.subplots()
