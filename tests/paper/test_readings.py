@@ -15,7 +15,6 @@ from crosslearning.paper.experiment import (
     POLICIES,
     Experiment,
     Scale,
-    experiment_configs,
 )
 from crosslearning.paper.measure import load_measurements, rates_table
 from crosslearning.paper.readings import (
@@ -32,9 +31,9 @@ OTHERS = READINGS[1:]
 
 
 @pytest.mark.parametrize("reading", OTHERS, ids=lambda r: r.name)
-def test_a_reading_changes_one_point_of_the_training(reading):
-    before = experiment_configs(0, TINY)[CROSS]
-    after = experiment_configs(0, TINY, reading)[CROSS]
+def test_a_reading_changes_one_point_of_the_training(reading, tmp_path):
+    before = Experiment(tmp_path, 1, TINY).configs(0)[CROSS]
+    after = Experiment(tmp_path, 1, TINY, reading).configs(0)[CROSS]
     plain = before.to_plain(), after.to_plain()
     differing = {name for name in plain[0] if plain[0][name] != plain[1][name]}
     expected = set(reading.settings) | (

@@ -24,7 +24,6 @@ from crosslearning.paper.experiment import (
     RADII,
     Experiment,
     Scale,
-    experiment_configs,
 )
 from crosslearning.paper.measure import load_measurements, measurement
 from crosslearning.paper.reproduce import FULL, QUICK, reproduce
@@ -118,7 +117,7 @@ def test_adaptation_curves_start_where_they_say(done):
 
 def test_a_second_run_makes_identical_numbers(done, tmp_path):
     experiment = Experiment(tmp_path, 1, SCALE)
-    train(experiment.folder(0, "r=1").path, experiment_configs(0, SCALE)["r=1"])
+    train(experiment.folder(0, "r=1").path, experiment.configs(0)["r=1"])
     first = json.loads((done / "seed-0" / "r-1" / "measurements.json").read_text())
     assert measurement(experiment, 0, "r=1").answer() == first
 

@@ -38,9 +38,8 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     below = "forced" if forced else "pruning"
     layout: list[Any] = [["distances", "multipliers"], ["pruning", "gaps"], [below, "gaps"]]
     panels = figure.subplot_mosaic(layout, height_ratios=[3.0, 2.0 + 0.1 * rows, 1.1])
-    curves = {name: parts.column(lines, "distance", name) for name in colours}
     epsilon = parts.number(certificate["epsilon"])
-    turns = parts.draw_distances(panels["distances"], iterations, curves, colours, epsilon)
+    turns = parts.draw_distances(panels["distances"], lines, colours, epsilon)
     handles = [*_final_distances(panels["distances"], certificate, colours), *turns]
     handles += _multipliers(panels["multipliers"], lines, colours)
     _pruning(panels["pruning"], certificate, lines)
@@ -55,8 +54,8 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
         made = np.diff(iterations, prepend=0.0)
         edges = np.insert(iterations, 0, 0.0)
         panels["forced"].stairs(removals / made, edges, fill=True, color=LIGHT)
-        panels["forced"].set_ylim(bottom=0)
-        panels["forced"].set_title("Removals forced beyond the budget, per iteration")
+        title = "Removals forced beyond the budget, per iteration"
+        panels["forced"].set(title=title, ylim=(0.0, None))
         panels["pruning"].tick_params(labelbottom=False)
         panels["pruning"].set_xlabel("")
     if handles:

@@ -137,7 +137,7 @@ def error_bars(
     """Draw numbers with their intervals, cut to where the numbers can be."""
     values = np.array([interval.value for interval in intervals])
     reach = np.array([ends(interval, *within) for interval in intervals])
-    lengths = np.maximum(np.abs(reach - values[:, None]).T, 0.0)
+    lengths = np.abs(reach - values[:, None]).T
     x, y = (values, at) if horizontal else (at, values)
     axes.errorbar(x, y, **{"xerr" if horizontal else "yerr": lengths, "linestyle": "none"}, **style)
 
@@ -157,23 +157,20 @@ def draw_bound(
 
 
 def draw_distances(
-    axes: Axes,
-    iterations: Floats,
-    curves: Mapping[str, Floats],
-    colours: Mapping[str, str],
-    epsilon: float,
+    axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], epsilon: float
 ) -> list[Line2D]:
     """Draw distances to the central policy over training; return what a legend explains."""
+    curves = {name: column(lines, "distance", name) for name in colours}
     heights = np.array([*np.ravel(list(curves.values())), epsilon])
     tallest = 1.2 * float(np.max(heights, where=np.isfinite(heights), initial=0.0))
-    axes.set_title("Distance to the central policy")
-    axes.set_ylim(0.0, tallest or 1.0)
+    axes.set(title="Distance to the central policy", ylim=(0.0, tallest or 1.0))
     if not tallest:
         axes.set_yticks([0.0])
     if epsilon == 0.0:
         say(axes, "zero: with ε = 0 all policies are one")
     elif math.isfinite(epsilon):
         draw_bound(axes, epsilon, f"ε = {epsilon:g}")
+    iterations = column(lines, "iteration")
     explained = draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1])
     return explained if tallest else []
 
@@ -206,8 +203,8 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
     shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
     above = axes.secondary_xaxis("top")
-    write = EngFormatter(sep="")
-    above.set_ticks(np.interp(shown, steps, iterations), [write(tick) for tick in shown])
+    short = EngFormatter(sep="")
+    above.set_ticks(np.interp(shown, steps, iterations), [short(tick) for tick in shown])
     above.set_xlabel("environment steps", color=GREY, fontsize=8)
     above.tick_params(colors=GREY, labelsize=7.5, length=2.5)
     above.spines["top"].set_color(LIGHT)

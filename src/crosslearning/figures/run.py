@@ -24,12 +24,11 @@ def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
     figure = Figure(figsize=(9.3, 3.1), layout="constrained")
     returns, distances, knots = figure.subplots(1, 3)
     handles = [*parts.task_handles(colours), *_draw_returns(returns, metrics, colours)]
-    apart = {name: parts.column(metrics, "distance", name) for name in colours}
-    handles += parts.draw_distances(distances, iterations, apart, colours, epsilon)
+    handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
     knots.plot(iterations, order, color=CENTRAL, linewidth=1.2)
-    knots.set_ylim(0, 1.1 * max(1.0, np.nanmax(order, initial=0.0)))
-    knots.set_title("Knots in the common dictionary")
+    most = max(1.0, np.nanmax(order, initial=0.0))
+    knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     for axes in (returns, distances, knots):
         parts.iteration_axis(axes, float(iterations[-1]))
         parts.steps_axis(axes, metrics)

@@ -37,11 +37,7 @@ def _places(epsilons: Sequence[float]) -> dict[float, float]:
 
 @figure_style()
 def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
-    """Draw a sweep from its plain data, such as the content of ``sweep.json``.
-
-    Bars are 95 % Student intervals over seeds. Radii stand on a logarithmic axis, on which 0 and
-    infinity have places of their own, joined by dotted lines.
-    """
+    """Draw a sweep from its plain data, such as the content of ``sweep.json``."""
     rows = sweep["rows"]
     if not rows:
         raise InputError("there is nothing to draw: the sweep has no radius")
@@ -61,13 +57,12 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     _ratios(panels["ratios"], radii, rows)
     pulls = [parts.read_interval(row["multiplier"]) for row in rows]
     _curve(panels["multipliers"], radii, pulls, _ALONE, (0.0, math.inf))
-    panels["multipliers"].set_ylim(bottom=0.0)
-    panels["multipliers"].set_title("Mean multiplier")
+    panels["multipliers"].set(title="Mean multiplier", ylim=(0.0, None))
     names = ["∞" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in radii]
     for axes in panels.values():
         axes.set_xticks(list(radii.values()), names)
-        axes.set_xlim(min(radii.values()) - 0.5, max(radii.values()) + 0.5)
-        axes.set_xlabel("centrality radius ε")
+        limits = (min(radii.values()) - 0.5, max(radii.values()) + 0.5)
+        axes.set(xlim=limits, xlabel="centrality radius ε")
     seeds = len(sweep["seeds"])
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
     bar = parts.entry(bars, marker="|", markersize=11, linestyle="none", color=GREY)
@@ -106,8 +101,7 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
         highest = max([highest, *(seed for seed in seeds if math.isfinite(seed))])
     _curve(axes, radii, shares, _ALONE, (0.0, highest))
     parts.draw_bound(axes, 1.0, "ε")
-    axes.set_ylim(0.0, 1.2 * highest)
-    axes.set_title("Largest distance to the centre, as a share of ε")
+    axes.set(title="Largest distance to the centre, as a share of ε", ylim=(0.0, 1.2 * highest))
 
 
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:

@@ -82,32 +82,6 @@ class Scale:
         return f"{size}, {self.trials} evaluation trials.\n\n{warning}"
 
 
-def experiment_configs(
-    seed: int, scale: Scale, reading: Reading = DEFAULT_READING
-) -> dict[str, RunConfig]:
-    """Return the configuration of every policy's run for one seed."""
-    common: dict[str, Any] = {
-        "iterations": scale.iterations,
-        "max_knots": scale.max_knots,
-        "batch_size": 4,
-        "discount": 0.9,
-        "action_variance": [0.05],
-        # The paper's fixed η = 0.1, read as the RKHS norm of a step: see the errata page.
-        "step_rule": "normalised",
-        "step_size": 0.1,
-        "seed": seed,
-        "snapshot_every": max(1, scale.iterations // scale.snapshots),
-        "checkpoint_every": max(1, scale.iterations // 10),
-        "log_every": max(1, scale.iterations // 500),
-        "task_options": {**reading.task_options, **reading.training_options},
-        **reading.settings,
-    }
-    own = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
-    own[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
-    own[CROSS] = {"tasks": "paper", "epsilon": 3.0}
-    return {policy: make_config(common | options) for policy, options in own.items()}
-
-
 class Experiment:
     """The folder of a reproduction: one folder per seed, one run per policy in it."""
 
@@ -122,6 +96,30 @@ class Experiment:
     def asked(self, version: int) -> dict[str, Any]:
         """Return the question that a measurement answers: the size, the reading, the code."""
         return {**asdict(self.scale), "reading": self.reading.name, "version": version}
+
+    def configs(self, seed: int) -> dict[str, RunConfig]:
+        """Return the configuration of every policy's run for one seed."""
+        scale, reading = self.scale, self.reading
+        common: dict[str, Any] = {
+            "iterations": scale.iterations,
+            "max_knots": scale.max_knots,
+            "batch_size": 4,
+            "discount": 0.9,
+            "action_variance": [0.05],
+            # The paper's fixed η = 0.1, read as the RKHS norm of a step: see the errata page.
+            "step_rule": "normalised",
+            "step_size": 0.1,
+            "seed": seed,
+            "snapshot_every": max(1, scale.iterations // scale.snapshots),
+            "checkpoint_every": max(1, scale.iterations // 10),
+            "log_every": max(1, scale.iterations // 500),
+            "task_options": {**reading.task_options, **reading.training_options},
+            **reading.settings,
+        }
+        own = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
+        own[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
+        own[CROSS] = {"tasks": "paper", "epsilon": 3.0}
+        return {policy: make_config(common | options) for policy, options in own.items()}
 
     def folder(self, seed: int, policy: str) -> RunFolder:
         """Return the run folder of one policy."""

@@ -7,15 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.paper.experiment import (
-    AVERAGE,
-    CROSS,
-    LABELS,
-    POLICIES,
-    RADII,
-    Experiment,
-    experiment_configs,
-)
+from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII, Experiment
 from crosslearning.paper.scenes import outcome, scenes
 from crosslearning.runs.study import Chain, Measurement, Run, markdown
 from crosslearning.statistics import student
@@ -46,7 +38,7 @@ def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
         [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
         for seed in experiments[0].seeds
         for e in experiments
-        for policy, config in reversed(experiment_configs(seed, e.scale, e.reading).items())
+        for policy, config in reversed(e.configs(seed).items())
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -14,36 +13,26 @@ from crosslearning.figures.paper import curves, scenes
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.paper.drives import SceneDrives
-from crosslearning.paper.experiment import CROSS, Experiment, experiment_configs
-from crosslearning.runs import RunConfig
+from crosslearning.paper.experiment import CROSS, Experiment
 
-
-@dataclass(frozen=True, eq=False)
-class Reproduction:
-    """What figures are drawn from; the configuration is that of the cross-learned runs."""
-
-    measurements: curves.Results
-    adaptation: curves.Adaptation
-    drives: Mapping[str, SceneDrives]
-    config: RunConfig
-
-
-FIGURES: dict[str, Callable[[Reproduction], Figure]] = {
-    "robot-model": lambda _: robot_model_figure(),
-    "projection-exact": lambda _: projections.exact_projection_figure()[0],
-    "projection-relaxed": lambda _: projections.relaxed_projection_figure()[0],
-    "trajectories": lambda given: scenes.trajectories_figure(given.drives),
-    "cost-by-task": lambda given: curves.cost_by_task_figure(given.measurements),
-    "cost-average": lambda given: curves.cost_average_figure(given.measurements),
-    "mission": lambda given: scenes.mission_figure(given.drives),
-    "distances-and-multipliers": lambda given: curves.constraint_figure(
-        given.measurements, given.config.settings.epsilon
+#: Every figure, from what it takes of measurements, adaptation, drives and the settings of the
+#: cross-learned policies' runs.
+FIGURES: dict[str, Callable[..., Figure]] = {
+    "robot-model": lambda **_: robot_model_figure(),
+    "projection-exact": lambda **_: projections.exact_projection_figure()[0],
+    "projection-relaxed": lambda **_: projections.relaxed_projection_figure()[0],
+    "trajectories": lambda drives, **_: scenes.trajectories_figure(drives),
+    "cost-by-task": lambda measurements, **_: curves.cost_by_task_figure(measurements),
+    "cost-average": lambda measurements, **_: curves.cost_average_figure(measurements),
+    "mission": lambda drives, **_: scenes.mission_figure(drives),
+    "distances-and-multipliers": lambda measurements, settings, **_: curves.constraint_figure(
+        measurements, settings.epsilon
     ),
-    "model-order": lambda given: curves.model_order_figure(
-        given.measurements, given.config.settings.budget, given.config.settings.max_knots
+    "model-order": lambda measurements, settings, **_: curves.model_order_figure(
+        measurements, settings.budget, settings.max_knots
     ),
-    "held-out-maps": lambda given: curves.held_out_maps_figure(given.measurements),
-    "adaptation": lambda given: curves.adaptation_figure(given.adaptation),
+    "held-out-maps": lambda measurements, **_: curves.held_out_maps_figure(measurements),
+    "adaptation": lambda adaptation, **_: curves.adaptation_figure(adaptation),
 }
 
 
@@ -64,8 +53,9 @@ def draw(
     """Draw an experiment's figures, all or some, into its folder; yield the files of each."""
     chosen = list(only or FIGURES)
     check_names(chosen)
-    config = experiment_configs(experiment.seeds[0], experiment.scale, experiment.reading)[CROSS]
-    given = Reproduction(measurements, adaptation, drives, config)
+    settings = experiment.configs(experiment.seeds[0])[CROSS].settings
+    given = {"measurements": measurements, "adaptation": adaptation, "drives": drives}
     for name, figure in FIGURES.items():
         if name in chosen:
-            yield save_figure(figure(given), experiment.path / "figures" / name)
+            drawn = figure(**given, settings=settings)
+            yield save_figure(drawn, experiment.path / "figures" / name)

@@ -63,11 +63,7 @@ def over_seeds(results: Results, policy: str, *keys: str) -> Floats:
 
 @figure_style()
 def cost_by_task_figure(results: Results) -> Figure:
-    """Draw the cost −U against the iteration, one panel for each radius.
-
-    Lines are means over seeds and starts; the bands are standard deviations of the
-    cross-learned policy: the wide one over starts, the narrow one over seeds.
-    """
+    """Draw the cost −U against the iteration, one panel for each radius."""
     panels = {f"obstacle of radius {radius.removeprefix('r=')}": [radius] for radius in RADII}
     return _costs(results, (WIDE, 2.5), panels, "cost")
 
@@ -203,15 +199,13 @@ def model_order_figure(results: Results, budget: float, max_knots: int) -> Figur
     knots, error, forced = figure.subplots(1, 3)
     _draw_training(knots, results, CENTRAL, "knots", blocks=_EVERY)
     parts.draw_bound(knots, max_knots, f"cap {max_knots}")
-    knots.set_ylim(0, 1.15 * max_knots)
-    knots.set_title("knots")
+    knots.set(title="knots", ylim=(0, 1.15 * max_knots))
     _draw_training(error, results, CENTRAL, "pruning_error")
     _positive_log(error, budget)
     parts.draw_bound(error, budget, f"budget β = {budget:g}")
     error.set_title("pruning error of an iteration")
     _draw_training(forced, results, CENTRAL, "forced_by_cap")
-    forced.set_ylim(bottom=0)
-    forced.set_title("removals forced in an iteration")
+    forced.set(title="removals forced in an iteration", ylim=(0, None))
     mean = parts.entry("mean over seeds", color=CENTRAL, linewidth=1.2)
     parts.legend_outside(figure, [mean, *_ranges(results)])
     return figure
@@ -219,10 +213,7 @@ def model_order_figure(results: Results, budget: float, max_knots: int) -> Figur
 
 @figure_style()
 def held_out_maps_figure(results: Results) -> Figure:
-    """Draw the rates of arrivals and of crashes on random maps, one row for each policy.
-
-    Small dots are seeds; large ones their mean with Student's 95 % interval, cut at 0 and 1.
-    """
+    """Draw the rates of arrivals and of crashes on random maps, one row for each policy."""
     rows = np.arange(len(POLICIES))[::-1]
     figure = Figure(figsize=(WIDE, 2.1), layout="constrained")
     panels = figure.subplots(1, 2, sharey=True)
@@ -235,10 +226,8 @@ def held_out_maps_figure(results: Results) -> Figure:
             size, width = (6.5, 2.0) if policy == CROSS else (5.5, 1.3)
             style = {"color": colour, "marker": "o", "markersize": size, "elinewidth": width}
             parts.error_bars(axes, [float(row)], [student(rates)], True, (0.0, 1.0), **style)
-        axes.set_title(title)
-        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.set(title=title, ylim=(-0.6, len(rows) - 0.4), axisbelow=True)
         axes.grid(axis="x", color=PALE, linewidth=0.5)
-        axes.set_axisbelow(True)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -254,10 +243,7 @@ def held_out_maps_figure(results: Results) -> Figure:
 
 @figure_style()
 def adaptation_figure(adaptation: Adaptation) -> Figure:
-    """Draw mean returns over seeds against rollouts, one panel for each kind of target.
-
-    The band is Student's 95 % interval of the mean over seeds, for the central start alone.
-    """
+    """Draw mean returns over seeds against rollouts, one panel for each kind of target."""
     figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
     for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
         for start, look in reversed(_STARTS.items()):
