@@ -14,22 +14,16 @@ from crosslearning.evaluation import run_episodes
 from crosslearning.learner import Policy
 from crosslearning.tasks import Navigation, Task
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """A policy's paths in one task, and its map.
-
-    ``paths`` has the shape (trials, horizon + 1, 2): a robot stays where its episode ended;
-    ``crashed`` and ``arrived`` have the shape (trials,).
-    """
+    """A policy's paths in one task, and its map."""
 
     task: str
     navigation: Navigation
-    paths: Floats
-    crashed: NDArray[np.bool_]
-    arrived: NDArray[np.bool_]
+    paths: NDArray[np.float64]  # (trials, horizon + 1, 2): a robot stays where its episode ended
+    crashed: NDArray[np.bool_]  # (trials,)
+    arrived: NDArray[np.bool_]  # (trials,)
 
     @property
     def out_of_time(self) -> NDArray[np.bool_]:

@@ -51,9 +51,8 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
         elif name in ("distances", "multipliers"):
             parts.steps_axis(axes, lines)
     if forced:
-        made = np.diff(iterations, prepend=0.0)
         edges = np.insert(iterations, 0, 0.0)
-        panels["forced"].stairs(removals / made, edges, fill=True, color=LIGHT)
+        panels["forced"].stairs(removals / np.diff(edges), edges, fill=True, color=LIGHT)
         title = "Removals forced beyond the budget, per iteration"
         panels["forced"].set(title=title, ylim=(0.0, None))
         panels["pruning"].tick_params(labelbottom=False)

@@ -76,6 +76,12 @@ def running_mean(values: Floats) -> Floats:
     return np.asarray(np.where(found > 0.0, totals / np.maximum(found, 1.0), np.nan))
 
 
+def new_figure(size: tuple[float, float], *grid: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a figure of so many inches and its panels: one, or rows and columns of them."""
+    figure = Figure(size, layout="constrained")
+    return figure, figure.subplots(*grid, **options)
+
+
 def task_colours(names: Iterable[str]) -> dict[str, str]:
     """Return the colour of every task: told apart by anyone for seven, by hue for more."""
     given = list(names)
@@ -91,8 +97,7 @@ def draw_apart(
     """Draw curves that may coincide; where they do, colours take turns, so that none is hidden.
 
     The axis's ``height`` decides which curves, of shape (n,) by name, are too close to be told
-    apart by it. A legend explains what is returned: something, if some coincide on more than a
-    tenth of the way.
+    apart. Return a legend's entry, if some coincide on more than a tenth of the way.
     """
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
     marker = "." if len(x) == 1 else ""
@@ -117,8 +122,8 @@ def draw_apart(
             turn[1:] |= turn[:-1]  # up to where the next stretch begins
             shown = np.where(turn, curve, np.nan)
             axes.plot(x, shown, color=colours[name], linewidth=1.2, zorder=2.5, label="_turn")
-    dashes = {"color": GREY, "linestyle": (0, (2, 2))}
-    return [entry("equal: colours take turns", **dashes)] if coincide else []
+    dashed = entry("equal: colours take turns", color=GREY, linestyle=(0, (2, 2)))
+    return [dashed] if coincide else []
 
 
 def draw_band(axes: Axes, x: Floats, low: Any, high: Any, colour: str, alpha: float = 0.16) -> None:
@@ -152,8 +157,8 @@ def draw_bound(
         write(axes, text, (value, 1.0), (4, -10), colour, xycoords=("data", "axes fraction"))
     else:
         axes.axhline(value, **line)
-        beside = {"xycoords": ("axes fraction", "data"), "ha": "right"}
-        write(axes, text, (1.0, value), (-2, 3), colour, **beside)
+        place = ("axes fraction", "data")
+        write(axes, text, (1.0, value), (-2, 3), colour, xycoords=place, ha="right")
 
 
 def draw_distances(

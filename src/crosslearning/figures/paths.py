@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Ellipse
 
 from crosslearning.errors import InputError
-from crosslearning.figures.parts import Floats, entry, legend_outside, write
+from crosslearning.figures.parts import Floats, entry, legend_outside, new_figure, write
 from crosslearning.figures.style import ALARM, CENTRAL, GOAL, GREY, LIGHT, figure_style
 from crosslearning.tasks import Navigation
 from crosslearning.trajectories import Trajectories
@@ -28,12 +28,10 @@ def draw_map(axes: Axes, navigation: Navigation) -> None:
     """Draw the obstacles and goals of a navigation task."""
     for obstacle in navigation.obstacles:
         a, b = obstacle.semi_axes
-        look: dict[str, Any] = {"facecolor": "#CBCFDC", "edgecolor": GREY, "linewidth": 1.0}
-        turn = math.degrees(obstacle.angle)
-        axes.add_patch(Ellipse(obstacle.centre, 2 * a, 2 * b, angle=turn, **look))
+        look: dict[str, Any] = {"angle": math.degrees(obstacle.angle), "fc": "#CBCFDC", "ec": GREY}
+        axes.add_patch(Ellipse(obstacle.centre, 2 * a, 2 * b, lw=1.0, **look))
     for count, goal in enumerate(navigation.goals, start=1):
-        around = Circle(goal, navigation.arrival_radius, facecolor=GOAL, alpha=0.18, linewidth=0)
-        axes.add_patch(around)
+        axes.add_patch(Circle(goal, navigation.arrival_radius, fc=GOAL, alpha=0.18, lw=0))
         axes.plot(*goal, marker="*", markersize=9, color=GOAL, zorder=4, linestyle="none")
         if len(navigation.goals) > 1:
             write(axes, str(count), goal, (6, 6), GOAL)
@@ -61,9 +59,9 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
         raise InputError("there are no paths to draw: no task was given")
     columns = min(len(found), _COLUMNS)
     rows = math.ceil(len(found) / columns)
-    figure = Figure((max(3.1 * columns, 4.2), 3.3 * rows + 0.3), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axes, one in zip(panels, found, strict=False):
+    size = (max(3.1 * columns, 4.2), 3.3 * rows + 0.3)
+    figure, grid = new_figure(size, rows, columns, squeeze=False)
+    for axes, one in zip(grid.flat, found, strict=False):
         draw_map(axes, one.navigation)
         for path, crashed, out in zip(one.paths, one.crashed, one.out_of_time, strict=True):
             colour = ALARM if crashed else CENTRAL
@@ -76,7 +74,7 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
         arrived, crashes, out = map(np.sum, (one.arrived, one.crashed, one.out_of_time))
         ends = f"{arrived} of {len(one.paths)} arrive, {crashes} crash, {out} out of time"
         axes.set_title(f"task {one.task}\n{ends}")
-    for place, axes in enumerate(panels):
+    for place, axes in enumerate(grid.flat):
         if place >= len(found):
             axes.set_axis_off()
         if place % columns:

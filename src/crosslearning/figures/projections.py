@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from crosslearning.figures.parts import MIDDLE, Floats, entry, legend_outside, write
+from crosslearning.figures.parts import MIDDLE, Floats, entry, legend_outside, new_figure, write
 from crosslearning.figures.style import GREY, TASKS, figure_style
 from crosslearning.rkhs import Family, Linear, project
 
@@ -79,8 +79,7 @@ def _points(family: Family) -> tuple[Floats, Floats]:
 
 def _plane(**colours: str) -> tuple[Figure, Axes]:
     """Return a figure of R² without a frame, with a legend of the sets of points."""
-    figure = Figure(figsize=(5.0, 3.5), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((5.0, 3.5))
     axes.set(aspect="equal", xlim=(-3.1, 3.2), ylim=(-1.35, 3.0))
     axes.set_axis_off()
     dot = {"linestyle": "", "marker": "o"}

@@ -12,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
-from crosslearning.figures.parts import MIDDLE, number, write
+from crosslearning.figures.parts import MIDDLE, new_figure, number, write
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS, figure_style
 
 _LIKE, _APART = TASKS[0], TASKS[1]
@@ -28,8 +28,8 @@ def relatedness_figure(found: Mapping[str, Any]) -> Figure:
     their centre are −1/(N−1) in the mean whatever the tasks are: so that is the colours' middle.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
-    figure = Figure(figsize=(2.0 * side + 1.6, side + 0.35), layout="constrained")
-    plane, matrix = figure.subplots(1, 2, width_ratios=[side, side + 1.6])
+    size, widths = (2.0 * side + 1.6, side + 0.35), [side, side + 1.6]
+    figure, (plane, matrix) = new_figure(size, 1, 2, width_ratios=widths)
     _draw_map(plane, found)
     _draw_matrix(figure, matrix, found)
     return figure

@@ -21,8 +21,7 @@ def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
         raise InputError("there are no metrics to draw yet")
     iterations = parts.column(metrics, "iteration")
     colours = parts.task_colours(metrics[0]["return"])
-    figure = Figure(figsize=(9.3, 3.1), layout="constrained")
-    returns, distances, knots = figure.subplots(1, 3)
+    figure, (returns, distances, knots) = parts.new_figure((9.3, 3.1), 1, 3)
     handles = [*parts.task_handles(colours), *_draw_returns(returns, metrics, colours)]
     handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")

@@ -36,10 +36,8 @@ def adaptation(experiment: Experiment, seed: int) -> Measurement:
 def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
     scale, reading = experiment.scale, experiment.reading
     held_out = random_maps(EVALUATION_SEED, min(MAPS, scale.maps), **reading.task_options)
-    targets = {
-        "trained": {task.name: task for task in reading.training_tasks()},
-        "unseen": {name: navigation.task(name) for name, navigation in held_out.items()},
-    }
+    unseen = tuple(navigation.task(name) for name, navigation in held_out.items())
+    targets = {"trained": reading.training_tasks(), "unseen": unseen}
     family = Family.load(experiment.folder(seed, CROSS).snapshots()[-1][1])
     starts = {
         CENTRAL: family.select(family.functions - 1),
@@ -54,19 +52,16 @@ def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
         "max_knots": scale.max_knots,
     }
 
-    def curve(task: Task, start: Family | None) -> dict[str, Any]:
-        found = adaptation_curve(task, start, ITERATIONS, **options)
-        numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
-        return {**numbers, "area": found.area}
+    def by_start(task: Task) -> dict[str, Any]:
+        curves = {}
+        for start, function in starts.items():
+            found = adaptation_curve(task, function, ITERATIONS, **options)
+            numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
+            curves[start] = {**numbers, "area": found.area}
+        return curves
 
     return {
-        "curves": {
-            kind: {
-                name: {start: curve(task, function) for start, function in starts.items()}
-                for name, task in tasks.items()
-            }
-            for kind, tasks in targets.items()
-        }
+        "curves": {kind: {t.name: by_start(t) for t in tasks} for kind, tasks in targets.items()}
     }
 
 

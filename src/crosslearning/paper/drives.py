@@ -14,8 +14,6 @@ from crosslearning.paper.scenes import play
 from crosslearning.rkhs import Family
 from crosslearning.tasks import Navigation, navigation_set
 
-Floats = NDArray[np.float64]
-
 #: The start heading of every drive: from (0.5, 1.5) straight towards the goal (5, 6), and so
 #: towards the middle of the obstacle between them.
 HEADING = math.pi / 4
@@ -27,7 +25,7 @@ SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "miss
 class Drive:
     """One path of a policy, shape (points, 2), to the last goal, the crash or the last step."""
 
-    path: Floats
+    path: NDArray[np.float64]
     crashed: bool
     arrived: bool
     goals: int

@@ -32,17 +32,13 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the paper leaves unsaid, and what differs by it.
-
-    ``settings`` are fields of the configuration, ``task_options`` are those of all tasks, in
-    training and in evaluation, ``training_options`` those of the training tasks alone.
-    """
+    """One way to read what the paper leaves unsaid, and what differs by it."""
 
     name: str
     says: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    task_options: Mapping[str, Any] = field(default_factory=dict)
-    training_options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the configuration
+    task_options: Mapping[str, Any] = field(default_factory=dict)  # in training and evaluation
+    training_options: Mapping[str, Any] = field(default_factory=dict)  # in training alone
 
     def training_tasks(self) -> tuple[Task, ...]:
         """Return the three tasks that policies are trained on."""

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 
 from crosslearning.files import write_atomically
-from crosslearning.paper.claims import CLAIMS, Verdict, judge, plain_verdict, write_verdicts
+from crosslearning.paper.claims import CLAIMS, judge, plain_verdict, write_verdicts
 from crosslearning.paper.experiment import CROSS, DEFAULT_READING, RADII, Experiment, Reading, Scale
 from crosslearning.paper.measure import Measurements, chains_of, load_measurements, rates_table
 from crosslearning.runs.study import markdown, run_study
@@ -82,31 +82,25 @@ def compare_readings(
     workers: int,
     console: Console,
     readings: Sequence[Reading] = READINGS,
-) -> dict[str, list[Verdict]] | None:
-    """Run the experiment under every reading; return the verdicts, or None if interrupted.
+) -> list[dict[str, Any]] | None:
+    """Run the experiment under every reading; return what was found, or None if interrupted.
 
-    The first reading is the one that the others are compared with. One folder a reading goes
-    into ``path``, and the tables.
+    All are compared with the first. One folder a reading goes into ``path``, and the tables.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
     if not run_study([chains_of(experiments)], workers, console):
         return None
-    verdicts, arrivals, rows = {}, {}, []
+    rows = []
     for experiment in experiments:
         reading, results = experiment.reading, load_measurements(experiment)
         write_atomically(experiment.path / "rates.md", rates_table(results).encode())
-        found = [judge(claim, results) for claim in CLAIMS]
-        verdicts[reading.name], arrivals[reading.name] = found, worst_arrival(results)
         # JSON has no infinity.
         settings = {k: "inf" if v == math.inf else v for k, v in reading.settings.items()}
-        measured = {
-            "worst_arrival": arrivals[reading.name],
-            "claims": [plain_verdict(verdict) for verdict in found],
-        }
-        rows.append({**asdict(reading), "settings": settings, **measured})
-    text = scale.describe(seeds) + readings_table(readings, verdicts, arrivals)
+        row = {**asdict(reading), "settings": settings, "worst_arrival": worst_arrival(results)}
+        rows.append({**row, "claims": [plain_verdict(judge(claim, results)) for claim in CLAIMS]})
+    text = scale.describe(seeds) + readings_table(rows)
     write_verdicts(path / "readings", scale, text, seeds=seeds, readings=rows)
-    return verdicts
+    return rows
 
 
 def worst_arrival(results: Mapping[int, Measurements]) -> float:
@@ -115,26 +109,21 @@ def worst_arrival(results: Mapping[int, Measurements]) -> float:
     return float(np.min(np.mean(rates, axis=0)))
 
 
-def changed(before: Sequence[Verdict], after: Sequence[Verdict]) -> list[str]:
+def changed(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the claims that one reading decides one way and the other the other way."""
+    both = zip(before, after, strict=True)
     decided = {"holds", "does not hold"}
-    return [b.key for a, b in zip(before, after, strict=True) if {a.verdict, b.verdict} == decided]
+    return [b["key"] for a, b in both if {a["verdict"], b["verdict"]} == decided]
 
 
-def readings_table(
-    readings: Sequence[Reading],
-    verdicts: Mapping[str, Sequence[Verdict]],
-    arrivals: Mapping[str, float],
-) -> str:
-    """Return the readings as a Markdown table, compared with the first of them."""
-    reference = verdicts[readings[0].name]
-    words = ("holds", "does not hold", "undecided")
+def readings_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what was found, as ``readings.json`` holds it, as Markdown: the first is the rule."""
     headings = ("reading", "what it changes", "arrivals", "hold", "do not", "undecided")
-    rows = []
-    for reading in readings:
-        found = verdicts[reading.name]
-        counts = [str(sum(v.verdict == word for v in found)) for word in words]
-        flips = ", ".join(f"`{key}`" for key in changed(reference, found)) or "–"
-        arrived = f"{arrivals[reading.name]:.0%}"
-        rows.append([f"`{reading.name}`", reading.says, arrived, *counts, flips])
-    return markdown([*headings, "decided the other way"], rows)
+    table = []
+    for row in rows:
+        verdicts = [claim["verdict"] for claim in row["claims"]]
+        counts = [str(verdicts.count(v)) for v in ("holds", "does not hold", "undecided")]
+        flips = ", ".join(f"`{key}`" for key in changed(rows[0]["claims"], row["claims"])) or "–"
+        arrived = f"{row['worst_arrival']:.0%}"
+        table.append([f"`{row['name']}`", row["says"], arrived, *counts, flips])
+    return markdown([*headings, "decided the other way"], table)

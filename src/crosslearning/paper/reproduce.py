@@ -56,7 +56,6 @@ def reproduce(
     verdicts = [judge(claim, measurements) for claim in CLAIMS]
     verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]
     text = scale.describe(seeds) + claims_table(verdicts, scale.converged)
-    claims = [plain_verdict(verdict) for verdict in verdicts]
-    write_verdicts(path / "claims", scale, text, claims=claims)
+    write_verdicts(path / "claims", scale, text, claims=[plain_verdict(v) for v in verdicts])
     write_atomically(path / "rates.md", rates_table(measurements).encode())
     return Reproduction(experiment, measurements, curves, verdicts)

@@ -23,21 +23,18 @@ EVALUATION_SEED = 20_000
 
 
 def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
-    """Return the scenes of the numerical section by name.
-
-    ``radii`` are circles at (2, 2) of the three radii (the cost figures); ``training`` the
-    three training tasks; ``circle`` and ``ellipse`` the two single-obstacle scenes from their
-    fixed start with any heading; ``mission`` the map with several obstacles and three goals;
-    ``maps`` random maps that no policy was trained on.
-    """
+    """Return the scenes of the numerical section by name."""
     options = reading.task_options
     held_out = random_maps(EVALUATION_SEED, maps, **options)
     return {
+        # For the cost figures: circles of the three radii, all at (2, 2).
         "radii": task_set("paper-radii", **options),
         "training": reading.training_tasks(),
+        # One obstacle each, from a fixed start with any heading; then many, and three goals.
         "circle": task_set("paper-circle", **options),
         "ellipse": task_set("paper-ellipse", **options),
         "mission": task_set("mission", **options),
+        # No policy was trained on them.
         "maps": tuple(navigation.task(name) for name, navigation in held_out.items()),
     }
 

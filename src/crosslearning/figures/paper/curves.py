@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.paper import POLICY_COLOURS, line_style
-from crosslearning.figures.parts import Floats
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
 from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
 from crosslearning.paper.adapt import ZERO
@@ -26,15 +26,12 @@ from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RAD
 from crosslearning.paper.measure import Measurements
 from crosslearning.statistics import student
 
-#: results[seed][policy]; see :func:`crosslearning.paper.measure.load_measurements`.
+#: By seed, the answers of :func:`measurement`, by policy, and of :func:`adaptation`.
 Results = Mapping[int, Measurements]
-#: adaptation[seed]; see :func:`crosslearning.paper.adapt.adaptation`.
 Adaptation = Mapping[int, Mapping[str, Any]]
 
 #: Blocks of neighbouring iterations that curves over training are averaged in.
 BLOCKS = 60
-#: More blocks than there are points, for a curve that needs no averaging.
-_EVERY = 1_000_000
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
 _TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
@@ -47,12 +44,10 @@ _STARTS: dict[str, dict[str, Any]] = {
 }
 
 
-def over_seeds(results: Results, policy: str, *keys: str) -> Floats:
+def over_seeds(results: Results, policy: str, *keys: str) -> parts.Floats:
     """Return what the keys lead to of a policy for every seed, shape (seeds[, points])."""
-    rows = []
-    for measurements in results.values():
-        found = reduce(lambda value, key: value[key], keys, measurements[policy])
-        rows.append(np.asarray(found, dtype=np.float64))
+    found: list[Any] = [reduce(getitem, keys, m[policy]) for m in results.values()]
+    rows = [np.asarray(values, dtype=np.float64) for values in found]
     if len({row.shape for row in rows}) != 1:
         raise InputError(
             f"the seeds have different numbers of points of {'/'.join((policy, *keys))}: "
@@ -78,8 +73,7 @@ def _costs(
     results: Results, size: tuple[float, float], titles: Mapping[str, Sequence[str]], label: str
 ) -> Figure:
     """Draw a panel of costs for each title, averaged over its radii, logarithmic if positive."""
-    figure = Figure(size, layout="constrained")
-    panels = figure.subplots(1, len(titles), sharey=True, squeeze=False)[0]
+    figure, (panels,) = parts.new_figure(size, 1, len(titles), sharey=True, squeeze=False)
     for axes, (title, radii) in zip(panels, titles.items(), strict=True):
         axes.set_title(title)
         for policy in POLICIES:
@@ -132,8 +126,7 @@ def _of_few(value: float, powers: bool) -> str:
 @figure_style()
 def constraint_figure(results: Results, epsilon: float) -> Figure:
     """Draw distances to the central policy, under their bound, and multipliers."""
-    figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
-    distances, multipliers = figure.subplots(1, 2)
+    figure, (distances, multipliers) = parts.new_figure((WIDE, 2.5), 1, 2)
     colours = {radius: POLICY_COLOURS[radius] for radius in RADII}
     apart = {}
     for radius, colour in colours.items():
@@ -158,7 +151,7 @@ def _ranges(results: Results) -> list[Any]:
     return [parts.band_handle("range over seeds")] if len(results) > 1 else []
 
 
-def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
+def in_blocks(values: parts.Floats, blocks: int = BLOCKS) -> parts.Floats:
     """Return the means of neighbouring points, which scatter too much alone: (seeds, blocks)."""
     split = np.array_split(values, min(blocks, values.shape[1]), axis=1)
     return np.stack([block.mean(axis=1) for block in split], axis=1)
@@ -166,7 +159,7 @@ def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
 
 def _draw_training(
     axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS, line: bool = True
-) -> tuple[Floats, Floats]:
+) -> tuple[parts.Floats, parts.Floats]:
     """Draw the range over seeds, and their mean in a line; return where, and the means."""
     every = over_seeds(results, CROSS, "training", "iteration")[:1]
     iterations = in_blocks(every, blocks)[0]
@@ -195,9 +188,8 @@ def _positive_log(axes: Axes, *shown: float) -> None:
 @figure_style()
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
     """Draw knots, pruning error and forced removals, with the budget and the cap as lines."""
-    figure = Figure(figsize=(WIDE, 2.3), layout="constrained")
-    knots, error, forced = figure.subplots(1, 3)
-    _draw_training(knots, results, CENTRAL, "knots", blocks=_EVERY)
+    figure, (knots, error, forced) = parts.new_figure((WIDE, 2.3), 1, 3)
+    _draw_training(knots, results, CENTRAL, "knots", blocks=1_000_000)  # every point is its own
     parts.draw_bound(knots, max_knots, f"cap {max_knots}")
     knots.set(title="knots", ylim=(0, 1.15 * max_knots))
     _draw_training(error, results, CENTRAL, "pruning_error")
@@ -215,8 +207,7 @@ def model_order_figure(results: Results, budget: float, max_knots: int) -> Figur
 def held_out_maps_figure(results: Results) -> Figure:
     """Draw the rates of arrivals and of crashes on random maps, one row for each policy."""
     rows = np.arange(len(POLICIES))[::-1]
-    figure = Figure(figsize=(WIDE, 2.1), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = parts.new_figure((WIDE, 2.1), 1, 2, sharey=True)
     titles = {"arrived": "episodes that arrive", "crashed": "episodes that crash"}
     for axes, (rate, title) in zip(panels, titles.items(), strict=True):
         for row, policy in zip(rows, POLICIES, strict=True):
@@ -244,15 +235,14 @@ def held_out_maps_figure(results: Results) -> Figure:
 @figure_style()
 def adaptation_figure(adaptation: Adaptation) -> Figure:
     """Draw mean returns over seeds against rollouts, one panel for each kind of target."""
-    figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
-    for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
+    figure, panels = parts.new_figure((WIDE, 2.6), 1, 2)
+    for axes, (kind, title) in zip(panels, _TITLES.items(), strict=True):
         for start, look in reversed(_STARTS.items()):
-            curves = [
-                [by_start[start] for by_start in measured["curves"][kind].values()]
-                for measured in adaptation.values()
+            every = [
+                [t[start] for t in seed["curves"][kind].values()] for seed in adaptation.values()
             ]
-            episodes = np.array(curves[0][0]["episodes"])
-            values = np.array([np.mean([c["returns"] for c in seed], axis=0) for seed in curves])
+            episodes = np.array(every[0][0]["episodes"])
+            values = np.array([[c["returns"] for c in curves] for curves in every]).mean(axis=1)
             axes.plot(episodes, values.mean(axis=0), **look)
             if start == CENTRAL_START:
                 low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)

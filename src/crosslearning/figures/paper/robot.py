@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, FancyArrowPatch, Polygon, Wedge
 
-from crosslearning.figures.parts import MIDDLE, write
+from crosslearning.figures.parts import MIDDLE, new_figure, write
 from crosslearning.figures.paths import draw_map
 from crosslearning.figures.style import DARK, GOAL, GREY, NARROW, TASKS, figure_style
 from crosslearning.tasks import Circle, Navigation
@@ -25,8 +25,6 @@ SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.5, 0.3),))
 PLACE = (0.9, 1.1)
 HEADING = math.radians(10.0)
 _OPENING, _ROBOT = TASKS[4], TASKS[0]
-#: Radii of the arcs of φ_o, φ_g and φ_obs.
-_ARCS = {"obstacle": 1.3, "goal": 1.9, "opening": 1.8}
 
 Point = tuple[float, float]
 
@@ -45,8 +43,7 @@ def robot_model_figure() -> Figure:
     """Draw the robot, an obstacle and a goal, with the observation and the actions named."""
     d_o, phi_o, d_g, phi_g, phi_obs = observation()
     to_obstacle, to_goal = HEADING + phi_o, HEADING + phi_g
-    figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((NARROW, 3.2))
     draw_map(axes, SCENE)
     _draw_tangents(axes, to_obstacle, phi_obs)
     _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
@@ -57,10 +54,10 @@ def robot_model_figure() -> Figure:
         _arrow(axes, PLACE, _at(angle, distance), "<|-|>", color=colour)
         x, y = _at(angle, share * distance)
         _write(axes, text, (x + 0.18 * math.sin(angle), y - 0.18 * math.cos(angle)), colour)
-    _angle(axes, phi_o, _ARCS["obstacle"], DARK, r"$\phi_o$", 0.27)
-    _angle(axes, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
+    _angle(axes, phi_o, 1.3, DARK, r"$\phi_o$", 0.27)
+    _angle(axes, phi_g, 1.9, GOAL, r"$\phi_g$", 0.5)
     _draw_robot(axes)
-    _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, 8.5, math.degrees(HEADING))
+    _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, 8.5, rotation=math.degrees(HEADING))
     _write(axes, "obstacle", SCENE.obstacles[0].centre, DARK, size=9)
     x, y = SCENE.goals[0]
     _write(axes, "goal", (x, y - 0.32), GOAL, size=9)
@@ -74,10 +71,8 @@ def _at(angle: float, distance: float) -> Point:
     return PLACE[0] + distance * math.cos(angle), PLACE[1] + distance * math.sin(angle)
 
 
-def _write(
-    axes: Axes, text: str, at: Point, colour: str, size: float = 11, turn: float = 0
-) -> None:
-    write(axes, text, at, (0, 0), colour, fontsize=size, rotation=turn, **MIDDLE)
+def _write(axes: Axes, text: str, at: Point, colour: str, size: float = 11, **look: Any) -> None:
+    write(axes, text, at, (0, 0), colour, fontsize=size, **MIDDLE, **look)
 
 
 def _arrow(axes: Axes, start: Point, end: Point, look: str, **style: Any) -> None:
@@ -100,9 +95,8 @@ def _draw_tangents(axes: Axes, middle: float, opening: float) -> None:
     for edge in edges:
         _draw_ray(axes, edge, 1.13 * touch, _OPENING, "-")
         axes.plot(*_at(edge, touch), "o", color=_OPENING, markersize=3, zorder=4)
-    width = 2 * _ARCS["opening"]
-    axes.add_patch(Arc(PLACE, width, width, theta1=low, theta2=high, color=_OPENING, lw=1.4))
-    _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, _ARCS["opening"]), "#9A5B00")
+    axes.add_patch(Arc(PLACE, 3.6, 3.6, theta1=low, theta2=high, color=_OPENING, lw=1.4))
+    _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, 1.8), "#9A5B00")
 
 
 def _angle(axes: Axes, turn: float, radius: float, colour: str, text: str, share: float) -> None:

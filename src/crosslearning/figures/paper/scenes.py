@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from crosslearning.figures.paper import POLICY_COLOURS, line_style
-from crosslearning.figures.parts import entry, legend_outside, write
+from crosslearning.figures.parts import entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
 from crosslearning.paper.drives import Drive, SceneDrives
@@ -27,8 +27,7 @@ Point = tuple[float, float]
 @figure_style()
 def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
     """Draw a path of each policy around circle and ellipse, other seeds' as a thin grey bundle."""
-    figure = Figure(figsize=(WIDE, 3.45), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = new_figure((WIDE, 3.45), 1, 2, sharey=True)
     shown = {name: scenes[name] for name in ("circle", "ellipse")}
     for axes, (name, scene) in zip(panels, shown.items(), strict=True):
         draw_map(axes, scene.navigation)
@@ -54,8 +53,7 @@ def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
 def mission_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
     """Draw a path of each policy through the map with three goals, and say how many it reached."""
     scene = scenes["mission"]
-    figure = Figure(figsize=(WIDE, 4.1), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((WIDE, 4.1))
     draw_map(axes, scene.navigation)
     _draw_drives(axes, scene)
     _frame(axes, scene.drives.values(), (-0.3, -0.3), (12.0, 8.6))
