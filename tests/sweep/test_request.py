@@ -99,7 +99,11 @@ def test_stages_of_a_request():
     configs = [config for _, config in request.stages(1)]
     assert [config.settings.epsilon for config in configs] == [0.0, 0.2, 0.5]
     assert [config.iterations for config in configs] == [24, 12, 12]
-    assert configs[1].settings.step_size == configs[2].settings.step_size < configs[0].settings.step_size
+    assert (
+        configs[1].settings.step_size
+        == configs[2].settings.step_size
+        < configs[0].settings.step_size
+    )
     assert [request.path.learned(stage) for stage in range(3)] == [24, 36, 48]
     cold = small_request(origin="zero")
     assert [config.iterations for _, config in cold.stages(1)] == [24, 24, 24]
