@@ -102,7 +102,7 @@ def sweep(
 ) -> None:
     """Learn a path of radii ε, measure what each gives, and recommend one."""
     from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
-    from crosslearning.sweep.request import DEFAULT_HELD_OUT, OWN_FIELDS
+    from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
     values = read_fields(config, fields)
     for name in OWN_FIELDS:

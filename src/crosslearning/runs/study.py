@@ -161,7 +161,8 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         before = _flat(json.loads(file.read_text()))
     except (ValueError, AttributeError) as problem:
         raise FileFormatError(f"{file} is damaged; choose another folder") from problem
-    _refuse_other(path, what, before, _flat(asked))
+    # As a file gives it back, lists in the place of tuples.
+    _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
 
 def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
