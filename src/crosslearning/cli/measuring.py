@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning.cli.application import RunArgument, app
-from crosslearning.cli.fields import read_flag
+from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
 
@@ -69,15 +69,8 @@ class MeasuringFlags:
 
 
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command that takes them as ``**flags``."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
-    flags = [
-        parameter.replace(kind=parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
-    ]
-    command.__signature__ = inspect.Signature([*named, *flags])  # type: ignore[attr-defined]
-    return command
+    """Add the flags to a command."""
+    return add_flags(command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values())
 
 
 @app.command()

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
+from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
-from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
     from crosslearning.paper.reproduce import Reproduction
@@ -39,26 +38,25 @@ def reproduce(
     workers: WorkersOption = None,
 ) -> None:
     """Reproduce the paper's numerical section: every figure, every claim with an interval."""
+    from crosslearning.figures.paper.catalogue import check_names
     from crosslearning.paper import readings as other_readings
     from crosslearning.paper import reproduce as section
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
-    _check_figures(only or ())
+    check_names(only)
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
-    processes = workers or os.cpu_count() or 1
+    kind: Any = other_readings if readings else section
+    scale = kind.QUICK if quick else kind.FULL
+    study = other_readings.compare_readings if readings else section.reproduce
+    default = {(False, False): 10, (False, True): 3, (True, False): 5, (True, True): 2}
+    count = seeds or default[readings, quick]
     announce_compilation()
+    found = _or_exit(study(folder, count, scale, workers or os.cpu_count() or 1, console))
     if readings:
-        scale = other_readings.QUICK if quick else other_readings.FULL
-        count = seeds or (2 if quick else 5)
-        compare = other_readings.compare_readings
-        _or_exit(compare(folder, count, scale, processes, console))
         _draw_readings(folder)
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        scale = section.QUICK if quick else section.FULL
-        count = seeds or (3 if quick else 10)
-        found = _or_exit(section.reproduce(folder, count, scale, processes, console))
         _draw_paper(found, only)
         words = [verdict.verdict for verdict in found.verdicts]
         counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
@@ -101,17 +99,13 @@ def sweep(
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure what each gives, and recommend one."""
+    from crosslearning.figures.sweep import sweep_figure
     from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
     from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
-    values = read_fields(config, fields)
-    for name in OWN_FIELDS:
-        if name in values:
-            raise InputError(f"{config}: a sweep sets {name} itself; leave it out")
-    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    checked = asked_config(config, fields, OWN_FIELDS)
     later = stage_iterations or max(1, checked.iterations // 2)
-    start = cast("Origin", origin)
-    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, start)
+    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, cast("Origin", origin))
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
     other = None if against is None else _read_sweep(against)
@@ -120,7 +114,7 @@ def sweep(
     _show_sweep(result)
     if other is not None:
         _show_against(out, result, other, str(against))
-    _draw_sweep(out, result)
+    _save(sweep_figure(result.to_dict()), out / "sweep")
 
 
 def _or_exit(result: Any) -> Any:
@@ -169,16 +163,6 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)
 
 
-# Figures: what the commands above draw is named here, and nowhere else. -----------------------
-
-
-def _check_figures(only: Sequence[str]) -> None:
-    """Refuse the name of a figure that there is not, before anything is run."""
-    from crosslearning.figures.paper.catalogue import check_names
-
-    check_names(only)
-
-
 def _draw_paper(found: Reproduction, only: Sequence[str] | None) -> None:
     from crosslearning.figures.paper.catalogue import draw
     from crosslearning.paper.drives import scene_drives
@@ -193,12 +177,6 @@ def _draw_readings(folder: Path) -> None:
 
     content = json.loads((folder / "readings.json").read_text())
     _save(readings_figure(content), folder / "figures" / "readings")
-
-
-def _draw_sweep(out: Path, found: Sweep) -> None:
-    from crosslearning.figures.sweep import sweep_figure
-
-    _save(sweep_figure(found.to_dict()), out / "sweep")
 
 
 def _save(figure: Any, path: Path) -> None:

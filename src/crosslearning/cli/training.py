@@ -11,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
+from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
+from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.runs import make_config
 
@@ -25,7 +26,6 @@ def quickstart(
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
-    from crosslearning.cli.output import show_numbers
     from crosslearning.evaluation import evaluate as evaluate_policies
     from crosslearning.runs import RunFolder
     from crosslearning.runs import resume as resume_run
@@ -40,9 +40,7 @@ def quickstart(
         outcome = resume_run(out, console=console)
     else:
         outcome = train_run(out, config, console)
-    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
-    if not outcome.finished:
-        raise typer.Exit(130)
+    _say(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
@@ -61,8 +59,7 @@ def train(
     """Learn a task set, in a new run folder."""
     from crosslearning.runs import train as train_run
 
-    values = read_fields(config, fields)
-    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    checked = asked_config(config, fields)
     announce_compilation()
     _finish(out, train_run(out, checked, console))
 
@@ -95,24 +92,22 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last = metrics[-1]
-        recent = metrics[-25:]
-        returns = ", ".join(
-            f"{name} {sum(line['return'][name] for line in recent) / len(recent):.1f}"
+        last, recent = metrics[-1], metrics[-25:]
+        means = {
+            name: sum(line["return"][name] for line in recent) / len(recent)
             for name in last["return"]
-        )
-        console.print(
+        }
+        returns = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
+        text = (
             f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
-            f"steps, {last['knots']} knots; recent returns while exploring: {returns}",
-            markup=False,
-            highlight=False,
+            f"steps, {last['knots']} knots; recent returns while exploring: {returns}"
         )
+        console.print(text, markup=False, highlight=False)
 
 
 @app.command()
 def plot(
-    run: RunArgument,
-    trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25,
+    run: RunArgument, trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25
 ) -> None:
     """Draw a run's learning curve and, for navigation tasks, the central policy's paths."""
     _draw(run, trials)
@@ -137,12 +132,17 @@ def _draw(run: Path, trials: int = 25) -> None:
         figure = trajectory_figure(learner.central.name, found)
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
-        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
+        show_line(f"  {path}")
+
+
+def _say(outcome: Outcome) -> None:
+    """Say how a run ended; leave if it was interrupted."""
+    show_line(outcome.reason)
+    if not outcome.finished:
+        raise typer.Exit(130)
 
 
 def _finish(run: Path, outcome: Outcome) -> None:
-    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
-    if not outcome.finished:
-        raise typer.Exit(130)
+    _say(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
     console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)

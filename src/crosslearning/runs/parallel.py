@@ -13,14 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from crosslearning.runs.progress import progress_bar
 
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
@@ -37,19 +32,6 @@ class Bar:
     total: float
     completed: Callable[[], float]
 
-    def show(self) -> Progress:
-        """Return the bar, which is hidden where nobody would see it move."""
-        return Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal or self.console.quiet,
-        )
-
 
 def in_processes(
     function: Callable[..., Any],
@@ -59,21 +41,15 @@ def in_processes(
 ) -> bool:
     """Call a function for each tuple of arguments, several at a time; False if interrupted.
 
-    Parameters
-    ----------
-    function : callable
-        At module level; returning False means that it was interrupted.
-    rounds : sequence of sequences of tuples
-        Arguments of each call. A round begins when the one before has ended.
-    workers : int
-        Processes.
-    bar : Bar
+    The function stands at module level; if it returns False, it was interrupted. A round of calls
+    begins when the one before has ended.
     """
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_ctrl_c_to_parent)
     futures: list[Future[Any]] = []
-    with bar.show() as progress, pool:
+    columns = TaskProgressColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
+    with progress_bar(bar.console, *columns) as progress, pool:
         shown = progress.add_task(bar.label, total=bar.total)
         try:
             for calls in rounds:

@@ -35,16 +35,7 @@ _MEASUREMENT = 0.1
 
 @dataclass(frozen=True)
 class Run:
-    """A step that trains.
-
-    Attributes
-    ----------
-    path : Path
-        The run's folder.
-    config : RunConfig
-    start : Path, optional
-        The folder of a run of the same chain, from whose policies this one starts.
-    """
+    """A step that trains in ``path``; ``start`` is the run whose policies it starts from."""
 
     path: Path
     config: RunConfig
@@ -54,7 +45,9 @@ class Run:
         """Take the run to its end; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            _refuse_other(self.path, "a run", *map(_plain, (folder.config(), self.config)))
+            before, asked = (config.to_plain() for config in (folder.config(), self.config))
+            # How many threads a run has does not matter.
+            _refuse_other(self.path, "a run", before, {**asked, "workers": before["workers"]})
             return folder.model.exists() or resume(self.path).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
@@ -75,18 +68,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A step that measures, and keeps the answer in a file beside the question.
+    """A step that measures, and keeps the answer in a JSON file beside the question.
 
-    Attributes
-    ----------
-    path : Path
-        A JSON file.
-    asked : mapping
-        The question as plain data. Its ``version`` is raised when the code comes to answer the
-        same question otherwise.
-    make : callable
-        At module level; ``make(*arguments)`` returns the answer as plain data.
-    arguments : tuple
+    The question, ``asked``, is plain data. Its ``version`` is raised when the code comes to answer
+    the same question otherwise. ``make(*arguments)``, of module level, returns the answer.
     """
 
     path: Path
@@ -118,16 +103,10 @@ Chain = Sequence[Run | Measurement]
 
 
 def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console) -> bool:
-    """Go through the chains of a study, several at a time; return False if interrupted.
+    """Go through the chains of a study, one a process; return False if interrupted.
 
-    Parameters
-    ----------
-    rounds : sequence of sequences of chains
-        The chains of a round begin when those of the round before have ended.
-    workers : int
-        Processes, one chain each.
-    console : Console
-        Shows one progress bar for everything.
+    The chains of a round begin when those of the round before have ended. One progress bar is
+    shown for everything.
     """
     steps = [step for chains in rounds for chain in chains for step in chain]
     lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
@@ -147,10 +126,7 @@ def go_through(chain: Chain) -> bool:
 
 
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
-    """Write down in ``request.json`` what a folder is for, or refuse one that is for another thing.
-
-    ``asked`` is plain data, ``what`` is made there, such as ``"a sweep"``.
-    """
+    """Write down in ``request.json`` what a folder is for, or refuse one for another thing."""
     file = path / "request.json"
     if RunFolder(path).exists():
         raise InputError(f"{path} holds a run; choose another folder with --out")
@@ -173,10 +149,6 @@ def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str
             f"{path} holds {what} with another choice of {', '.join(different)}; choose another "
             "folder with --out, or ask for the same"
         )
-
-
-def _plain(config: RunConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.to_plain().items() if name != "workers"}
 
 
 def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:
