@@ -177,14 +177,8 @@ def run_episodes(
 class Columns:
     """What was measured, one number an episode (or a task): NaN where it is not known.
 
-    Attributes
-    ----------
-    returns, totals, costs : array, shape (n,)
-        Σ γ^t r_t; Σ r_t; the mean of −r_t.
-    shares : mapping of str to array of shape (n,)
-        Truth values, or shares of episodes.
-    others : mapping of str to array of shape (n,)
-        Other outcomes, such as ``path_length``.
+    Of shape (n,) each: Σ γ^t r_t; Σ r_t; the mean of −r_t; truth values or shares of episodes by
+    name; other outcomes, such as ``path_length``, by name.
     """
 
     returns: Floats

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.application import RunArgument, app
+from crosslearning.cli.application import HorizonOption, RunArgument, app
 from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
@@ -33,9 +33,7 @@ class MeasuringFlags:
         int | None,
         typer.Option(min=1, help="Episodes per policy and task; default: 500; over many tasks 5."),
     ] = None
-    horizon: Annotated[
-        int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
-    ] = None
+    horizon: HorizonOption = None
     tasks: Annotated[
         str | None, typer.Option(help="Another task set, such as 'mission' or 'random:200'.")
     ] = None

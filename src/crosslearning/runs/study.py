@@ -1,8 +1,8 @@
 """The study engine: many runs and what is measured of them, each made only once.
 
 A study is a set of chains that know nothing of one another. A chain is a list of steps, one after
-the other: a run that is trained, or a measurement of what was trained before. What happens when a
-study is started again stands in :meth:`Run.go` and :meth:`Measurement.go`, and nowhere else:
+the other. What happens when a study is started again stands in :meth:`Run.go` and
+:meth:`Measurement.answer`, and nowhere else:
 
 - a run that has finished stays as it is; one that was begun is resumed from its last checkpoint;
   a folder with another run is refused; what is not there is trained;
@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.parallel import Bar, in_processes, stop_is_asked
+from crosslearning.runs.parallel import in_processes, stop_is_asked
+from crosslearning.runs.progress import progress_bar
 
 #: On the progress bar a measurement counts as much as so many of the longest run.
 _MEASUREMENT = 0.1
@@ -112,12 +114,17 @@ def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console)
     lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
     length = _MEASUREMENT * max(lengths, default=1)
 
-    def completed() -> float:
-        return sum(s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
-
     total = sum(lengths) + length * (len(steps) - len(lengths))
-    bar = Bar(console, "learning and measuring", total, completed)
-    return in_processes(go_through, [[(chain,) for chain in r] for r in rounds], workers, bar)
+    calls = [[(chain,) for chain in chains] for chains in rounds]
+    columns = TaskProgressColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
+    with progress_bar(console, *columns) as progress:
+        bar = progress.add_task("learning and measuring", total=total)
+
+        def look() -> None:
+            done = (s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
+            progress.update(bar, completed=sum(done))
+
+        return in_processes(go_through, calls, workers, look)
 
 
 def go_through(chain: Chain) -> bool:
