@@ -36,15 +36,9 @@ class Comparison(Numbers):
 def compare(
     first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> list[Comparison]:
-    """Compare two policies task by task.
+    """Compare two policies, whatever acts, task by task.
 
-    Parameters
-    ----------
-    first, second
-        Whatever acts, as for :func:`crosslearning.evaluation.evaluate`.
-    tasks : sequence of Task
-    **options
-        See :class:`crosslearning.evaluation.EpisodeOptions`.
+    Options: :class:`crosslearning.evaluation.EpisodeOptions`.
     """
     asked = EpisodeOptions.of(options)
     return [_comparison(row, asked.seed) for row in play((first, second), tasks, asked)]

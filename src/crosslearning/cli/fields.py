@@ -19,6 +19,13 @@ from crosslearning.runs.config import FieldDescription
 ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file with fields; flags win over it.")
 ]
+_TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
+#: Flags that come as text, and how it is written.
+_FORMS = {
+    "action_variance": "numbers with commas",
+    "kernel": _TABLE.format("kernel", "gaussian"),
+    "task_options": _TABLE.format("crash", "terminate"),
+}
 
 
 def add_flags(
@@ -69,17 +76,15 @@ def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = 
 
 def read_flag(name: str, value: Any) -> Any:
     """Return a flag's value as the configuration holds it."""
+    if name not in _FORMS:
+        return value
     try:
         if name == "action_variance":
             return [float(part) for part in str(value).split(",")]
-        if name in ("kernel", "task_options"):
-            return _read_table(str(value))
+        return _read_table(str(value))
     except ValueError as problem:
-        key, word = ("kernel", "gaussian") if name == "kernel" else ("crash", "terminate")
-        table = f'a table, such as {{{key} = \'{word}\', …}} or JSON: {{"{key}": "{word}", …}}'
-        form = "numbers with commas" if name == "action_variance" else table
-        raise InputError(f"--{name.replace('_', '-')} must be {form}, got {value!r}") from problem
-    return value
+        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {value!r}"
+        raise InputError(text) from problem
 
 
 def _read_table(text: str) -> dict[str, Any]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from statistics import fmean
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+# What this package exports is imported when a command asks for it.
+from crosslearning import runs
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.runs import make_config
-
-if TYPE_CHECKING:
-    from crosslearning.runs import Outcome
 
 
 @app.command()
@@ -27,19 +26,16 @@ def quickstart(
 ) -> None:
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
     from crosslearning.evaluation import evaluate as evaluate_policies
-    from crosslearning.runs import RunFolder
-    from crosslearning.runs import resume as resume_run
-    from crosslearning.runs import train as train_run
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
-    if RunFolder(out).exists():
-        if RunFolder.open(out).config() != config:
+    config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+    if runs.RunFolder(out).exists():
+        if runs.RunFolder.open(out).config() != config:
             raise InputError(f"{out} holds another run; choose another folder with --out")
-        outcome = resume_run(out, console=console)
+        outcome = runs.resume(out, console=console)
     else:
-        outcome = train_run(out, config, console)
+        outcome = runs.train(out, config, console)
     _say(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
@@ -57,11 +53,9 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    from crosslearning.runs import train as train_run
-
     checked = asked_config(config, fields)
     announce_compilation()
-    _finish(out, train_run(out, checked, console))
+    _finish(out, runs.train(out, checked, console))
 
 
 @app.command()
@@ -70,18 +64,14 @@ def resume(
     workers: Annotated[int | None, typer.Option(min=1, help="Threads; default: as begun.")] = None,
 ) -> None:
     """Go on with a run that was interrupted, bit for bit as if it had not been."""
-    from crosslearning.runs import resume as resume_run
-
     announce_compilation()
-    _finish(run, resume_run(run, workers, console))
+    _finish(run, runs.resume(run, workers, console))
 
 
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
-    from crosslearning.runs import RunFolder
-
-    folder = RunFolder.open(run)
+    folder = runs.RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
     for name, value in config.to_plain().items():
@@ -93,10 +83,7 @@ def info(run: RunArgument) -> None:
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
         last, recent = metrics[-1], metrics[-25:]
-        means = {
-            name: sum(line["return"][name] for line in recent) / len(recent)
-            for name in last["return"]
-        }
+        means = {k: fmean(line["return"][k] for line in recent) for k in last["return"]}
         returns = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
         text = (
             f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
@@ -117,10 +104,9 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import learning_figure
     from crosslearning.figures.style import save_figure
-    from crosslearning.runs import RunFolder
     from crosslearning.trajectories import trajectories
 
-    folder = RunFolder.open(run)
+    folder = runs.RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
     written = save_figure(curves, folder.figures / "learning")
     learner = folder.load()
@@ -135,14 +121,14 @@ def _draw(run: Path, trials: int = 25) -> None:
         show_line(f"  {path}")
 
 
-def _say(outcome: Outcome) -> None:
+def _say(outcome: runs.Outcome) -> None:
     """Say how a run ended; leave if it was interrupted."""
     show_line(outcome.reason)
     if not outcome.finished:
         raise typer.Exit(130)
 
 
-def _finish(run: Path, outcome: Outcome) -> None:
+def _finish(run: Path, outcome: runs.Outcome) -> None:
     _say(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
     console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 
 from crosslearning.errors import InputError
+from crosslearning.evaluation import EpisodeOptions
 from crosslearning.files import write_atomically
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import late_multipliers
@@ -50,13 +51,10 @@ class SweepRequest:
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("trials", "horizon"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
+        EpisodeOptions(trials=self.trials, horizon=self.horizon)  # says what is wrong with them
         if self.held_out is not None and self.held_out == self.config.tasks:
-            raise InputError(
-                f"the tasks held out are those trained on, {self.held_out!r}; name others"
-            )
+            text = f"the tasks held out are those trained on, {self.held_out!r}; name others"
+            raise InputError(text)
 
     def stages(self, seed: int) -> list[tuple[Stage, RunConfig]]:
         """Return the stages of a seed's path, each with the configuration of its run."""
@@ -90,18 +88,9 @@ def run_sweep(
 ) -> Sweep | None:
     """Learn, measure and summarise a sweep in a folder, seeds in parallel.
 
-    Parameters
-    ----------
-    path : str or Path
-        Everything goes there, and is gone on from if it is there already. More seeds, other
-        held-out tasks and other trials may be asked for later; the runs stay as they are.
-    request : SweepRequest
-    seeds : int
-        How many paths: the seeds 0 … seeds − 1.
-    workers : int
-        Processes.
-    console : Console, optional
-        Shows progress.
+    What is in the folder already is gone on from: more seeds, other held-out tasks and other
+    trials may be asked for later, and the runs stay as they are. The paths have the seeds
+    0 … seeds − 1, ``workers`` are processes, and ``console`` shows progress.
 
     Returns
     -------

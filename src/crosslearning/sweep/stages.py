@@ -97,9 +97,7 @@ class EpsilonPath:
 
     def learned(self, number: int) -> int:
         """Return how many iterations lie behind the policies at a radius."""
-        if self.origin == "zero":
-            return self.iterations
-        later = number if self.origin == "previous" else 1
+        later = {"previous": number, "common": 1, "zero": 0}[self.origin]
         return self.iterations + later * self.stage_iterations
 
 

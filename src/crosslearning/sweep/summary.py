@@ -150,18 +150,17 @@ def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list
     return ["ε", *map(heading, names)], rows
 
 
-def not_told_apart(values: Floats, confidence: float = CONFIDENCE) -> list[int]:
+def not_told_apart(values: Floats) -> list[int]:
     """Return the rows that no other row is shown to beat, on the same seeds.
 
     A row is shown to be worse if a one-sided paired t-test says so against some other row, at
-    the level (1 − confidence)/(rows − 1). The row that is truly best is then left out with a
-    probability of at most 1 − confidence, whatever was looked at first (Bonferroni). ``values``
-    has the shape (rows, seeds).
+    the level 5 %/(rows − 1). The row that is truly best is then left out with a probability of
+    at most 5 %, whatever was looked at first (Bonferroni). ``values`` has the shape (rows, seeds).
     """
     rows, seeds = values.shape
     if rows == 1 or seeds == 1:
         return list(range(rows))
-    limit = student_quantile(1.0 - (1.0 - confidence) / (rows - 1), seeds - 1)
+    limit = student_quantile(1.0 - (1.0 - CONFIDENCE) / (rows - 1), seeds - 1)
     kept = []
     for row in range(rows):
         differences = values - values[row]
@@ -225,18 +224,18 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     rates: dict[str, float] = {}
     for place in PLACES:
         tasks = list(record[place].values())
-        if not tasks:
-            continue
-        numbers[place] = float(np.mean([task["return"] for task in tasks]))
-        for name in tasks[0]:
-            if name != "return" and all(name in task for task in tasks):
-                rates[f"{place}_{name}"] = float(np.mean([task[name] for task in tasks]))
-    numbers["distance"] = max(record["distance"].values())
+        for name in tasks[0] if tasks else ():
+            if all(name in task for task in tasks):
+                mean = float(np.mean([task[name] for task in tasks]))
+                if name == "return":
+                    numbers[place] = mean
+                else:
+                    rates[f"{place}_{name}"] = mean
     multipliers = list(record["multiplier"].values())
     known = all(value is not None for value in multipliers)
+    numbers["distance"] = max(record["distance"].values())
     numbers["multiplier"] = float(np.mean(multipliers)) if known else math.nan
-    numbers["knots"] = float(record["knots"])
-    return numbers | rates
+    return {**numbers, "knots": float(record["knots"]), **rates}
 
 
 def epsilon_text(epsilon: float) -> str:
