@@ -146,12 +146,8 @@ def evaluate_across(
 
     The tasks are the sample: an interval says how much other tasks of the same kind may
     differ, so many tasks with a few episodes each tell more than few with many. The arguments
-    are those of :func:`evaluate`, with 5 ``trials`` by default.
-
-    Returns
-    -------
-    list of Evaluation
-        One for each policy; ``trials`` counts all episodes.
+    are those of :func:`evaluate`, with 5 ``trials`` by default. There is one result for each
+    policy; its ``trials`` count all episodes.
     """
     asked = EpisodeOptions.of(options, trials=5)
     return _evaluations(across(play(policies, tasks, asked)), asked.seed)

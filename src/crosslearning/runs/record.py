@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 
 from crosslearning.learner import CrossLearner
@@ -45,8 +46,6 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
 
 def versions() -> dict[str, str]:
     """Return what a later repetition should share if it is to give the same bits."""
-    import numba
-
     from crosslearning import __version__
 
     return {

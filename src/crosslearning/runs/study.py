@@ -113,7 +113,6 @@ def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console)
     steps = [step for chains in rounds for chain in chains for step in chain]
     lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
     length = _MEASUREMENT * max(lengths, default=1)
-
     total = sum(lengths) + length * (len(steps) - len(lengths))
     calls = [[(chain,) for chain in chains] for chains in rounds]
     columns = TaskProgressColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()

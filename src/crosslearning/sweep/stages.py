@@ -80,13 +80,10 @@ class EpsilonPath:
         return stages
 
     def later_settings(self, settings: Any, seed: int, draw: int) -> dict[str, Any]:
-        """Return the settings of a stage that does not start from zero: its seed and its step.
+        """Return the seed and the step of a stage that does not start from zero.
 
-        It goes on with the decay of the step where the first K iterations ended: with
-        η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d) of
-        a run that never stopped. All such stages begin at the same K, so that they end with the
-        same step, and with it the same noise in their policies. ``draw`` numbers what it draws;
-        the first stage, number 0, is what the seed gives to a run on its own.
+        With η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d)
+        of a run that never stopped after K iterations. ``draw`` numbers what it draws.
         """
         own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
         if getattr(settings, "step_rule", None) != "decaying":
