@@ -10,7 +10,7 @@ from crosslearning.learner import make_settings
 from crosslearning.learner.policy_gradient.steps import StepRule
 from crosslearning.runs import make_config
 from crosslearning.sweep import EpsilonPath, held_out_tasks, read_epsilons
-from crosslearning.sweep.request import check_held_out
+from crosslearning.sweep.measure import check_held_out
 from crosslearning.sweep.stages import epsilon_name
 from crosslearning.tasks import task_set
 from tests.sweep.examples import small_request
@@ -99,7 +99,11 @@ def test_stages_of_a_request():
     configs = [config for _, config in request.stages(1)]
     assert [config.settings.epsilon for config in configs] == [0.0, 0.2, 0.5]
     assert [config.iterations for config in configs] == [24, 12, 12]
-    assert configs[1].settings.step_size == configs[2].settings.step_size < configs[0].settings.step_size
+    assert (
+        configs[1].settings.step_size
+        == configs[2].settings.step_size
+        < configs[0].settings.step_size
+    )
     assert [request.path.learned(stage) for stage in range(3)] == [24, 36, 48]
     cold = small_request(origin="zero")
     assert [config.iterations for _, config in cold.stages(1)] == [24, 24, 24]
