@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
@@ -20,6 +20,7 @@ from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
+from crosslearning.runs.progress import Rate, progress_bar
 from crosslearning.runs.record import versions
 
 
@@ -75,8 +76,12 @@ def _replay(
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
-    with tempfile.TemporaryDirectory() as place, _progress(console) as progress:
-        bar = progress.add_task("replaying", total=target, completed=first, rate="")
+    columns = MofNCompleteColumn(), Rate(), TimeRemainingColumn()
+    with (
+        tempfile.TemporaryDirectory() as place,
+        progress_bar(console, *columns, transient=True) as progress,
+    ):
+        bar = progress.add_task("replaying", total=target, completed=first)
         again = Path(place) / "again.safetensors"
 
         def after(report: IterationReport) -> None:
@@ -91,9 +96,7 @@ def _replay(
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
             if report.iteration % 20 == 0:
-                speed = progress.tasks[0].speed
-                rate = f"{speed:.0f}/s" if speed else ""
-                progress.update(bar, completed=report.iteration, rate=rate)
+                progress.update(bar, completed=report.iteration)
 
         with closing(learner):
             learner.learn(target - first, callback=after)
@@ -135,10 +138,3 @@ def same_numbers(one: Path, other: Path) -> bool:
         and agree(*settings)
         and agree(files[0].description, files[1].description)
     )
-
-
-def _progress(console: Console | None) -> Progress:
-    done = (TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn())
-    left = (TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-    hidden = console is None or not console.is_terminal or console.quiet
-    return Progress(*done, *left, console=console, disable=hidden, transient=True)

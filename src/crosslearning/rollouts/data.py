@@ -1,4 +1,4 @@
-"""What rollouts return: plain arrays, the same from every executor."""
+"""What rollouts take and return: plain arrays, the same from every executor."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class Noise(NamedTuple):
+    """Independent normal numbers of mean zero, one for each action.
+
+    Attributes
+    ----------
+    variance : array, shape (p,)
+        The diagonal of Σ.
+    """
+
+    variance: Floats
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviations, shape (p,)."""
+        return np.sqrt(self.variance)
 
 
 class Samples(NamedTuple):
