@@ -39,7 +39,8 @@ def trajectories(
     found = []
     for task, navigation in zip(tasks, maps, strict=True):
         episodes = run_episodes(policy, task, trials, task.horizon, seed)
-        assert episodes.states is not None  # a navigation task tells them
+        if episodes.states is None:
+            raise InputError(f"task {task.name!r} does not tell where its robot drove")
         crashed, arrived = (np.asarray(episodes.outcomes[name]) for name in ("crashed", "arrived"))
         paths = episodes.states[:, :, :2]
         found.append(Trajectories(task.name, navigation, paths, crashed, arrived))

@@ -237,12 +237,10 @@ def adaptation_figure(adaptation: Adaptation) -> Figure:
     """Draw mean returns over seeds against rollouts, one panel for each kind of target."""
     figure, panels = parts.new_figure((WIDE, 2.6), 1, 2)
     for axes, (kind, title) in zip(panels, _TITLES.items(), strict=True):
+        targets = [list(one["curves"][kind].values()) for one in adaptation.values()]
         for start, look in reversed(_STARTS.items()):
-            every = [
-                [t[start] for t in seed["curves"][kind].values()] for seed in adaptation.values()
-            ]
-            episodes = np.array(every[0][0]["episodes"])
-            values = np.array([[c["returns"] for c in curves] for curves in every]).mean(axis=1)
+            episodes = np.array(targets[0][0][start]["episodes"])
+            values = np.array([[t[start]["returns"] for t in one] for one in targets]).mean(axis=1)
             axes.plot(episodes, values.mean(axis=0), **look)
             if start == CENTRAL_START:
                 low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
