@@ -11,7 +11,6 @@ from benchmarks.rkhs import pruning_products
 from benchmarks.table import Row
 from benchmarks.timing import human, in_turns
 from crosslearning import CrossLearner
-from crosslearning.rkhs.program import evaluate_family
 
 
 def iteration() -> list[Row]:
@@ -22,15 +21,10 @@ def iteration() -> list[Row]:
     steps = int(np.mean([report.steps for report in reports]))
     expansion = learner.policy(0).function.expansion
     states = np.random.default_rng(0).uniform(0.0, 5.0, (steps, 5))
-    values = np.empty((steps, 1, 2))
-
-    def evaluations() -> None:
-        evaluate_family(*expansion.program, expansion.features, expansion.rows, states, values)
-
     ours, products, evaluating = in_turns(
         learner._core.step,
         pruning_products(np.random.default_rng(1), 400),
-        evaluations,
+        lambda: expansion(states),
         rounds=1500,
     )
     floor = products + evaluating

@@ -53,11 +53,8 @@ def adaptation_curve(
 
     Parameters
     ----------
-    task : Task
     start : Family, optional
         One function; None starts from zero.
-    iterations : int
-        How many to learn.
     points : int
         How many evaluations, beside the one before the first iteration.
     trials, horizon : int
@@ -68,19 +65,11 @@ def adaptation_curve(
     """
     learner = CrossLearner([task], float("inf"), start=start, **settings)
     options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
+    rollouts = learner.sampling.batch_size * (1 + learner.sampling.estimator.mirrored)
     rows = []
     for mark in np.unique(np.linspace(0, iterations, points + 1).astype(int)):
         learner.learn(int(mark) - learner.iteration)
         played = measure_episodes(learner.policy(0), task, options, learner.settings.discount)
-        rows.append((_rollouts(learner), float(learner.steps), float(np.mean(played.returns))))
+        rows.append((learner.iteration * rollouts, learner.steps, np.mean(played.returns)))
     learner.close()
-    return AdaptationCurve(*np.array(rows).T)
-
-
-def _rollouts(learner: CrossLearner) -> float:
-    """Return how many rollouts a learner has spent: what it says, or what its samples need."""
-    told = getattr(learner, "rollouts", None)
-    if told is not None:
-        return float(told)
-    sampling = learner.sampling
-    return float(learner.iteration * sampling.batch_size * (1 + sampling.estimator.mirrored))
+    return AdaptationCurve(*np.array(rows, dtype=np.float64).T)

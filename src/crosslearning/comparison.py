@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Numbers, Table, play
+from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Numbers, Row, across, play
 from crosslearning.statistics import bootstrap, difference_of_shares
 from crosslearning.tasks import Task
 
@@ -36,17 +36,12 @@ class Comparison(Numbers):
 def compare(
     first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> list[Comparison]:
-    """Compare two policies task by task.
+    """Compare two policies, whatever acts, task by task.
 
-    Parameters
-    ----------
-    first, second
-        Whatever acts, as for :func:`crosslearning.evaluation.evaluate`.
-    tasks : sequence of Task
-    **options
-        See :class:`crosslearning.evaluation.EpisodeOptions`.
+    Options: :class:`crosslearning.evaluation.EpisodeOptions`.
     """
-    return _comparisons(play((first, second), tasks, EpisodeOptions.of(options)))
+    asked = EpisodeOptions.of(options)
+    return [_comparison(row, asked.seed) for row in play((first, second), tasks, asked)]
 
 
 def compare_across(
@@ -56,36 +51,24 @@ def compare_across(
 
     The arguments are those of :func:`compare`, with 5 ``trials`` on each task by default.
     """
-    table = play((first, second), tasks, EpisodeOptions.of(options, trials=5))
-    return _comparisons(table.across())[0]
+    asked = EpisodeOptions.of(options, trials=5)
+    return _comparison(across(play((first, second), tasks, asked)), asked.seed)
 
 
-def _comparisons(table: Table) -> list[Comparison]:
-    first, second = table.policies
-    results = []
-    for row in table.rows:
-        a, b = row.cells
-        draw = np.random.default_rng(table.seed)
-        results.append(
-            Comparison(
-                first=first,
-                second=second,
-                task=row.task,
-                trials=row.trials,
-                rates={
-                    name: difference_of_shares(ours, b.shares[name], draw)
-                    for name, ours in a.shares.items()
-                    if name in b.shares
-                },
-                discounted_return=bootstrap(a.returns - b.returns, draw),
-                mean_cost=bootstrap(a.costs - b.costs, draw),
-                # NaN, where one of the two is unknown, stays NaN and is left out.
-                means={
-                    name: bootstrap(ours - b.others[name], draw)
-                    for name, ours in a.others.items()
-                    if name in b.others
-                },
-                total_return=bootstrap(a.totals - b.totals, draw),
-            )
-        )
-    return results
+def _comparison(row: Row, seed: int) -> Comparison:
+    (first, a), (second, b) = row.columns.items()
+    draw = np.random.default_rng(seed)
+    shares = [name for name in a.shares if name in b.shares]
+    others = [name for name in a.others if name in b.others]
+    return Comparison(
+        first=first,
+        second=second,
+        task=row.task,
+        trials=row.trials,
+        rates={name: difference_of_shares(a.shares[name], b.shares[name], draw) for name in shares},
+        discounted_return=bootstrap(a.returns - b.returns, draw),
+        mean_cost=bootstrap(a.costs - b.costs, draw),
+        # NaN, where one of the two is unknown, stays NaN and is left out.
+        means={name: bootstrap(a.others[name] - b.others[name], draw) for name in others},
+        total_return=bootstrap(a.totals - b.totals, draw),
+    )

@@ -24,18 +24,11 @@ from crosslearning.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Sums may be reordered and fused so that loops become SIMD code. NaN and infinity keep
-#: their meaning, so that a bad number is seen rather than optimised away.
-REORDERED = {"contract", "reassoc", "nsz"}
-
 
 def _package_stamp() -> tuple[float, int]:
     """Return the newest change and the total size of the files that hold compiled code."""
-    files = [Path(__file__)]
-    for path in files[0].parent.rglob("*.py"):
-        if b"crosslearning.compiled" in path.read_bytes():
-            files.append(path)
-    stats = [path.stat() for path in files]
+    paths = Path(__file__).parent.rglob("*.py")
+    stats = [path.stat() for path in paths if b"crosslearning.compiled" in path.read_bytes()]
     return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
 
@@ -45,8 +38,7 @@ _STAMP = _package_stamp()
 def _stamped(cached: Any) -> None:
     """Make cached machine code depend on every file that holds compiled code.
 
-    Numba looks only at the file of the function itself. But machine code contains the code of
-    the functions that it calls, which may be in other files and newer.
+    Numba looks only at the file of the function itself, not at those of the functions it calls.
     """
     index = getattr(getattr(cached, "_cache", None), "_cache_file", None)
     if index is not None:
@@ -59,10 +51,8 @@ def _has_file(function: Callable[..., Any]) -> bool:
 
 
 def _compile(function: F, fastmath: set[str]) -> F:
-    wrapped: F = numba.njit(
-        cache=_has_file(function), nogil=True, error_model="numpy", fastmath=fastmath
-    )(function)
-    wrapped.rule = fastmath  # type: ignore[attr-defined]
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    wrapped: F = numba.njit(cache=_has_file(function), **options)(function)
     _stamped(wrapped)
     return wrapped
 
@@ -74,7 +64,8 @@ def compiled(function: F) -> F:
 
 def compiled_reordered(function: F) -> F:
     """Compile a module-level function whose sums may be reordered to run in SIMD lanes."""
-    return _compile(function, REORDERED)
+    # NaN and infinity keep their meaning: a bad number is seen rather than optimised away.
+    return _compile(function, {"contract", "reassoc", "nsz"})
 
 
 def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
@@ -88,10 +79,7 @@ def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., 
 
 
 class FastEntry:
-    """A compiled function that is called with arguments of the same types every time.
-
-    Its machine code is looked up at the first call; see :func:`entry_point`.
-    """
+    """A compiled function, always called with the same types; see :func:`entry_point`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -108,21 +96,15 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
     """A compiled function that other compiled code takes as an ordinary argument.
 
     All functions of one signature have one type, so the code that calls them is compiled
-    once and cached, whichever function it is given.
-
-    Parameters
-    ----------
-    function : callable
-        A Python function, or one compiled with :func:`compiled`, that Numba can compile
-        for ``signature``. The latter keeps its rule; in the former nothing is fused.
-    signature : numba signature
-        The exact types of its arguments and of its result.
+    once and cached, whichever function it is given. A function that :func:`compiled` made
+    keeps its rule; in a plain Python function nothing is fused.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
         self.python: Callable[..., Any] = getattr(function, "py_func", function)
         self._signature = signature
-        options = {"error_model": "numpy", "fastmath": getattr(function, "rule", False)}
+        rule = getattr(function, "targetoptions", {}).get("fastmath", False)
+        options = {"error_model": "numpy", "fastmath": rule}
         self._entry = CFunc(self.python, normalize_signature(signature), {}, options)
         if _has_file(self.python):
             self._entry.enable_caching()
@@ -138,8 +120,7 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
             ) from problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The address is this process's own: another one finds the function by its name, and
-        # compiles it or reads its cache.
+        # The address is this process's own; another one finds the function by its name.
         module, name = self.python.__module__, self.python.__qualname__
         if "<" in name:
             raise InputError(

@@ -85,16 +85,8 @@ def write_tensors(
 ) -> None:
     """Write named arrays and a JSON description to one file, atomically.
 
-    Parameters
-    ----------
-    path : str or Path
-        Where to.
-    kind, version : str, int
-        What the file is and the version of its format; :func:`read_tensors` checks both.
-    arrays : mapping of str to array
-        What to write; dtypes and shapes are kept.
-    description : mapping
-        Plain data that JSON can hold.
+    ``kind`` and ``version``, of its format, say what the file is: :func:`read_tensors` checks both.
+    The arrays keep their dtypes and shapes; the description is plain data.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = {"kind": kind, "version": version, **description}
@@ -106,13 +98,7 @@ def write_tensors(
 
 
 def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
-    """Read what :func:`write_tensors` wrote, or say what is wrong with the file.
-
-    Returns
-    -------
-    arrays : dict of str to array
-    description : dict
-    """
+    """Return the arrays and the description that were written, or say what is wrong."""
     source = Path(path)
     if not source.is_file():
         raise InputError(f"no such file: {source}")

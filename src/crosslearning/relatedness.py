@@ -26,20 +26,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import late_multipliers
 from crosslearning.statistics import f_tail
 
-Floats = NDArray[np.float64]
-
 #: A task stands apart if chance explains its score with at most this probability.
 LEVEL = 0.05
-_CENTRE = "centre"
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,6 @@ class TaskRelation:
 
     Attributes
     ----------
-    task : str
     rank : int
         1 for the task with the largest score.
     score : float
@@ -70,8 +67,6 @@ class TaskRelation:
         Mean of μ_i over the last part of the run; None if it is not known.
     share_of_pull : float or None
         μ_i ‖h_i − g‖ as a share of its sum over tasks; None if nothing is known to pull.
-    sentence : str
-        The same in words.
     """
 
     task: str
@@ -135,7 +130,7 @@ class Relatedness:
             ],
             "distances": self.distances.tolist(),
             "cosines": self.cosines.tolist(),
-            "map": dict(zip((*self.names, _CENTRE), self.places.tolist(), strict=True)),
+            "map": dict(zip((*self.names, "centre"), self.places.tolist(), strict=True)),
             "map_share": self.map_share,
         }
 
@@ -156,17 +151,13 @@ def relatedness(
     Raises
     ------
     InputError
-        If there are fewer than three tasks, or if all policies are the same function, as they
-        are in a run with ε = 0.
+        If there are fewer than three tasks, or all policies are one function, as for ε = 0.
     """
-    if not isinstance(source, CrossLearner):
-        folder = source if isinstance(source, RunFolder) else RunFolder.open(source)
-        learner = folder.load()
-        names = [task.name for task in learner.tasks]
-        if multipliers is None:
-            multipliers = late_multipliers(folder.read_metrics(), names)
-    else:
-        learner, names = source, [task.name for task in source.tasks]
+    folder = RunFolder.open(source) if isinstance(source, str | Path) else source
+    learner = folder.load() if isinstance(folder, RunFolder) else folder
+    names = [task.name for task in learner.tasks]
+    if multipliers is None and isinstance(folder, RunFolder):
+        multipliers = late_multipliers(folder.read_metrics(), names)
     return relatedness_of_family(learner.family, names, learner.settings.epsilon, multipliers)
 
 
@@ -229,19 +220,11 @@ def relatedness_of_family(
 
 
 def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return how every task stands to the others.
+    """Return the scores, the distances to the others' mean, the ranks and the agreements, all (N,).
 
-    Parameters
-    ----------
-    gram : array, shape (N, N)
-        Inner products of the policies less the centre; N ≥ 3.
-
-    Returns
-    -------
-    scores, distances, ranks, agreements : arrays, shape (N,)
-        ``distances`` are to the others' mean. ``ranks[i]`` says in how many directions the
-        policies other than i differ: (Σλ)²/Σλ² of the eigenvalues λ of their covariance, between
-        1 and N − 2. ``agreements`` are cosines with the others' mean.
+    ``gram``, shape (N, N) with N ≥ 3, has the inner products of the policies less the centre. A
+    rank says in how many directions the other policies differ: (Σλ)²/Σλ² of the eigenvalues λ of
+    their covariance, between 1 and N − 2. An agreement is a cosine with the others' mean.
     """
     N = len(gram)
     scores, distances, ranks, agreements = np.empty((4, N))
@@ -280,17 +263,9 @@ def chance_of_score(score: float, tasks: int, rank: float) -> float:
 def classical_scaling(gram: Floats) -> tuple[Floats, float]:
     """Return a plane map of N functions and their centre, and the share of spread it keeps.
 
-    Parameters
-    ----------
-    gram : array, shape (N, N)
-        Inner products of the functions less the centre.
-
-    Returns
-    -------
-    places : array, shape (N + 1, 2)
-        The centre last, at the origin.
-    share : float
-        Of the sum of squared distances to the mean of all N + 1 points.
+    ``gram``, shape (N, N), has the inner products of the functions less the centre. The places,
+    shape (N + 1, 2), have the centre last, at the origin; the spread is the sum of squared
+    distances to the mean of all N + 1 points.
     """
     N = len(gram)
     padded = np.zeros((N + 1, N + 1))

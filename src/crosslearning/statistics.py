@@ -42,15 +42,13 @@ class Interval:
 
     def format(self, spec: str = ".3g") -> str:
         """Return the number and its ends in brackets; without ends that are not known."""
-        if not self.known:
-            return f"{self.value:{spec}}"
-        return f"{self.value:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+        ends = f" [{self.low:{spec}}, {self.high:{spec}}]" if self.known else ""
+        return f"{self.value:{spec}}{ends}"
 
     def percent(self, spec: str = ".1f") -> str:
         """Return a share or a difference of shares in per cent."""
-        if not self.known:
-            return f"{100 * self.value:{spec}} %"
-        return f"{100 * self.value:{spec}} % [{100 * self.low:{spec}}, {100 * self.high:{spec}}]"
+        ends = f" [{100 * self.low:{spec}}, {100 * self.high:{spec}}]" if self.known else ""
+        return f"{100 * self.value:{spec}} %{ends}"
 
     def within(self, low: float = -math.inf, high: float = math.inf) -> Interval:
         """Return the interval cut to where the number can be, as a share between 0 and 1."""
@@ -184,13 +182,8 @@ def hall_bounds(values: Floats, z: float) -> tuple[float, float]:
 def root_interval(value: float, influence: Floats, z: float) -> Interval:
     """Return √value with its interval, for a positive number that is a mean of squares.
 
-    Parameters
-    ----------
-    value : float
-    influence : array, shape (n,)
-        What each sample adds to n times the estimate, up to a constant.
-    z : float
-        The quantile of one end.
+    ``influence``, shape (n,), is what each sample adds to n times the estimate, up to a constant;
+    z is the quantile of one end.
     """
     # Centred at the estimate, whose own value may hold a correction of order 1/n.
     _, high = hall_bounds(influence - influence.mean() + value, z)

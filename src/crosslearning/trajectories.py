@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,22 +14,16 @@ from crosslearning.evaluation import run_episodes
 from crosslearning.learner import Policy
 from crosslearning.tasks import Navigation, Task
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True, eq=False)
 class Trajectories:
-    """A policy's paths in one task, and its map.
-
-    ``paths`` has the shape (trials, horizon + 1, 2): a robot stays where its episode ended;
-    ``crashed`` and ``arrived`` have the shape (trials,).
-    """
+    """A policy's paths in one task, and its map."""
 
     task: str
     navigation: Navigation
-    paths: Floats
-    crashed: NDArray[np.bool_]
-    arrived: NDArray[np.bool_]
+    paths: NDArray[np.float64]  # (trials, horizon + 1, 2): a robot stays where its episode ended
+    crashed: NDArray[np.bool_]  # (trials,)
+    arrived: NDArray[np.bool_]  # (trials,)
 
     @property
     def out_of_time(self) -> NDArray[np.bool_]:
@@ -40,25 +35,22 @@ def trajectories(
     policy: Policy, tasks: Sequence[Task], trials: int = 25, seed: int = 0
 ) -> tuple[Trajectories, ...]:
     """Return where a policy drives in every task from random starts, without exploration noise."""
-    maps = [navigation_of(task) for task in tasks]
+    maps = [_navigation_of(task) for task in tasks]
     found = []
     for task, navigation in zip(tasks, maps, strict=True):
         episodes = run_episodes(policy, task, trials, task.horizon, seed)
-        states, outcomes = episodes.states, episodes.outcomes
-        if states is None:
+        if episodes.states is None:
             raise InputError(f"task {task.name!r} does not tell where its robot drove")
-        crashed, arrived = (np.asarray(outcomes[name]) for name in ("crashed", "arrived"))
-        found.append(Trajectories(task.name, navigation, states[:, :, :2], crashed, arrived))
+        crashed, arrived = (np.asarray(episodes.outcomes[name]) for name in ("crashed", "arrived"))
+        paths = episodes.states[:, :, :2]
+        found.append(Trajectories(task.name, navigation, paths, crashed, arrived))
     return tuple(found)
 
 
-def navigation_of(task: Task) -> Navigation:
+def _navigation_of(task: Task) -> Navigation:
     """Return the map of a navigation task, or say that the task has none."""
-    environment = task.make()
-    try:
+    with closing(task.make()) as environment:
         navigation = getattr(environment.unwrapped, "navigation", None)
-    finally:
-        environment.close()
     if not isinstance(navigation, Navigation):
         raise InputError(f"task {task.name!r} is not a navigation task and has no map to draw")
     return navigation

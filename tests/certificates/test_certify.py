@@ -10,12 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from crosslearning import cli
-from crosslearning.certificates.certificate import certify
-from crosslearning.certificates.history import pruning_history
-from crosslearning.certificates.page import certificate_page, save_certificate
+from crosslearning.certificates.certificate import certify, pruning_history
+from crosslearning.certificates.page import certificate_page, save_certificate, verdicts
 from crosslearning.certificates.replay import same_numbers
 from crosslearning.certificates.stationarity import StationarityGap
-from crosslearning.certificates.verdicts import verdicts
 from crosslearning.errors import InputError, StorageError
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.files import write_atomically

@@ -125,7 +125,7 @@ def later_version(description):
 def test_a_run_of_version_1_passes(tmp_path, name):
     path = copy_of(FILES / "version-1" / name, tmp_path)
     verification = verify_run(path)
-    assert verification.passed
+    assert not verification.failed
     assert verification.model.method == "policy-gradient"
     certificate = certify(path, samples=100)
     assert certificate.passed
@@ -137,7 +137,7 @@ def test_a_run_of_version_1_passes(tmp_path, name):
 def test_a_file_says_itself_what_its_method_keeps(tmp_path, step_rule):
     path = small_run(tmp_path / "run", step_rule=step_rule, iterations=20)
     verification = verify_run(path)
-    assert verification.passed
+    assert not verification.failed
     assert verification.model.method == "policy-gradient"
     for change, found in (
         (renamed, set()),
@@ -165,7 +165,7 @@ def test_an_unfinished_run_is_checked_at_its_newest_checkpoint(tmp_path, run):
     for name in (MODEL, "record.json"):
         (path / name).unlink()
     verification = verify_run(path)
-    assert verification.passed
+    assert not verification.failed
     assert not verification.finished
     assert verification.source == "checkpoints/iteration-00000050.safetensors"
     assert [c.name for c in verification.checks if c.status == "not possible"] == ["record.json"]

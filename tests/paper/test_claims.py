@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from crosslearning.paper.adapt import STARTS, adaptation_claims, adaptation_verdicts
-from crosslearning.paper.claims import Claim, all_claims, claims_table, judge, judge_all
+from crosslearning.paper.adapt import ADAPTATION_CLAIMS, STARTS
+from crosslearning.paper.claims import CLAIMS, Claim, claims_table, judge
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
 
 SCENES = {
@@ -75,11 +75,11 @@ def as_the_paper_says():
 def test_every_claim_can_hold():
     m = as_the_paper_says()
     # The agnostic policies' means are 100, 100 and 100; "similar" allows a tenth of the range.
-    for claim in all_claims():
+    for claim in CLAIMS:
         assert claim.value(m) > 0, claim.key
 
 
-@pytest.mark.parametrize("claim", all_claims(), ids=lambda claim: claim.key)
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.key)
 def test_every_claim_can_fail(claim):
     # Some change of a single policy's outcomes in a single scene must turn the claim over.
     turned = 0
@@ -123,12 +123,13 @@ def test_verdicts(values, expected):
 
 
 def test_the_table_has_a_row_for_every_claim():
-    verdicts = judge_all({0: as_the_paper_says(), 1: as_the_paper_says()})
+    results = {0: as_the_paper_says(), 1: as_the_paper_says()}
+    verdicts = [judge(claim, results) for claim in CLAIMS]
     assert all(v.verdict == "holds" for v in verdicts)
     lines = claims_table(verdicts).splitlines()
-    assert len(lines) == 2 + len(all_claims())
+    assert len(lines) == 2 + len(CLAIMS)
     assert all(line.count("|") == 5 for line in lines)
-    assert len({claim.key for claim in all_claims()}) == len(all_claims())
+    assert len({claim.key for claim in CLAIMS}) == len(CLAIMS)
 
 
 def curves(areas):
@@ -140,8 +141,9 @@ def curves(areas):
 def test_adaptation_is_compared_with_every_other_start():
     areas = {"central": -10.0, "zero": -90.0, "average": -20.0}
     areas |= {"r=0.5": -30.0, "r=1": -40.0, "r=2": -50.0}
-    verdicts = {v.key: v for v in adaptation_verdicts({0: curves(areas), 1: curves(areas)})}
-    assert len(verdicts) == len(adaptation_claims()) == 6
+    results = {0: curves(areas), 1: curves(areas)}
+    verdicts = {claim.key: judge(claim, results) for claim in ADAPTATION_CLAIMS}
+    assert len(verdicts) == len(ADAPTATION_CLAIMS) == 6
     assert verdicts["adapt-trained-nothing"].estimate == pytest.approx(80.0)
     assert verdicts["adapt-unseen-average"].estimate == pytest.approx(10.0)
     assert verdicts["adapt-unseen-guess"].estimate == pytest.approx(30.0)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES
-from crosslearning.paper.rates import PLACES, rates_table
+from crosslearning.paper.measure import PLACES, rates_table
 from crosslearning.statistics import student
 
 

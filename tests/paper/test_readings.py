@@ -2,23 +2,20 @@
 
 import io
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from crosslearning.paper.claims import Verdict, all_claims
+from crosslearning.paper.claims import CLAIMS
 from crosslearning.paper.experiment import (
     CROSS,
     DEFAULT_READING,
     POLICIES,
     Experiment,
     Scale,
-    experiment_configs,
 )
-from crosslearning.paper.measure import load_measurements
-from crosslearning.paper.rates import rates_table
+from crosslearning.paper.measure import load_measurements, rates_table
 from crosslearning.paper.readings import (
     READINGS,
     changed,
@@ -33,9 +30,9 @@ OTHERS = READINGS[1:]
 
 
 @pytest.mark.parametrize("reading", OTHERS, ids=lambda r: r.name)
-def test_a_reading_changes_one_point_of_the_training(reading):
-    before = experiment_configs(0, TINY)[CROSS]
-    after = experiment_configs(0, TINY, reading)[CROSS]
+def test_a_reading_changes_one_point_of_the_training(reading, tmp_path):
+    before = Experiment(tmp_path, 1, TINY).configs(0)[CROSS]
+    after = Experiment(tmp_path, 1, TINY, reading).configs(0)[CROSS]
     plain = before.to_plain(), after.to_plain()
     differing = {name for name in plain[0] if plain[0][name] != plain[1][name]}
     expected = set(reading.settings) | (
@@ -73,7 +70,7 @@ def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
     content = json.loads((path / "readings.json").read_text())
     assert [row["name"] for row in content["readings"]] == [r.name for r in chosen]
     for row, reading in zip(content["readings"], chosen, strict=True):
-        assert [claim["key"] for claim in row["claims"]] == [c.key for c in all_claims()]
+        assert [claim["key"] for claim in row["claims"]] == [c.key for c in CLAIMS]
         experiment = Experiment(path / reading.name, 2, TINY, reading)
         for policy in POLICIES:
             options = experiment.folder(1, policy).config().task_options
@@ -89,22 +86,23 @@ def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
 def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):
     path, chosen = done
     claims = json.loads((path / "readings.json").read_text())["readings"][0]["claims"]
-    first = [Verdict(**claim) for claim in claims]
     words = ["holds", "does not hold", "undecided"]
-    before = [replace(v, verdict=words[i % 3]) for i, v in enumerate(first)]
-    after = [replace(v, verdict=words[(i // 3) % 3]) for i, v in enumerate(first)]
+    before = [claim | {"verdict": words[i % 3]} for i, claim in enumerate(claims)]
+    after = [claim | {"verdict": words[(i // 3) % 3]} for i, claim in enumerate(claims)]
+    both_ways = {("holds", "does not hold"), ("does not hold", "holds")}
     expected = [
-        a.key
+        a["key"]
         for a, b in zip(before, after, strict=True)
-        if (a.verdict, b.verdict) in {("holds", "does not hold"), ("does not hold", "holds")}
+        if (a["verdict"], b["verdict"]) in both_ways
     ]
     assert changed(before, after) == expected
     assert len(expected) > 3
-    table = readings_table(
-        chosen, {chosen[0].name: before, chosen[1].name: after}, {r.name: 0.5 for r in chosen}
-    )
-    rows = table.splitlines()[2:]
+    found = [
+        {"name": r.name, "says": r.says, "worst_arrival": 0.5, "claims": claims}
+        for r, claims in zip(chosen, (before, after), strict=True)
+    ]
+    rows = readings_table(found).splitlines()[2:]
     assert "| – |" in rows[0]
     assert all(f"`{key}`" in rows[1] for key in expected)
     counts = [int(cell) for cell in rows[1].split("|")[4:7]]
-    assert sum(counts) == len(first)
+    assert sum(counts) == len(claims)

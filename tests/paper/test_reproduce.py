@@ -15,7 +15,7 @@ from rich.console import Console
 from crosslearning.errors import InputError
 from crosslearning.paper import adapt
 from crosslearning.paper.adapt import STARTS
-from crosslearning.paper.claims import all_claims
+from crosslearning.paper.claims import CLAIMS
 from crosslearning.paper.experiment import (
     AVERAGE,
     CROSS,
@@ -72,9 +72,9 @@ def test_measurements_are_those_of_the_snapshots(done):
     places = scenes(DEFAULT_READING, SCALE.maps)
     task = places["radii"][2]
     again = outcome(experiment.function(1, CROSS), task, SCALE.trials)
-    assert stored["final"]["radii"]["r=2"]["cost"] == again.cost
+    assert stored["final"]["radii"]["r=2"]["cost"] == again["cost"]
     first = outcome(experiment.function(1, CROSS, 20), task, SCALE.trials)
-    assert stored["curves"]["radii"]["r=2"]["cost"][0] == first.cost
+    assert stored["curves"]["radii"]["r=2"]["cost"][0] == first["cost"]
     assert stored["curves"]["radii"]["r=2"]["iteration"] == [20.0, 40.0]
     played = play(experiment.function(1, CROSS, 20), task, SCALE.trials)
     costs = [sum(-r * 0.9**t for t, r in enumerate(rewards)) for rewards in played.rewards]
@@ -86,8 +86,8 @@ def test_measurements_are_those_of_the_snapshots(done):
 def test_claims_are_written_for_people_and_for_programs(done):
     content = json.loads((done / "claims.json").read_text())
     keys = [claim["key"] for claim in content["claims"]]
-    assert keys[: len(all_claims())] == [claim.key for claim in all_claims()]
-    assert len(keys) == len(all_claims()) + 6
+    assert keys[: len(CLAIMS)] == [claim.key for claim in CLAIMS]
+    assert len(keys) == len(CLAIMS) + 6
     assert content["scale"]["iterations"] == 40
     for claim in content["claims"]:
         assert claim["seeds"] == 2
@@ -117,8 +117,7 @@ def test_adaptation_curves_start_where_they_say(done):
 
 def test_a_second_run_makes_identical_numbers(done, tmp_path):
     experiment = Experiment(tmp_path, 1, SCALE)
-    configs = {policy: config for _, policy, config in experiment.jobs()}
-    train(experiment.folder(0, "r=1").path, configs["r=1"])
+    train(experiment.folder(0, "r=1").path, experiment.configs(0)["r=1"])
     first = json.loads((done / "seed-0" / "r-1" / "measurements.json").read_text())
     assert measurement(experiment, 0, "r=1").answer() == first
 

@@ -162,7 +162,7 @@ def test_the_inverse_stays_right_for_thirty_thousand_rounds(kind):
         dictionary.prune(0.01, max_knots=60)
     size = len(dictionary)
     fresh = np.linalg.inv(dictionary.kernel(dictionary.knots) + RIDGE * np.eye(size))
-    kept = np.diagonal(dictionary._inverse)[:size]
+    kept = np.diagonal(dictionary._slots.inverse)[:size]
     np.testing.assert_allclose(kept, np.diagonal(fresh), rtol=1e-4)
     np.testing.assert_array_equal(dictionary.gram, dictionary.kernel(dictionary.knots))
 
@@ -186,15 +186,15 @@ def test_drift_is_seen_and_repaired():
     dictionary = Dictionary.of(random_family(0, 2, 1, knots=30))
     dictionary.prune(0.0)
     rebuilds = dictionary.rebuilds
-    worst = int(np.argmax(np.diagonal(dictionary._inverse)))
-    dictionary._inverse[worst] *= 1.001
+    worst = int(np.argmax(np.diagonal(dictionary._slots.inverse)))
+    dictionary._slots.inverse[worst] *= 1.001
     for _ in range(2):  # the probe looks at the worst column every other time
         dictionary.extend(generator.uniform(0, 8, (1, 3)), np.ones((1, 2, 1)))
         dictionary.prune(0.0)
     assert dictionary.rebuilds == rebuilds + 1
     size = len(dictionary)
     fresh = np.linalg.inv(dictionary.gram + RIDGE * np.eye(size))
-    np.testing.assert_allclose(dictionary._inverse[:size, :size], fresh, atol=1e-8)
+    np.testing.assert_allclose(dictionary._slots.inverse[:size, :size], fresh, atol=1e-8)
 
 
 def test_the_cap_is_reported_apart():

@@ -13,7 +13,8 @@ from rich.console import Console
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.runs import RunFolder, make_config, study, train
 from crosslearning.runs import driver as runs_driver
-from crosslearning.runs.parallel import Bar, in_processes
+from crosslearning.runs.parallel import in_processes
+from crosslearning.runs.progress import progress_bar
 from crosslearning.runs.study import Measurement, Run, claim, go_through, markdown, run_study
 from tests.runs.examples import one_after_another
 
@@ -119,17 +120,25 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
 def test_rounds_follow_one_another_and_the_bar_counts_all_of_it(tmp_path, monkeypatch):
     seen = []
 
-    def watching(function, rounds, workers, bar):
-        seen.append((bar.total, bar.completed()))
-        finished = one_after_another(function, rounds, workers, bar)
-        seen.append((bar.total, bar.completed()))
+    def bar(*columns, **options):
+        seen.append(progress_bar(*columns, **options))
+        return seen[0]
+
+    def watching(function, rounds, workers, look):
+        (task,) = seen[0].tasks
+        look()
+        assert task.completed == 0.0
+        finished = one_after_another(function, rounds, workers, look)
+        look()
+        # Twice six iterations, and two measurements of a tenth of a run.
+        assert task.completed == task.total == pytest.approx(13.2)
         return finished
 
+    monkeypatch.setattr(study, "progress_bar", bar)
     monkeypatch.setattr(study, "in_processes", watching)
     steps = chain(tmp_path)
     assert run_study([[steps[:1], steps[1:2]], [steps[2:]]], 1, quiet())
-    # Twice six iterations, and two measurements of a tenth of a run.
-    assert seen == [(pytest.approx(13.2), 0.0), (pytest.approx(13.2), pytest.approx(13.2))]
+    assert len(seen) == 1
 
 
 def test_a_folder_is_claimed_for_one_thing(tmp_path):
@@ -168,22 +177,20 @@ def press_and_ask(path):
     path.write_text(str(go_through([Measurement(path.with_suffix(".json"), {}, dict, ())])))
 
 
-def bar():
-    return Bar(quiet(), "test", 1.0, lambda: 0.0)
+def look():
+    """See nothing."""
 
 
 def test_a_round_begins_when_the_one_before_has_ended(tmp_path):
     a, b, c = (tmp_path / name for name in "abc")
-    assert in_processes(write, [[(a, None), (b, None)], [(c, b)]], 2, bar())
+    assert in_processes(write, [[(a, None), (b, None)], [(c, b)]], 2, look)
     assert str(os.getpid()) not in {a.read_text(), b.read_text(), c.read_text()}
-    assert not in_processes(
-        write, [[(a, tmp_path / "missing")], [(tmp_path / "d", None)]], 1, bar()
-    )
+    assert not in_processes(write, [[(a, tmp_path / "missing")], [(tmp_path / "d", None)]], 1, look)
     assert not (tmp_path / "d").exists()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="Windows")
 def test_after_ctrl_c_a_worker_begins_nothing_new(tmp_path):
-    in_processes(press_and_ask, [[(tmp_path / "said",)]], 1, bar())
+    in_processes(press_and_ask, [[(tmp_path / "said",)]], 1, look)
     assert (tmp_path / "said").read_text() == "False"
     assert not (tmp_path / "said.json").exists()

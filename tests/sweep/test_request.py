@@ -10,7 +10,7 @@ from crosslearning.learner import make_settings
 from crosslearning.learner.policy_gradient.steps import StepRule
 from crosslearning.runs import make_config
 from crosslearning.sweep import EpsilonPath, held_out_tasks, read_epsilons
-from crosslearning.sweep.request import check_held_out
+from crosslearning.sweep.measure import check_held_out
 from crosslearning.sweep.stages import epsilon_name
 from crosslearning.tasks import task_set
 from tests.sweep.examples import small_request

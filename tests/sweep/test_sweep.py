@@ -11,7 +11,7 @@ from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
 from crosslearning.learner import CrossLearner, make_settings
 from crosslearning.runs import RunFolder, driver, study
-from crosslearning.sweep import EpsilonPath, epsilon_path, measure, run_sweep
+from crosslearning.sweep import EpsilonPath, epsilon_path, folders, run_sweep
 from crosslearning.sweep.measure import MEASURE_SEED, measure_family
 from crosslearning.tasks import task_set
 from crosslearning.tasks.linear_quadratic import cart
@@ -187,7 +187,7 @@ def test_more_seeds_and_other_trials_go_on_from_the_runs(tmp_path, monkeypatch):
     assert json.loads((out / "sweep.json").read_text())["trials"] == 4
     assert before == {p: p.stat().st_mtime_ns for p in before}
     # Measurements that were made are not made again.
-    monkeypatch.setattr(measure, "measure_family", None)
+    monkeypatch.setattr(folders, "measure_family", None)
     run_sweep(out, small_request(**short, trials=4), seeds=2, workers=1)
 
 

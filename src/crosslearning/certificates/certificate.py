@@ -3,54 +3,84 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console
 
-from crosslearning.certificates.history import (
-    ConstraintLine,
-    PruningHistory,
-    constraint_lines,
-    pruning_history,
-)
 from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.replay import replay_run
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Check
+from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.errors import CrossLearningError
 from crosslearning.runs import RunFolder
+from crosslearning.runs.metrics import late_multipliers
 
-_Value = TypeVar("_Value")
+#: A distance within this share of ε counts as at the bound.
+_AT_BOUND = 1e-3
+
+
+@dataclass(frozen=True)
+class ConstraintLine:
+    """How one task stands to the constraint.
+
+    The multiplier says how hard the constraint held the policy back: the mean over the last
+    quarter of the run, infinite for ε = 0, None if there are no metrics.
+    """
+
+    task: str
+    distance: float  #: ‖h_i − g‖ in the norm of κ, computed again
+    ridged_distance: float  #: the same in the norm of κ + λδ, in which the dictionary projects
+    multiplier: float | None
+    binding: bool  #: whether the constraint holds the policy back
+
+
+@dataclass(frozen=True)
+class PruningHistory:
+    """What pruning did over the whole run; None is what metrics of early versions did not keep."""
+
+    budget: float  #: β: how far pruning may move each policy in one iteration
+    max_knots: int  #: the cap
+    iterations: int  #: that the metrics tell of
+    largest: float  #: the farthest that pruning moved any policy in one iteration
+    spent: float | None  #: sum over the iterations of the farthest move in each
+    over_budget: int | None  #: iterations that broke the budget
+    over_budget_by_cap: int | None  #: those among them that did because of the cap
+    removed: int  #: knots
+    forced_by_cap: int  #: those among them that the budget would not have allowed
+    forced_by_conditioning: int
+
+    @property
+    def certified_share(self) -> float | None:
+        """Share of the iterations in which every policy moved by at most the budget."""
+        if self.over_budget is None or self.iterations == 0:
+            return None
+        return 1.0 - self.over_budget / self.iterations
+
+    @property
+    def cap_decides(self) -> bool:
+        """Whether the cap, not the budget, decided in most iterations about the knots."""
+        if self.over_budget_by_cap is None:
+            return self.forced_by_cap > self.removed / 2
+        return self.over_budget_by_cap > self.iterations / 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Reading):
-    """What is known of a run, and how it is known.
-
-    Attributes
-    ----------
-    checks : tuple of Check
-    replayed : bool
-        Whether the run was trained again and compared.
-    constraint : tuple of ConstraintLine
-    pruning : PruningHistory or None
-    alpha : float or None
-        The wanted stationarity: as asked now, or else as the run was asked for.
-    gaps : tuple of StationarityGap
-    metrics : tuple of dict
-        The lines of metrics up to this iteration, for figures; not part of the JSON.
-    """
+    """What is known of a run, and how it is known."""
 
     checks: tuple[Check, ...]
-    replayed: bool
+    replayed: bool  #: whether the run was trained again and compared
     constraint: tuple[ConstraintLine, ...]
     pruning: PruningHistory | None
-    alpha: float | None
+    alpha: float | None  #: the wanted stationarity: as asked now, or else as the run was asked for
     gaps: tuple[StationarityGap, ...] = ()
+    #: The lines of metrics up to this iteration, for figures; not part of the JSON.
     metrics: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
     @property
@@ -79,6 +109,9 @@ def certify(
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
+    Whatever the files hold, there is a certificate. If a check fails, the gaps are left out: they
+    would speak of something else than the run.
+
     Parameters
     ----------
     run : str or Path
@@ -91,32 +124,19 @@ def certify(
         Train the run again and compare, byte for byte.
     console : Console, optional
         Shows progress, if it is a terminal.
-
-    Returns
-    -------
-    Certificate
-        Whatever the files hold. If a check fails, the gaps are left out: they would speak of
-        something else than the run.
     """
     verification, alpha = verified(run, alpha, samples, seed)
-    checks = list(verification.checks)
+    checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
-        checks += replay_run(run, verification, console)
-    model, metrics = verification.model, verification.reached
-    unknown: tuple[ConstraintLine, ...] = ()
-    certificate = Certificate.of(
-        verification,
-        samples,
-        seed,
-        checks=tuple(checks),
-        replayed=replay,
-        constraint=_or_default(
-            unknown, lambda: constraint_lines(model, metrics) if model else unknown
-        ),
-        pruning=_or_default(None, lambda: pruning_history(metrics, verification.settings)),
-        alpha=alpha,
-        metrics=tuple(metrics),
-    )
+        checks += tuple(replay_run(run, verification, console))
+    known: dict[str, Any] = {"constraint": (), "pruning": None, "checks": checks}
+    # What damaged metrics do not hold is left out: a check tells of them.
+    with suppress(KeyError, TypeError, ValueError):
+        known["constraint"] = constraint_lines(verification.model, metrics)
+    with suppress(KeyError, TypeError, ValueError):
+        known["pruning"] = pruning_history(metrics, verification.settings)
+    known |= {"replayed": replay, "alpha": alpha, "metrics": metrics}
+    certificate = Certificate.of(verification, samples, seed, **known)
     if not certificate.passed:
         reason = "a check of the files failed, so that it would speak of another run than this"
         return dataclasses.replace(certificate, left_out=reason)
@@ -124,17 +144,47 @@ def certify(
         learner = RunFolder.open(run).load()
     except CrossLearningError as problem:
         return dataclasses.replace(certificate, left_out=f"the learner cannot be loaded: {problem}")
-    try:
-        with working(console, "measuring the stationarity gaps"):
-            gaps = tuple(stationarity_gaps(learner, samples, seed))
-    finally:
-        learner.close()
+    with closing(learner), working(console, "measuring the stationarity gaps"):
+        gaps = tuple(stationarity_gaps(learner, samples, seed))
     return dataclasses.replace(certificate, gaps=gaps)
 
 
-def _or_default(default: _Value, read: Callable[[], _Value]) -> _Value:
-    """Return what the metrics say, or the default if they are damaged: a check tells of that."""
-    try:
-        return read()
-    except (KeyError, TypeError, ValueError):
-        return default
+def constraint_lines(
+    model: PlainModel | None, metrics: Sequence[dict[str, Any]]
+) -> tuple[ConstraintLine, ...]:
+    """Return how every task stands to the constraint; nothing without a readable model."""
+    if model is None:
+        return ()
+    late = late_multipliers(metrics, model.tasks)
+    multipliers = [None] * len(model.tasks) if late is None else late.tolist()
+    at_bound = (model.ridged_distances >= (1 - _AT_BOUND) * model.epsilon).tolist()
+    columns = (model.distances.tolist(), model.ridged_distances.tolist(), multipliers, at_bound)
+    return tuple(
+        ConstraintLine(task, distance, ridged, multiplier, bound or bool(multiplier))
+        for task, distance, ridged, multiplier, bound in zip(model.tasks, *columns, strict=True)
+    )
+
+
+def pruning_history(
+    metrics: Sequence[dict[str, Any]], settings: dict[str, Any]
+) -> PruningHistory | None:
+    """Return what pruning did, or None without metrics."""
+    if not metrics:
+        return None
+    new = all("pruning_spent" in line for line in metrics)
+
+    def total(name: str) -> int:
+        return int(sum(line[name] for line in metrics))
+
+    return PruningHistory(
+        budget=float(settings["budget"]),
+        max_knots=int(settings["max_knots"]),
+        iterations=int(metrics[-1]["iteration"]),
+        largest=max(line["pruning_error"] for line in metrics),
+        spent=float(sum(line["pruning_spent"] for line in metrics)) if new else None,
+        over_budget=total("over_budget") if new else None,
+        over_budget_by_cap=total("over_budget_by_cap") if new else None,
+        removed=total("removed"),
+        forced_by_cap=total("forced_by_cap"),
+        forced_by_conditioning=total("forced_by_conditioning"),
+    )

@@ -1,4 +1,4 @@
-"""The certificate as a page of text."""
+"""The certificate as a page of text, and what it comes to in a few plain sentences."""
 
 from __future__ import annotations
 
@@ -6,16 +6,8 @@ import math
 import shlex
 from pathlib import Path
 
-from crosslearning.certificates.certificate import Certificate
-from crosslearning.certificates.text import (
-    bullets,
-    estimate,
-    page_of,
-    save_page,
-    table,
-    wrapped,
-)
-from crosslearning.certificates.verdicts import verdicts
+from crosslearning.certificates.certificate import Certificate, PruningHistory
+from crosslearning.certificates.text import bullets, estimate, page_of, save_page, table, wrapped
 
 
 def certificate_page(certificate: Certificate) -> str:
@@ -33,11 +25,96 @@ def certificate_page(certificate: Certificate) -> str:
 
 
 def save_certificate(certificate: Certificate, folder: Path) -> list[Path]:
-    """Write ``certificate.txt`` and ``.json`` into a folder, and return them.
-
-    An earlier certificate that says something else is kept, see :func:`text.save_page`.
-    """
+    """Write ``certificate.txt`` and ``.json``, and keep what stood there; see :mod:`text`."""
     return save_page(folder, "certificate", certificate_page(certificate), certificate.to_json())
+
+
+def verdicts(certificate: Certificate) -> list[str]:
+    """Return what is certified and what is not, one sentence or two for each part."""
+    said = [_files_verdict(certificate)]
+    if certificate.constraint:
+        said.append(_constraint_verdict(certificate))
+    if certificate.pruning is not None:
+        said.append(_pruning_verdict(certificate.pruning))
+    said.append(_stationarity_verdict(certificate))
+    return said
+
+
+def _files_verdict(certificate: Certificate) -> str:
+    failed = [check.name for check in certificate.checks if check.status == "fail"]
+    impossible = [check.name for check in certificate.checks if check.status == "not possible"]
+    total = len(certificate.checks)
+    if failed:
+        named = "; ".join(failed[:6]) + (f"; and {len(failed) - 6} more" if len(failed) > 6 else "")
+        return (
+            f"Files: NOT CERTIFIED. {len(failed)} of {total} checks failed: {named}. The run was "
+            "damaged or edited; restore it from a copy, or train it again."
+        )
+    text = f"Files: certified. {total - len(impossible)} of {total} checks passed, none failed"
+    if impossible:
+        text += f"; not possible: {', '.join(impossible)}"
+    if certificate.replayed:
+        return f"{text}. Training the run again gave the same bytes."
+    return f"{text}. The run was not trained again (--replay)."
+
+
+def _constraint_verdict(certificate: Certificate) -> str:
+    epsilon = certificate.epsilon
+    binding = [line.task for line in certificate.constraint if line.binding]
+    if any(c.status == "fail" for c in certificate.checks if c.topic == "constraint"):
+        return f"Constraint: NOT CERTIFIED. The bound ε = {epsilon:g} does not hold."
+    if epsilon == math.inf:
+        return "Constraint: none was asked (ε = ∞)."
+    who = "every task policy is, in RKHS norm,"
+    if certificate.projection == "relaxed":
+        who = "the root mean square of the distances to the central policy is"
+    held = f"back {', '.join(binding)}"
+    if not binding:
+        held = "nobody back: a larger ε would not have changed the last iterations"
+    return f"Constraint: certified, {who} within ε = {epsilon:g}. It holds {held}."
+
+
+def _pruning_verdict(pruning: PruningHistory) -> str:
+    share = pruning.certified_share
+    forced = pruning.forced_by_cap + pruning.forced_by_conditioning
+    if forced == 0:
+        return (
+            f"Pruning: certified. In every iteration every policy moved by at most the budget "
+            f"{pruning.budget:g}."
+        )
+    held = "" if share is None else f" The budget held in {100 * share:.1f} % of the iterations."
+    by = "the cap, not the budget, decides" if pruning.cap_decides else "some were forced"
+    return (
+        f"Pruning: NOT CERTIFIED within the budget {pruning.budget:g}; {by}: {forced} removals "
+        f"broke it ({pruning.forced_by_cap} by the cap of {pruning.max_knots} knots, "
+        f"{pruning.forced_by_conditioning} by conditioning), and a policy moved by up to "
+        f"{pruning.largest:.3g} in one iteration.{held} A larger max_knots or a smaller step would "
+        "change that."
+    )
+
+
+def _stationarity_verdict(certificate: Certificate) -> str:
+    if certificate.left_out:
+        return f"Stationarity: left out: {certificate.left_out}."
+    if certificate.epsilon in (0.0, math.inf):
+        return f"Stationarity: the gap says nothing for ε = {certificate.epsilon:g}."
+    alpha = certificate.alpha
+    if alpha is None:
+        smallest = ", ".join(f"{gap.task} at {gap.gap.high:.4g}" for gap in certificate.gaps)
+        return (
+            "Stationarity: no alpha was asked for (--alpha). The smallest at which each task is "
+            f"certified: {smallest}."
+        )
+    found = {gap.task: gap.verdict(alpha) for gap in certificate.gaps}
+    if all(verdict == "stationary" for verdict in found.values()):
+        return f"Stationarity: certified. Every task's gap is at most α = {alpha:g}."
+    groups = [
+        f"{word}: {', '.join(task for task, verdict in found.items() if verdict == word)}"
+        for word in ("stationary", "not stationary", "undecided")
+        if word in found.values()
+    ]
+    said = f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {'; '.join(groups)}."
+    return f"{said} More samples (--samples) may decide." if "undecided" in found.values() else said
 
 
 def _integrity(certificate: Certificate) -> str:
@@ -62,22 +139,15 @@ def _integrity(certificate: Certificate) -> str:
 def _constraint(certificate: Certificate) -> str:
     if not certificate.constraint:
         return wrapped("The model's numbers cannot be read.")
-    rows = [
-        (
-            line.task,
-            f"{line.distance:.6g}",
-            f"{line.ridged_distance:.6g}",
-            "–" if line.multiplier is None else f"{line.multiplier:.4g}",
-            "binding" if line.binding else "slack",
-        )
-        for line in certificate.constraint
-    ]
+    rows = []
+    for line in certificate.constraint:
+        distances = f"{line.distance:.6g}", f"{line.ridged_distance:.6g}"
+        multiplier = "–" if line.multiplier is None else f"{line.multiplier:.4g}"
+        rows.append((line.task, *distances, multiplier, "binding" if line.binding else "slack"))
     headings = ("task", "‖h − g‖", "in κ + λδ", "multiplier", "constraint")
-    kind = (
-        f"The root mean square of the distances must be at most ε = {certificate.epsilon:g}."
-        if certificate.projection == "relaxed"
-        else f"Every distance must be at most ε = {certificate.epsilon:g}."
-    )
+    relaxed = certificate.projection == "relaxed"
+    what = "The root mean square of the distances" if relaxed else "Every distance"
+    kind = f"{what} must be at most ε = {certificate.epsilon:g}."
     if certificate.epsilon == math.inf:
         kind = "No bound was asked (ε = ∞): every task learned alone."
     note = (
@@ -89,12 +159,11 @@ def _constraint(certificate: Certificate) -> str:
 
 
 def _pruning(certificate: Certificate) -> str:
-    pruning = certificate.pruning
-    if pruning is None:
+    p = certificate.pruning
+    if p is None:
         return wrapped("There are no readable metrics.")
-    p, share = pruning, pruning.certified_share
+    share, held = p.certified_share, p.iterations - (p.over_budget or 0)
     spent = None if p.spent is None else f"{p.spent:.4g}"
-    held = p.iterations - (p.over_budget or 0)
     within = None if share is None else f"{held} ({100 * share:.1f} %)"
     rows = {
         "budget β per iteration": f"{p.budget:g}",
@@ -115,21 +184,16 @@ def _stationarity(certificate: Certificate) -> str:
         return wrapped(f"Not measured: {certificate.left_out}.")
     if certificate.gaps[0].note:
         return wrapped(certificate.gaps[0].note)
-    alpha = certificate.alpha
-    last = "smallest certified α" if alpha is None else f"verdict at α = {alpha:g}"
-    rows = [
-        (
-            gap.task,
-            *estimate(gap.gap),
-            f"{gap.gap.high:.4g}" if alpha is None else gap.verdict(alpha),
-        )
-        for gap in certificate.gaps
-    ]
-    level, N = certificate.confidence, len(certificate.gaps)
-    samples = certificate.gaps[0].samples
+    gaps, alpha, level = certificate.gaps, certificate.alpha, certificate.confidence
+    if alpha is None:
+        last, ends = "smallest certified α", [f"{gap.gap.high:.4g}" for gap in gaps]
+    else:
+        last, ends = f"verdict at α = {alpha:g}", [gap.verdict(alpha) for gap in gaps]
+    rows = [(gap.task, *estimate(gap.gap), end) for gap, end in zip(gaps, ends, strict=True)]
+    N = len(gaps)
     note = (
         "The gap is how much a task could gain, to first order, by moving its policy alone within "
-        f"the constraint. {samples} fresh samples per task, seed {certificate.seed}."
+        f"the constraint. {gaps[0].samples} fresh samples per task, seed {certificate.seed}."
     )
     if N > 1:
         note += (
@@ -137,7 +201,7 @@ def _stationarity(certificate: Certificate) -> str:
             f"{100 * max(0.0, 1 - N * (1 - level)):g} %."
         )
     notes = [note]
-    doubtful = [gap.task for gap in certificate.gaps if gap.doubtful]
+    doubtful = [gap.task for gap in gaps if gap.doubtful]
     if doubtful:
         notes.append(
             f"Rare samples decide the numbers of {', '.join(doubtful)}: these intervals may be too "

@@ -1,7 +1,9 @@
-"""What a certificate, or a study of a run, begins with: which run was read, and how."""
+"""What a certificate, or a study of a run, begins with: what is asked, and which run was read."""
 
 from __future__ import annotations
 
+import json
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,45 +11,63 @@ from typing import Any, Self
 
 from rich.console import Console
 
-from crosslearning.certificates.arguments import check_asked
-from crosslearning.certificates.text import count, json_of, plain
+from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
+from crosslearning.errors import InputError
 from crosslearning.statistics import CONFIDENCE
+
+#: No measured number is near these; squares of what lies between them are numbers still.
+_LEAST, _MOST = 1e-70, 1e70
+_WHOLE = {"looks": 1, "samples": 2, "seed": 0}
+_EXPECTED = {
+    "epsilon": f"at least 0 (inf allowed) and not beyond {_MOST:g} or {_LEAST:g}",
+    "alpha": f"positive and finite, from {_LEAST:g} to {_MOST:g}",
+    "alpha_prime": "finite and above alpha = {}: what is promised is worse than what is tested",
+    "delta": f"between 0 and 1, at least {_LEAST:g} (0.05 is common)",
+    "rise": "finite and at least 0: how much the sum of the returns can still grow, sup F − F(h⁰)",
+    "batch_size": "at least 1",
+    "step_size": "positive and finite",
+    "budget": "finite and at least 0",
+    **{name: f"a whole number of at least {least}" for name, least in _WHOLE.items()},
+}
+
+
+def check_asked(**asked: float) -> None:
+    """Refuse a number that makes no sense for what it is called; with α' comes its α."""
+    alpha = asked.get("alpha", 0.0)
+    for name, value in asked.items():
+        usual = _LEAST <= value <= _MOST
+        fine = {
+            "epsilon": usual or value in (0.0, math.inf),
+            "alpha": usual,
+            "alpha_prime": alpha < value < math.inf,
+            "delta": usual and value < 1.0,
+            "rise": 0.0 <= value < math.inf,
+            "batch_size": value >= 1 and not isinstance(value, bool),
+            "step_size": 0.0 < value < math.inf,
+            "budget": 0.0 <= value < math.inf,
+        }
+        if name in _WHOLE:
+            fine[name] = not isinstance(value, bool) and value % 1 == 0 and value >= _WHOLE[name]
+        if not fine[name]:
+            raise InputError(f"{name} must be {_EXPECTED[name].format(alpha)}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A run as it was read, and the fresh samples that were drawn for it.
+    """A run as it was read, and the fresh samples that were drawn for it."""
 
-    Attributes
-    ----------
-    run, source : str
-        The run's folder, and the file in it that was taken.
-    finished : bool
-        False if that is the newest checkpoint of a run that has not ended.
-    iteration : int or None
-    epsilon : float or None
-    projection : str
-    tasks : tuple of str
-    samples, seed : int
-        Fresh gradient samples per task, and the seed that they came from.
-    confidence : float
-        Of every interval.
-    left_out : str
-        Why what needs the learner is not here; empty if it is.
-    """
-
-    run: str
-    source: str
-    finished: bool
+    run: str  #: the run's folder
+    source: str  #: the file in it that was taken
+    finished: bool  #: false if that is the newest checkpoint of a run that has not ended
     iteration: int | None
     epsilon: float | None
     projection: str
     tasks: tuple[str, ...]
-    samples: int
-    seed: int
-    confidence: float = CONFIDENCE
-    left_out: str = ""
+    samples: int  #: fresh gradient samples per task
+    seed: int  #: that they came from
+    confidence: float = CONFIDENCE  #: of every interval
+    left_out: str = ""  #: why what needs the learner is not here; empty if it is
 
     @classmethod
     def of(cls, verification: Verification, samples: int, seed: int, **fields: Any) -> Self:
@@ -72,19 +92,17 @@ class Reading:
         if self.iteration is None:
             return ""
         what = "finished" if self.finished else "not finished: its newest checkpoint"
-        return (
-            f"{self.source} at iteration {self.iteration} ({what}); "
-            f"{count(len(self.tasks), 'task')}, ε = {self.epsilon:g}, {self.projection} projection"
-        )
+        tasks = "1 task" if len(self.tasks) == 1 else f"{len(self.tasks)} tasks"
+        place = f"{self.source} at iteration {self.iteration} ({what})"
+        return f"{place}; {tasks}, ε = {self.epsilon:g}, {self.projection} projection"
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything as JSON can hold it, see :func:`text.plain`."""
-        data: dict[str, Any] = plain(self)
-        return data
+        return dict(plain(self))
 
     def to_json(self) -> str:
         """Return everything as JSON text."""
-        return json_of(self.to_plain())
+        return json.dumps(self.to_plain(), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def verified(

@@ -6,25 +6,21 @@ import dataclasses
 import json
 import tempfile
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
 from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
-from crosslearning.runs import RunConfig, RunFolder
+from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
+from crosslearning.runs.progress import Rate, progress_bar
 from crosslearning.runs.record import versions
 
 
@@ -36,52 +32,56 @@ def replay_run(
     Nothing in its folder is changed. The checks are of the model's file (or of the newest
     checkpoint), of the other checkpoints and of the lines of metrics.
     """
-    source = Path(run) / verification.source
+    checks = Checks()
     try:
-        checks = _replay(RunFolder.open(run), source, verification.metrics, console)
+        _replay(checks, RunFolder.open(run), verification, console)
     except CrossLearningError as problem:
         return [Check("replay", "fail", str(problem), "the run can be trained again")]
-    differ = _versions_differ(verification.record)
+    differ = _versions_differ(verification.record or {})
     return [
         dataclasses.replace(one, found=one.found + differ) if one.status == "fail" else one
-        for one in checks
+        for one in checks.made
     ]
 
 
-def _versions_differ(record: Mapping[str, Any] | None) -> str:
+def _versions_differ(record: Mapping[str, Any]) -> str:
     """Say which versions are not those of the run: they may round otherwise."""
-    made = (record or {}).get("made_with")
+    made = record.get("made_with")
     if not isinstance(made, dict):
         return ""
-    now = versions()
-    other = [
-        f"{name} {made.get(name)}, now {now[name]}" for name in now if made.get(name) != now[name]
-    ]
-    return f" (made with {'; '.join(other)}: these may round otherwise)" if other else ""
+    changed = [(name, now) for name, now in versions().items() if made.get(name) != now]
+    other = "; ".join(f"{name} {made.get(name)}, now {now}" for name, now in changed)
+    return f" (made with {other}: these may round otherwise)" if other else ""
 
 
 def _replay(
-    folder: RunFolder, source: Path, lines: list[dict[str, Any]], console: Console | None
-) -> list[Check]:
-    config = folder.config()
-    finished = source == folder.model
-    checks = Checks()
-    learner = _beginning(folder, config)
-    if learner is None:
-        checks.impossible(
-            "replay",
-            "the run did not start from zero, and no checkpoint of it is left to begin with",
-            "train it again from where it started",
-        )
-        return checks.made
+    checks: Checks, folder: RunFolder, verification: Verification, console: Console | None
+) -> None:
+    config, finished = folder.config(), verification.finished
+    source, lines = folder.path / verification.source, verification.metrics
+    # A run that did not start from zero keeps its start as a checkpoint, until later ones take
+    # its place: then the oldest that is left is the beginning.
+    kept = folder.checkpoints()
+    if not folder.has_start:
+        learner = config.learner(tasks=folder.source())
+    elif kept:
+        learner = CrossLearner.load(kept[0][1], workers=config.workers)
+    else:
+        reason = "the run did not start from zero, and no checkpoint of it is left to begin with"
+        checks.impossible("replay", reason, "train it again from where it started")
+        return
     first = learner.iteration
     target = config.iterations if finished else int(source.stem.split("-")[1])
-    saved = {k: p for k, p in folder.checkpoints() if p != source and first < k <= target}
+    saved = {k: p for k, p in kept if p != source and first < k <= target}
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
-    with tempfile.TemporaryDirectory() as place, _progress(console) as progress:
-        bar = progress.add_task("replaying", total=target, completed=first, rate="")
+    columns = MofNCompleteColumn(), Rate(), TimeRemainingColumn()
+    with (
+        tempfile.TemporaryDirectory() as place,
+        progress_bar(console, *columns, transient=True) as progress,
+    ):
+        bar = progress.add_task("replaying", total=target, completed=first)
         again = Path(place) / "again.safetensors"
 
         def after(report: IterationReport) -> None:
@@ -96,39 +96,19 @@ def _replay(
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
             if report.iteration % 20 == 0:
-                speed = progress.tasks[0].speed
-                rate = f"{speed:.0f}/s" if speed else ""
-                progress.update(bar, completed=report.iteration, rate=rate)
+                progress.update(bar, completed=report.iteration)
 
-        try:
+        with closing(learner):
             learner.learn(target - first, callback=after)
-        finally:
-            learner.close()
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
     if finished:
         different += [k for k in logged if k > learner.iteration]
-    checks.expect(
-        "replay: metrics.jsonl",
-        not different,
-        f"other numbers at iteration {min(different)}, {len(different)} lines"
-        if different
-        else f"{sum(k <= learner.iteration for k in logged)} lines the same"
-        + (f", from iteration {first} on" if first else ""),
-        "every line as the replay gives it",
-    )
-    return checks.made
-
-
-def _beginning(folder: RunFolder, config: RunConfig) -> CrossLearner | None:
-    """Return the learner as the run began it.
-
-    A run that did not start from zero keeps its start as a checkpoint, until later ones take its
-    place: then the oldest that is left is the beginning.
-    """
-    if not folder.has_start:
-        return config.learner(tasks=folder.source())
-    kept = folder.checkpoints()
-    return CrossLearner.load(kept[0][1], workers=config.workers) if kept else None
+    found = f"{sum(k <= learner.iteration for k in logged)} lines the same"
+    found += f", from iteration {first} on" if first else ""
+    if different:
+        found = f"other numbers at iteration {min(different)}, {len(different)} lines"
+    expected = "every line as the replay gives it"
+    checks.expect("replay: metrics.jsonl", not different, found, expected)
 
 
 def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:
@@ -137,38 +117,24 @@ def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, pla
     found = "the same bytes" if same else "other bytes"
     if not same and same_numbers(path, again):
         same, found = True, "the same numbers, in the format of another version"
-    checks.expect(
-        f"replay: {place}{path.name}",
-        same,
-        found,
-        "the file that training again gives, byte for byte",
-    )
+    expected = "the file that training again gives, byte for byte"
+    checks.expect(f"replay: {place}{path.name}", same, found, expected)
 
 
 def same_numbers(one: Path, other: Path) -> bool:
     """Tell whether two files of learners differ in their formats alone."""
     files = [read_plain_file(path) for path in (one, other)]
-    versions = [file.description.pop("version") for file in files]
     arrays = [{name.removeprefix("method."): a for name, a in f.arrays.items()} for f in files]
-    shared = set(files[0].description) & set(files[1].description) - {"settings"}
-    settings = [file.description["settings"] for file in files]
+    versions = [file.description.pop("version") for file in files]
+    settings = [file.description.pop("settings") for file in files]
+
+    def agree(some: dict[str, Any], others: dict[str, Any]) -> bool:
+        return all(some[name] == others[name] for name in some.keys() & others.keys())
+
     return (
         versions[0] != versions[1]
         and arrays[0].keys() == arrays[1].keys()
         and all(np.array_equal(a, arrays[1][name]) for name, a in arrays[0].items())
-        and all(files[0].description[k] == files[1].description[k] for k in shared)
-        and all(settings[0][k] == settings[1][k] for k in set(settings[0]) & set(settings[1]))
-    )
-
-
-def _progress(console: Console | None) -> Progress:
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        console=console,
-        disable=console is None or not console.is_terminal or console.quiet,
-        transient=True,
+        and agree(*settings)
+        and agree(files[0].description, files[1].description)
     )

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
 from crosslearning.gradients import Units
 from crosslearning.learner import CrossLearner
@@ -25,41 +25,28 @@ Verdict = Literal["stationary", "not stationary", "undecided"]
 
 #: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
 TAIL_LIMIT = 0.3
-_CONSENSUS = (
-    "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 whatever "
-    "the gradients are. It says nothing about how good the common policy is."
-)
-_ALONE = (
-    "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient is "
-    "exactly zero. Look at the gradient's norm instead ('crosslearning theory')."
-)
+#: What the gap means where it says nothing.
+_NOTES = {
+    0.0: "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 "
+    "whatever the gradients are. It says nothing about how good the common policy is.",
+    math.inf: "With ε = ∞ nothing bounds the policies, and the gap is infinite unless the gradient "
+    "is exactly zero. Look at the gradient's norm instead ('crosslearning theory').",
+}
 
 
 @dataclass(frozen=True)
 class StationarityGap:
     """The stationarity gap of one task's policy.
 
-    Attributes
-    ----------
-    task : str
-    gap : Interval
-        Corrected for the upward bias of a noisy gradient's norm. The interval is two-sided.
-    samples : int
-        Gradient samples that it comes from.
-    confidence : float
-        Of the interval.
-    tail : float
-        How much rare samples decide, see :func:`tail_of`.
-    note : str or None
-        What the gap means where ε is 0 or infinite.
+    The upward bias of a noisy gradient's norm is corrected for; the interval is two-sided.
     """
 
     task: str
     gap: Interval
-    samples: int
-    confidence: float
-    tail: float = 0.0
-    note: str | None = None
+    samples: int  #: gradient samples that it comes from
+    confidence: float  #: of the interval
+    tail: float = 0.0  #: how much rare samples decide, see :func:`tail_of`
+    note: str | None = None  #: what the gap means where ε is 0 or infinite
 
     @property
     def doubtful(self) -> bool:
@@ -80,45 +67,31 @@ def stationarity_gaps(
 ) -> list[StationarityGap]:
     """Return the stationarity gap of every task's policy, from fresh rollouts.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-        Trained; it is not changed.
-    samples : int
-        Gradient samples per task, rounded up to whole groups of estimates.
-    seed : int
-        Of the rollouts.
-    confidence : float
-        Of each interval by itself, not of all together.
+    The learner is not changed. The gradient samples per task are rounded up to whole groups of
+    estimates; the confidence is that of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)
     sampling, epsilon = learner.sampling, learner.settings.epsilon
     samples = sampling.count(samples)
-    names = [task.name for task in learner.tasks]
+    names, note = [task.name for task in learner.tasks], _NOTES.get(epsilon)
     if epsilon == 0.0:
         zero = Interval(0.0, 0.0, 0.0)
-        return [StationarityGap(name, zero, 0, confidence, note=_CONSENSUS) for name in names]
-    family = learner.family
-    generator = np.random.default_rng([seed, 1])
+        return [StationarityGap(name, zero, 0, confidence, note=note) for name in names]
+    gaps = []
     with threadpool_limits(1, user_api="blas"):
-        measured, _ = sample_gaps(sampling, family, samples, generator)
-        if math.isinf(epsilon):
-            lows = [math.inf if one.mean.norm(confidence).low > 0.0 else 0.0 for one in measured]
-            gaps = [Interval(math.inf, low, math.inf) for low in lows]
-        else:
-            gaps = [
-                one.mean.ball_maximum(one.towards, distance, radius, confidence)
-                for one, distance, radius in zip(
-                    measured, family.distances(), learner.radii(), strict=True
-                )
-            ]
-        tails = [tail_of(sampling, one.units) for one in measured]
-    note = _ALONE if math.isinf(epsilon) else None
-    return [
-        StationarityGap(name, gap, samples, confidence, tail, note)
-        for name, gap, tail in zip(names, gaps, tails, strict=True)
-    ]
+        generator = np.random.default_rng([seed, 1])
+        measured, _ = sample_gaps(sampling, learner.family, samples, generator)
+        places = zip(names, measured, learner.family.distances(), learner.radii(), strict=True)
+        for name, one, distance, radius in places:
+            if math.isinf(epsilon):
+                low = math.inf if one.mean.norm(confidence).low > 0.0 else 0.0
+                gap = Interval(math.inf, low, math.inf)
+            else:
+                gap = one.mean.ball_maximum(one.towards, distance, radius, confidence)
+            tail = tail_of(sampling, one.units)
+            gaps.append(StationarityGap(name, gap, samples, confidence, tail, note))
+    return gaps
 
 
 def tail_of(sampling: Sampling, units: Units) -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,6 @@ from crosslearning.statistics import Interval
 
 WIDTH = 100
 
-# A page ----------------------------------------------------------------------------------
-
 
 def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
     """Return a page: its title, a line below it, and sections with their titles."""
@@ -32,14 +29,12 @@ def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return rows as columns; the first is set to the left, the others to the right."""
     lines = [headings, *rows] if any(headings) else list(rows)
-    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
+    first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
+    texts = []
+    for name, *cells in lines:
+        right = (cell.rjust(width) for cell, width in zip(cells, others, strict=True))
+        texts.append("  ".join([name.ljust(first), *right]).rstrip())
+    return "\n".join(texts)
 
 
 def bullets(sentences: Sequence[str]) -> str:
@@ -49,15 +44,10 @@ def bullets(sentences: Sequence[str]) -> str:
 
 def wrapped(text: str, indent: int = 0) -> str:
     """Return a text in lines; all but the first begin after ``indent`` spaces."""
-    leading = len(text) - len(text.lstrip())
-    return textwrap.fill(
-        text.strip(),
-        WIDTH,
-        initial_indent=" " * leading,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    first, rest = " " * (len(text) - len(text.lstrip())), " " * indent
+    wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False)
+    wrapper.break_on_hyphens = False
+    return wrapper.fill(text.strip())
 
 
 def estimate(interval: Interval) -> tuple[str, str]:
@@ -70,14 +60,6 @@ def number(value: float | int | None) -> str:
     if value is None:
         return "none"
     return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{value:.4g}"
-
-
-def count(number: int, word: str) -> str:
-    """Return how many there are of something, such as "1 task" or "3 tasks"."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
-
-
-# Its JSON --------------------------------------------------------------------------------
 
 
 def plain(value: Any) -> Any:
@@ -93,18 +75,9 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, bool | int | str) or value is None:
         return value
-    number = float(value)
-    if math.isnan(number):
+    if math.isnan(value):
         return None
-    return number if math.isfinite(number) else str(number)
-
-
-def json_of(data: Any) -> str:
-    """Return plain data as JSON text."""
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-# Where they are kept ---------------------------------------------------------------------
+    return float(value) if math.isfinite(value) else str(float(value))
 
 
 def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
@@ -128,8 +101,7 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
 
 
 def _keep(folder: Path, newest: Path) -> None:
-    written = datetime.fromtimestamp(newest.stat().st_mtime, UTC)
-    moment = f"{written:%Y-%m-%dT%H-%M-%SZ}"
+    moment = f"{datetime.fromtimestamp(newest.stat().st_mtime, UTC):%Y-%m-%dT%H-%M-%SZ}"
     place, number = folder / "earlier" / moment, 1
     while (place / newest.name).exists():
         number += 1

@@ -25,6 +25,9 @@ console = Console()
 errors = Console(stderr=True)
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+HorizonOption = Annotated[
+    int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
+]
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console, errors
+from crosslearning.cli.output import show_line
 
 AlphaOption = Annotated[
     float | None, typer.Option(help="Stationarity to ask about; default: the run's.")
@@ -34,8 +35,8 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
 
     folder = RunFolder.open(run)
     found = relatedness(folder)
-    text = json.dumps(found.to_dict(), indent=2)
-    write_atomically(folder.path / "relatedness.json", text.encode())
+    text, table_file = json.dumps(found.to_dict(), indent=2), folder.path / "relatedness.json"
+    write_atomically(table_file, text.encode())
     written = save_figure(relatedness_figure(found.to_dict()), folder.figures / "relatedness")
     if as_json:
         print(text)
@@ -49,8 +50,8 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
         numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
         table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
     console.print(table)
-    _list(task.sentence for task in found.ranked)
-    _list((folder.path / "relatedness.json", *written))
+    for line in (*(task.sentence for task in found.ranked), table_file, *written):
+        show_line(f"  {line}")
 
 
 @app.command()
@@ -112,10 +113,5 @@ def _measuring(as_json: bool) -> Iterator[None]:
 
 def _show(text: str, written: Iterable[Path], as_json: bool) -> None:
     print(text)
-    if not as_json:
-        _list(written)
-
-
-def _list(lines: Iterable[object]) -> None:
-    for line in lines:
-        console.print(f"  {line}", highlight=False, markup=False, soft_wrap=True)
+    for path in () if as_json else written:
+        show_line(f"  {path}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import tomllib
-from collections.abc import Callable
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -14,18 +13,44 @@ import typer
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import METHODS
-from crosslearning.runs import describe_fields, read_config
+from crosslearning.runs import RunConfig, describe_fields, make_config, read_config
 from crosslearning.runs.config import FieldDescription
 
 ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file with fields; flags win over it.")
 ]
+_TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
+#: Flags that come as text, and how it is written.
+_FORMS = {
+    "action_variance": "numbers with commas",
+    "kernel": _TABLE.format("kernel", "gaussian"),
+    "task_options": _TABLE.format("crash", "terminate"),
+}
+
+
+def add_flags(
+    command: Callable[..., None], flags: Iterable[inspect.Parameter]
+) -> Callable[..., None]:
+    """Add flags to a command that takes them as its ``**keywords``."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+    added = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in flags]
+    command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
+    return command
+
+
+def with_config_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a flag for every configuration field but some."""
+    known: dict[str, list[FieldDescription]] = {}
+    for field in describe_fields():
+        if field.name not in without:
+            known.setdefault(field.name, []).append(field)
+    return lambda command: add_flags(command, map(_field_option, known.values()))
 
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     """Return the command-line parameter of a field, which several methods may have."""
-    first = fields[0]
-    inner = get_args(first.annotation)[0]
+    inner = get_args(fields[0].annotation)[0]
     # What the command line cannot hold as it is comes as text; see read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
@@ -35,54 +60,31 @@ def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
         for field in fields
     ]
     option = typer.Option(help=" ".join(texts), show_default=False)
-    return inspect.Parameter(
-        first.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[kind | None, option],
-    )
+    parameter = inspect.Parameter(fields[0].name, inspect.Parameter.KEYWORD_ONLY, default=None)
+    return parameter.replace(annotation=Annotated[kind | None, option])
 
 
-def with_config_options(
-    *without: str,
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a flag for every configuration field but some to a command that takes ``**fields``."""
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        own = [
-            p
-            for p in inspect.signature(command, eval_str=True).parameters.values()
-            if p.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
-        known = [field for field in describe_fields() if field.name not in without]
-        order = list(dict.fromkeys(field.name for field in known))
-        known.sort(key=lambda field: order.index(field.name))
-        extra = [_field_option(list(same)) for _, same in groupby(known, lambda f: f.name)]
-        command.__signature__ = inspect.Signature([*own, *extra])  # type: ignore[attr-defined]
-        return command
-
-    return add
-
-
-def read_fields(config: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a file and of the flags, which win."""
-    values = read_config(config) if config is not None else {}
-    return values | {name: read_flag(name, v) for name, v in flags.items() if v is not None}
+def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration of a file and the flags, which win; ``own`` is set by a sweep."""
+    values = read_config(file) if file is not None else {}
+    for name in own:
+        if name in values:
+            raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
+    values |= {name: read_flag(name, v) for name, v in flags.items() if v is not None}
+    return make_config(values, source=str(file or "the flags"))
 
 
 def read_flag(name: str, value: Any) -> Any:
     """Return a flag's value as the configuration holds it."""
+    if name not in _FORMS:
+        return value
     try:
         if name == "action_variance":
             return [float(part) for part in str(value).split(",")]
-        if name in ("kernel", "task_options"):
-            return _read_table(str(value))
+        return _read_table(str(value))
     except ValueError as problem:
-        key, word = ("kernel", "gaussian") if name == "kernel" else ("crash", "terminate")
-        table = f'a table, such as {{{key} = \'{word}\', …}} or JSON: {{"{key}": "{word}", …}}'
-        form = "numbers with commas" if name == "action_variance" else table
-        raise InputError(f"--{name.replace('_', '-')} must be {form}, got {value!r}") from problem
-    return value
+        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {value!r}"
+        raise InputError(text) from problem
 
 
 def _read_table(text: str) -> dict[str, Any]:

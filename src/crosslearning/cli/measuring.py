@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crosslearning.cli.application import RunArgument, app
-from crosslearning.cli.fields import read_flag
+from crosslearning import runs
+from crosslearning.cli.application import HorizonOption, RunArgument, app
+from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
 
@@ -33,9 +34,7 @@ class MeasuringFlags:
         int | None,
         typer.Option(min=1, help="Episodes per policy and task; default: 500; over many tasks 5."),
     ] = None
-    horizon: Annotated[
-        int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
-    ] = None
+    horizon: HorizonOption = None
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -49,20 +48,15 @@ class MeasuringFlags:
     stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
-    def chosen(self, learner: CrossLearner) -> tuple[Task, ...]:
-        """Return the tasks that are asked for; by default those that were learned."""
+    def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
+        """Return the tasks, by default those that were learned, and the options of episodes."""
         from crosslearning.tasks import tasks_from
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
-        if self.tasks is None:
-            return learner.tasks
         options = read_flag("task_options", self.task_options) if self.task_options else {}
-        return tasks_from(self.tasks, **options)
-
-    def options(self, tasks: Sequence[Task]) -> dict[str, Any]:
-        """Return the options of the episodes."""
-        return {
+        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **options)
+        return tasks, {
             "trials": self.trials or (5 if len(tasks) >= MANY_TASKS else 500),
             "horizon": self.horizon,
             "seed": self.seed,
@@ -72,15 +66,8 @@ class MeasuringFlags:
 
 
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command that takes them as ``**flags``."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
-    flags = [
-        parameter.replace(kind=parameter.KEYWORD_ONLY)
-        for parameter in inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
-    ]
-    command.__signature__ = inspect.Signature([*named, *flags])  # type: ignore[attr-defined]
-    return command
+    """Add the flags to a command."""
+    return add_flags(command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values())
 
 
 @app.command()
@@ -89,15 +76,13 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     """Evaluate the central and the task policies, on the same random starts."""
     from crosslearning.evaluation import evaluate as evaluate_policies
     from crosslearning.evaluation import evaluate_across
-    from crosslearning.runs import RunFolder
 
     asked = MeasuringFlags(**flags)
-    learner = RunFolder.open(run).load()
-    tasks = asked.chosen(learner)
-    options = asked.options(tasks)
+    learner = runs.RunFolder.open(run).load()
+    tasks, options = asked.episodes(learner)
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
-    across = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
-    results = across(policies, tasks, **options)
+    measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
+    results = measure(policies, tasks, **options)
     if asked.json:
         # "steps" is what the horizon was once called.
         print_json([{**asdict(result), "steps": result.horizon} for result in results])
@@ -120,15 +105,13 @@ def compare(
     """Compare two runs' policies on the same starts: differences with their intervals."""
     from crosslearning.comparison import compare as compare_policies
     from crosslearning.comparison import compare_across
-    from crosslearning.runs import RunFolder
 
     asked = MeasuringFlags(**flags)
-    learners = [RunFolder.open(folder).load() for folder in (run, other)]
+    learners = [runs.RunFolder.open(folder).load() for folder in (run, other)]
     first, second = (
         learner.central if policy == "central" else learner.policy(policy) for learner in learners
     )
-    tasks = asked.chosen(learners[0])
-    options = asked.options(tasks)
+    tasks, options = asked.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
         results = [compare_across(first, second, tasks, **options)]
     else:
@@ -136,9 +119,8 @@ def compare(
     if asked.json:
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
-    count = options["trials"]
-    title = f"{run} minus {other}, {policy} policies: {count} episodes a task, 95 % intervals"
-    show_numbers(title, results)
+    what = f"{run} minus {other}, {policy} policies"
+    show_numbers(f"{what}: {options['trials']} episodes a task, 95 % intervals", results)
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(WITHOUT_RADIUS)

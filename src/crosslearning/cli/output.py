@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.measure import Measurement
@@ -44,15 +45,16 @@ def show_line(text: str) -> None:
 def show_numbers(title: str, results: Sequence[Evaluation] | Sequence[Comparison]) -> None:
     """Print evaluations or comparisons, the discounted return above the total one."""
     rates = list(results[0].rates)
-    who = [name for name in ("task", "policy") if hasattr(results[0], name)]
-    last = [name for name in ("verdict",) if hasattr(results[0], name)]
-    headings = [*who, "discounted return\nand total", *(f"{name}, %" for name in rates), *last]
+    before = [name for name in ("task", "policy") if hasattr(results[0], name)]
+    after = [name for name in ("verdict",) if hasattr(results[0], name)]
     rows = []
     for one in results:
+        words = {name: getattr(one, name) for name in (*before, *after)}
         shares = [one.rates[name].percent().replace(" %", "") for name in rates]
-        words = [getattr(one, name) for name in who], [getattr(one, name) for name in last]
-        rows.append([*words[0], _both_returns(one), *shares, *words[1]])
-    show_table(title, headings, rows)
+        cells = [_both_returns(one), *shares]
+        rows.append([*(words[name] for name in before), *cells, *(words[name] for name in after)])
+    headings = ["discounted return\nand total", *(f"{name}, %" for name in rates)]
+    show_table(title, [*before, *headings, *after], rows)
 
 
 def _both_returns(one: Evaluation | Comparison) -> str:
@@ -67,13 +69,4 @@ def _both_returns(one: Evaluation | Comparison) -> str:
 
 def print_json(rows: list[dict[str, Any]]) -> None:
     """Print plain data as JSON, with null in the place of NaN."""
-    print(json.dumps(_without_nan(rows), indent=2))
-
-
-def _without_nan(value: Any) -> Any:
-    """Return plain data with null in the place of NaN, which JSON lacks."""
-    if isinstance(value, dict):
-        return {key: _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and value != value else value
+    print(json.dumps(msgspec.json.decode(msgspec.json.encode(rows)), indent=2))

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
+from crosslearning.cli.application import HorizonOption, announce_compilation, app, console
+from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
-from crosslearning.runs import make_config
 
 if TYPE_CHECKING:
-    from crosslearning.paper.reproduce import Reproduction
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 
@@ -39,27 +36,31 @@ def reproduce(
     workers: WorkersOption = None,
 ) -> None:
     """Reproduce the paper's numerical section: every figure, every claim with an interval."""
+    from crosslearning.figures.paper.catalogue import check_names, draw
+    from crosslearning.figures.paper.readings import readings_figure
     from crosslearning.paper import readings as other_readings
     from crosslearning.paper import reproduce as section
+    from crosslearning.paper.drives import scene_drives
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
-    _check_figures(only or ())
+    check_names(only)
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
-    processes = workers or os.cpu_count() or 1
+    kind: Any = other_readings if readings else section
+    scale = kind.QUICK if quick else kind.FULL
+    study = other_readings.compare_readings if readings else section.reproduce
+    default = {(False, False): 10, (False, True): 3, (True, False): 5, (True, True): 2}
+    count = seeds or default[readings, quick]
     announce_compilation()
+    found = _or_exit(study(folder, count, scale, workers or os.cpu_count() or 1, console))
     if readings:
-        scale = other_readings.QUICK if quick else other_readings.FULL
-        count = seeds or (2 if quick else 5)
-        compare = other_readings.compare_readings
-        _or_exit(compare(folder, count, scale, processes, console))
-        _draw_readings(folder)
+        content = json.loads((folder / "readings.json").read_text())
+        _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        scale = section.QUICK if quick else section.FULL
-        count = seeds or (3 if quick else 10)
-        found = _or_exit(section.reproduce(folder, count, scale, processes, console))
-        _draw_paper(found, only)
+        drives = scene_drives(found.experiment)
+        for written in draw(found.experiment, found.measurements, found.adaptation, drives, only):
+            show_line(f"  {written[0]}")
         words = [verdict.verdict for verdict in found.verdicts]
         counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
         summary = "{} hold, {} do not, {} are undecided".format(*counts)
@@ -88,9 +89,7 @@ def sweep(
         typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
-    horizon: Annotated[
-        int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
-    ] = None,
+    horizon: HorizonOption = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")
     ] = "previous",
@@ -101,26 +100,25 @@ def sweep(
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure what each gives, and recommend one."""
+    from crosslearning.figures.sweep import sweep_figure
     from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
-    from crosslearning.sweep.request import DEFAULT_HELD_OUT, OWN_FIELDS
+    from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
-    values = read_fields(config, fields)
-    for name in OWN_FIELDS:
-        if name in values:
-            raise InputError(f"{config}: a sweep sets {name} itself; leave it out")
-    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    checked = asked_config(config, fields, OWN_FIELDS)
     later = stage_iterations or max(1, checked.iterations // 2)
-    start = cast("Origin", origin)
-    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, start)
+    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, cast("Origin", origin))
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
-    other = None if against is None else _read_sweep(against)
+    try:
+        other = None if against is None else json.loads((against / "sweep.json").read_text())
+    except (OSError, ValueError) as problem:
+        raise InputError(f"{against} holds no finished sweep to compare with") from problem
     announce_compilation()
     result = _or_exit(run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console))
     _show_sweep(result)
     if other is not None:
         _show_against(out, result, other, str(against))
-    _draw_sweep(out, result)
+    _save(sweep_figure(result.to_dict()), out / "sweep")
 
 
 def _or_exit(result: Any) -> Any:
@@ -150,14 +148,6 @@ def _show_sweep(found: Sweep) -> None:
     show_line(f"Recommended: {found.recommendation.sentence}")
 
 
-def _read_sweep(folder: Path) -> dict[str, Any]:
-    try:
-        content: dict[str, Any] = json.loads((folder / "sweep.json").read_text())
-    except (OSError, ValueError) as problem:
-        raise InputError(f"{folder} holds no finished sweep to compare with") from problem
-    return content
-
-
 def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> None:
     """Print how much better one sweep is than another, and write it down."""
     from crosslearning.runs.study import markdown
@@ -167,38 +157,6 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
     title = f"{out} minus {name}, paired over seeds, 95 % Student intervals"
     write_atomically(out / "against.md", f"{title}.\n\n{markdown(headings, rows)}".encode())
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)
-
-
-# Figures: what the commands above draw is named here, and nowhere else. -----------------------
-
-
-def _check_figures(only: Sequence[str]) -> None:
-    """Refuse the name of a figure that there is not, before anything is run."""
-    from crosslearning.figures.paper.catalogue import check_names
-
-    check_names(only)
-
-
-def _draw_paper(found: Reproduction, only: Sequence[str] | None) -> None:
-    from crosslearning.figures.paper.catalogue import draw
-    from crosslearning.paper.drives import scene_drives
-
-    drives = scene_drives(found.experiment)
-    for written in draw(found.experiment, found.measurements, found.adaptation, drives, only):
-        show_line(f"  {written[0]}")
-
-
-def _draw_readings(folder: Path) -> None:
-    from crosslearning.figures.paper.readings import readings_figure
-
-    content = json.loads((folder / "readings.json").read_text())
-    _save(readings_figure(content), folder / "figures" / "readings")
-
-
-def _draw_sweep(out: Path, found: Sweep) -> None:
-    from crosslearning.figures.sweep import sweep_figure
-
-    _save(sweep_figure(found.to_dict()), out / "sweep")
 
 
 def _save(figure: Any, path: Path) -> None:

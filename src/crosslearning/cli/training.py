@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from statistics import fmean
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+# What this package exports is imported when a command asks for it.
+from crosslearning import runs
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, read_fields, with_config_options
+from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
+from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.runs import make_config
-
-if TYPE_CHECKING:
-    from crosslearning.runs import Outcome
 
 
 @app.command()
@@ -25,24 +25,18 @@ def quickstart(
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
     """Learn the paper's three navigation tasks, evaluate the result and draw it."""
-    from crosslearning.cli.output import show_numbers
     from crosslearning.evaluation import evaluate as evaluate_policies
-    from crosslearning.runs import RunFolder
-    from crosslearning.runs import resume as resume_run
-    from crosslearning.runs import train as train_run
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    config = make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
-    if RunFolder(out).exists():
-        if RunFolder.open(out).config() != config:
+    config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+    if runs.RunFolder(out).exists():
+        if runs.RunFolder.open(out).config() != config:
             raise InputError(f"{out} holds another run; choose another folder with --out")
-        outcome = resume_run(out, console=console)
+        outcome = runs.resume(out, console=console)
     else:
-        outcome = train_run(out, config, console)
-    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
-    if not outcome.finished:
-        raise typer.Exit(130)
+        outcome = runs.train(out, config, console)
+    _say(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
@@ -59,12 +53,9 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    from crosslearning.runs import train as train_run
-
-    values = read_fields(config, fields)
-    checked = make_config(values, source=str(config) if config is not None else "the flags")
+    checked = asked_config(config, fields)
     announce_compilation()
-    _finish(out, train_run(out, checked, console))
+    _finish(out, runs.train(out, checked, console))
 
 
 @app.command()
@@ -79,18 +70,14 @@ def resume(
     ] = None,
 ) -> None:
     """Go on with a run that was interrupted, bit for bit as if it had not been."""
-    from crosslearning.runs import resume as resume_run
-
     announce_compilation()
-    _finish(run, resume_run(run, workers, console, tasks, iterations))
+    _finish(run, runs.resume(run, workers, console, tasks, iterations))
 
 
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
-    from crosslearning.runs import RunFolder
-
-    folder = RunFolder.open(run)
+    folder = runs.RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
     for name, value in config.to_plain().items():
@@ -101,24 +88,19 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last = metrics[-1]
-        recent = metrics[-25:]
-        returns = ", ".join(
-            f"{name} {sum(line['return'][name] for line in recent) / len(recent):.1f}"
-            for name in last["return"]
-        )
-        console.print(
+        last, recent = metrics[-1], metrics[-25:]
+        means = {k: fmean(line["return"][k] for line in recent) for k in last["return"]}
+        returns = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
+        text = (
             f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
-            f"steps, {last['knots']} knots; recent returns while exploring: {returns}",
-            markup=False,
-            highlight=False,
+            f"steps, {last['knots']} knots; recent returns while exploring: {returns}"
         )
+        console.print(text, markup=False, highlight=False)
 
 
 @app.command()
 def plot(
-    run: RunArgument,
-    trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25,
+    run: RunArgument, trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25
 ) -> None:
     """Draw a run's learning curve and, for navigation tasks, the central policy's paths."""
     _draw(run, trials)
@@ -128,10 +110,9 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import learning_figure
     from crosslearning.figures.style import save_figure
-    from crosslearning.runs import RunFolder
     from crosslearning.trajectories import trajectories
 
-    folder = RunFolder.open(run)
+    folder = runs.RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
     written = save_figure(curves, folder.figures / "learning")
     learner = folder.load()
@@ -143,12 +124,17 @@ def _draw(run: Path, trials: int = 25) -> None:
         figure = trajectory_figure(learner.central.name, found)
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
-        console.print(f"  {path}", highlight=False, markup=False, soft_wrap=True)
+        show_line(f"  {path}")
 
 
-def _finish(run: Path, outcome: Outcome) -> None:
-    console.print(outcome.reason, highlight=False, markup=False, soft_wrap=True)
+def _say(outcome: runs.Outcome) -> None:
+    """Say how a run ended; leave if it was interrupted."""
+    show_line(outcome.reason)
     if not outcome.finished:
         raise typer.Exit(130)
+
+
+def _finish(run: Path, outcome: runs.Outcome) -> None:
+    _say(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
     console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)

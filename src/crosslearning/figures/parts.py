@@ -21,7 +21,10 @@ from crosslearning.statistics import Interval
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
+Shift = tuple[float, float]
 
+#: How words are centred where they are written.
+MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
 #: More tasks than this are named in a legend by the first and the last alone.
 _MOST_NAMED = 24
 #: A running mean takes one line in so many, so that it follows the run's length.
@@ -31,8 +34,6 @@ _TOGETHER = 0.01
 #: In so many stretches, or three a task, coincident curves take turns.
 _TURNS = 36
 
-# Plain data --------------------------------------------------------------------------------
-
 
 def number(value: float | str | None, missing: float = math.nan) -> float:
     """Return a number as JSON holds it: null is ``missing``, and infinity is a word."""
@@ -41,9 +42,9 @@ def number(value: float | str | None, missing: float = math.nan) -> float:
 
 def column(lines: Sequence[Line], field: str, task: str | None = None) -> Floats:
     """Return a field of all lines of metrics, of one task; NaN where a line does not have it."""
-    values = [
-        line.get(field) if task is None else (line.get(field) or {}).get(task) for line in lines
-    ]
+    values = [line.get(field) for line in lines]
+    if task is not None:
+        values = [(by_task or {}).get(task) for by_task in values]
     return np.array([number(value) for value in values], dtype=np.float64)
 
 
@@ -61,33 +62,24 @@ def ends(interval: Interval, low: float = -math.inf, high: float = math.inf) -> 
     return cut.low, cut.high
 
 
-def epsilon_text(epsilon: float) -> str:
-    """Return a radius as it is written on axes."""
-    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
-
-
 def window_of(lines: int) -> int:
     """Return how many lines of a run the running mean takes together, an odd number."""
     return 2 * (lines // (2 * _WINDOWS)) + 1
 
 
 def running_mean(values: Floats) -> Floats:
-    """Return the mean of each value and its neighbours on both sides, so that it does not lag.
-
-    At the end it is that of the last few values. NaN is left out.
-    """
-    side = window_of(len(values)) // 2
+    """Return means of values and their neighbours on both sides, which do not lag, without NaN."""
+    window = np.ones(window_of(len(values)))
     known = np.isfinite(values)
-    counts = np.cumsum(np.insert(known.astype(np.float64), 0, 0.0))
-    totals = np.cumsum(np.insert(np.where(known, values, 0.0), 0, 0.0))
-    place = np.arange(len(values))
-    start, stop = np.maximum(place - side, 0), np.minimum(place + side + 1, len(values))
-    found = counts[stop] - counts[start]
-    mean = (totals[stop] - totals[start]) / np.maximum(found, 1.0)
-    return np.asarray(np.where(found > 0.0, mean, np.nan))
+    found = np.convolve(known, window, "same")
+    totals = np.convolve(np.where(known, values, 0.0), window, "same")
+    return np.asarray(np.where(found > 0.0, totals / np.maximum(found, 1.0), np.nan))
 
 
-# Curves, bands, bars and bounds ------------------------------------------------------------
+def new_figure(size: tuple[float, float], *grid: int, **options: Any) -> tuple[Figure, Any]:
+    """Return a figure of so many inches and its panels: one, or rows and columns of them."""
+    figure = Figure(size, layout="constrained")
+    return figure, figure.subplots(*grid, **options)
 
 
 def task_colours(names: Iterable[str]) -> dict[str, str]:
@@ -101,11 +93,11 @@ def task_colours(names: Iterable[str]) -> dict[str, str]:
 
 def draw_apart(
     axes: Axes, x: Floats, curves: Mapping[str, Floats], colours: Mapping[str, str], height: float
-) -> bool:
-    """Draw curves that may coincide; return whether some do on more than a tenth of the way.
+) -> list[Line2D]:
+    """Draw curves that may coincide; where they do, colours take turns, so that none is hidden.
 
-    Where they do, their colours take turns, so that none hides another. The axis's ``height``
-    decides which curves, of shape (n,) by name, are too close to be told apart by it.
+    The axis's ``height`` decides which curves, of shape (n,) by name, are too close to be told
+    apart. Return a legend's entry, if some coincide on more than a tenth of the way.
     """
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
     marker = "." if len(x) == 1 else ""
@@ -113,7 +105,7 @@ def draw_apart(
         axes.plot(x, curve, color=colours[name], linewidth=1.2, marker=marker, label=name)
     stretches = min(len(x), max(_TURNS, 3 * len(curves)))
     if stretches < 2:
-        return False
+        return []
     stretch = np.arange(len(x)) * stretches // len(x)
     begin, turns = np.searchsorted(stretch, np.arange(stretches)), np.arange(stretches)
     coincide = False
@@ -130,7 +122,8 @@ def draw_apart(
             turn[1:] |= turn[:-1]  # up to where the next stretch begins
             shown = np.where(turn, curve, np.nan)
             axes.plot(x, shown, color=colours[name], linewidth=1.2, zorder=2.5, label="_turn")
-    return coincide
+    dashed = entry("equal: colours take turns", color=GREY, linestyle=(0, (2, 2)))
+    return [dashed] if coincide else []
 
 
 def draw_band(axes: Axes, x: Floats, low: Any, high: Any, colour: str, alpha: float = 0.16) -> None:
@@ -149,7 +142,7 @@ def error_bars(
     """Draw numbers with their intervals, cut to where the numbers can be."""
     values = np.array([interval.value for interval in intervals])
     reach = np.array([ends(interval, *within) for interval in intervals])
-    lengths = np.maximum(np.abs(reach - values[:, None]).T, 0.0)
+    lengths = np.abs(reach - values[:, None]).T
     x, y = (values, at) if horizontal else (at, values)
     axes.errorbar(x, y, **{"xerr" if horizontal else "yerr": lengths, "linestyle": "none"}, **style)
 
@@ -159,48 +152,42 @@ def draw_bound(
 ) -> None:
     """Draw a dashed line at a value that something must not exceed, and name it beside."""
     line: dict[str, Any] = {"color": colour, "linestyle": "--", "linewidth": 1.0, "zorder": 1.5}
-    beside: dict[str, Any] = {"textcoords": "offset points", "color": colour}
     if vertical:
         axes.axvline(value, **line)
-        beside |= {"xycoords": ("data", "axes fraction"), "xytext": (4, -10)}
-        axes.annotate(text, (value, 1.0), **beside)
+        write(axes, text, (value, 1.0), (4, -10), colour, xycoords=("data", "axes fraction"))
     else:
         axes.axhline(value, **line)
-        beside |= {"xycoords": ("axes fraction", "data"), "xytext": (-2, 3), "ha": "right"}
-        axes.annotate(text, (1.0, value), **beside)
+        place = ("axes fraction", "data")
+        write(axes, text, (1.0, value), (-2, 3), colour, xycoords=place, ha="right")
 
 
 def draw_distances(
-    axes: Axes,
-    iterations: Floats,
-    curves: Mapping[str, Floats],
-    colours: Mapping[str, str],
-    epsilon: float,
+    axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], epsilon: float
 ) -> list[Line2D]:
     """Draw distances to the central policy over training; return what a legend explains."""
-    every = np.array(list(curves.values()))
-    known = every[np.isfinite(every)]
-    bounds = [epsilon] if math.isfinite(epsilon) else []
-    tallest = 1.2 * float(max([0.0, *known, *bounds]))
-    axes.set_title("Distance to the central policy")
-    axes.set_ylim(0.0, tallest or 1.0)
+    curves = {name: column(lines, "distance", name) for name in colours}
+    heights = np.array([*np.ravel(list(curves.values())), epsilon])
+    tallest = 1.2 * float(np.max(heights, where=np.isfinite(heights), initial=0.0))
+    axes.set(title="Distance to the central policy", ylim=(0.0, tallest or 1.0))
     if not tallest:
         axes.set_yticks([0.0])
     if epsilon == 0.0:
         say(axes, "zero: with ε = 0 all policies are one")
-    elif bounds:
-        draw_bound(axes, epsilon, f"ε = {epsilon_text(epsilon)}")
-    if draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1]) and tallest:
-        return [turns_handle()]
-    return []
+    elif math.isfinite(epsilon):
+        draw_bound(axes, epsilon, f"ε = {epsilon:g}")
+    iterations = column(lines, "iteration")
+    explained = draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1])
+    return explained if tallest else []
+
+
+def write(axes: Axes, text: str, at: Any, shift: Shift, colour: str, **look: Any) -> None:
+    """Write beside a point, shifted by so many typographic points."""
+    axes.annotate(text, at, xytext=shift, textcoords="offset points", color=colour, **look)
 
 
 def say(axes: Axes, words: str) -> None:
     """Write in the middle of a panel why it is empty."""
-    axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
-
-
-# Axes --------------------------------------------------------------------------------------
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, color=GREY, **MIDDLE)
 
 
 def iteration_axis(axes: Axes, last: float, most: int = 4) -> None:
@@ -221,14 +208,16 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
     shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
     above = axes.secondary_xaxis("top")
-    write = EngFormatter(sep="")
-    above.set_ticks(np.interp(shown, steps, iterations), [write(tick) for tick in shown])
+    short = EngFormatter(sep="")
+    above.set_ticks(np.interp(shown, steps, iterations), [short(tick) for tick in shown])
     above.set_xlabel("environment steps", color=GREY, fontsize=8)
     above.tick_params(colors=GREY, labelsize=7.5, length=2.5)
     above.spines["top"].set_color(LIGHT)
 
 
-# Legends -----------------------------------------------------------------------------------
+def entry(label: str, **look: Any) -> Line2D:
+    """Return the legend's entry for a line or a mark that looks so."""
+    return Line2D([], [], label=label, **look)
 
 
 def band_handle(label: str, colour: str = GREY, alpha: float = 0.16) -> Patch:
@@ -236,19 +225,12 @@ def band_handle(label: str, colour: str = GREY, alpha: float = 0.16) -> Patch:
     return Patch(color=colour, alpha=alpha, linewidth=0.0, label=label)
 
 
-def turns_handle() -> Line2D:
-    """Return the legend's entry for curves that :func:`draw_apart` found to coincide."""
-    dashes: dict[str, Any] = {"color": GREY, "linestyle": (0, (2, 2))}
-    return Line2D([], [], label="equal: colours take turns", **dashes)
-
-
 def task_handles(colours: Mapping[str, str]) -> list[Line2D]:
     """Return the legend's entries of tasks; of very many, the first and the last."""
-    names = list(colours)
-    named = [Line2D([], [], color=colours[name], label=f"task {name}") for name in names]
-    if len(names) <= _MOST_NAMED:
+    named = [entry(f"task {name}", color=colour) for name, colour in colours.items()]
+    if len(named) <= _MOST_NAMED:
         return named
-    between = Line2D([], [], linestyle="none", label=f"… {len(names) - 2} more by hue …")
+    between = entry(f"… {len(named) - 2} more by hue …", linestyle="none")
     return [named[0], between, named[-1]]
 
 
@@ -259,20 +241,15 @@ def mean_handles(iterations: Floats) -> list[Line2D]:
         return []
     every = round(float(iterations[-1]) / len(iterations))
     words = "each iteration" if every == 1 else f"means of {every} iterations"
-    thin: dict[str, Any] = {"color": GREY, "linewidth": 0.6, "alpha": 0.6}
-    return [
-        Line2D([], [], label=f"thin: {words}", **thin),
-        Line2D([], [], color=GREY, label=f"thick: means of {window * every}"),
-    ]
+    thin = entry(f"thin: {words}", color=GREY, linewidth=0.6, alpha=0.6)
+    return [thin, entry(f"thick: means of {window * every}", color=GREY)]
 
 
 def legend_outside(figure: Figure, handles: Sequence[Any], where: str = "lower") -> None:
     """Write a legend below or above all panels, in a figure that grows by its rows."""
     lengths = [len(handle.get_label()) + 7 for handle in handles]
-    columns = len(handles)
-    while columns > 1:
-        if sum(map(max, np.array_split(lengths, columns))) <= 16.0 * figure.get_figwidth():
-            break
+    columns, room = len(handles), 16.0 * figure.get_figwidth()
+    while columns > 1 and sum(map(max, np.array_split(lengths, columns))) > room:
         columns -= 1
     rows = math.ceil(len(handles) / columns)
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.17 * rows)

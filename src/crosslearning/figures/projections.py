@@ -12,18 +12,20 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
-from crosslearning.figures.parts import Floats, legend_outside
+from crosslearning.figures.parts import MIDDLE, Floats, entry, legend_outside, new_figure, write
 from crosslearning.figures.style import GREY, TASKS, figure_style
 from crosslearning.rkhs import Family, Linear, project
 
 BLUE, VERMILLION = TASKS[0], TASKS[1]
+_LETTER = {**MIDDLE, "zorder": 6}
 #: Four points, their centre, and the radius ε.
 POINTS = np.array([[-2.6, 0.9], [0.9, 2.5], [2.7, -0.5], [0.05, -0.25]])
 CENTRE = np.array([-0.9, -1.0])
 EPSILON = 1.0
+#: They are the functions s ↦ ⟨point, s⟩, the centre last.
+_GIVEN = Family(Linear(std=(1.0, 1.0)), np.eye(2), np.vstack([POINTS, CENTRE]).T[:, :, None])
 #: Where the letters of the given points go, in typographic points from each.
 _LETTERS = ((-14, 4), (4, 13), (14, -4), (4, -15))
 
@@ -31,19 +33,18 @@ _LETTERS = ((-14, 4), (4, 13), (14, -4), (4, -15))
 @figure_style()
 def exact_projection_figure() -> tuple[Figure, str]:
     """Draw the exact projection alone, and say what the picture shows."""
-    given = _functions(POINTS, CENTRE)
-    projected, outcome = project(given, EPSILON)
+    projected, outcome = project(_GIVEN, EPSILON)
     points, centre = _points(projected)
     figure, axes = _plane(projected=VERMILLION)
-    _draw_projected(axes, given, projected, VERMILLION, "-")
+    _draw_projected(axes, projected, VERMILLION, "-")
     _draw_given(axes)
     _arrow(axes, CENTRE, centre, GREY, (6, 6))
     edge = centre + EPSILON * np.array([np.cos(2.4), np.sin(2.4)])
     _arrow(axes, centre, edge, VERMILLION, (5, 0))
-    _write(axes, r"$\epsilon$", 0.45 * centre + 0.55 * edge, (5, 5), VERMILLION)
+    write(axes, r"$\epsilon$", 0.45 * centre + 0.55 * edge, (5, 5), VERMILLION, **_LETTER)
     for i, shift in enumerate([(-11, -8), (12, 5), (12, 7)]):
-        _write(axes, rf"$h_{i + 1}$", points[i], shift, VERMILLION)
-    _write(axes, "$g$", centre, (11, 6), VERMILLION)
+        write(axes, rf"$h_{i + 1}$", points[i], shift, VERMILLION, **_LETTER)
+    write(axes, "$g$", centre, (11, 6), VERMILLION, **_LETTER)
     moved = int(np.sum(outcome.active))
     return figure, (
         f"The exact projection. {len(points)} points and their centre move as little as possible "
@@ -55,26 +56,19 @@ def exact_projection_figure() -> tuple[Figure, str]:
 @figure_style()
 def relaxed_projection_figure() -> tuple[Figure, str]:
     """Draw the relaxed projection over the exact one, and say what the picture shows."""
-    given = _functions(POINTS, CENTRE)
-    exact, relaxed = (project(given, EPSILON, kind)[0] for kind in ("exact", "relaxed"))
+    exact, relaxed = (project(_GIVEN, EPSILON, kind)[0] for kind in ("exact", "relaxed"))
     figure, axes = _plane(exact=VERMILLION, relaxed=BLUE)
-    _draw_projected(axes, given, exact, VERMILLION, "-")
-    _draw_projected(axes, given, relaxed, BLUE, "--")
+    _draw_projected(axes, exact, VERMILLION, "-")
+    _draw_projected(axes, relaxed, BLUE, "--")
     _draw_given(axes)
-    _write(axes, "$g$", _points(exact)[1], (-8, -9), VERMILLION)
-    _write(axes, "$g'$", _points(relaxed)[1], (11, 6), BLUE)
+    write(axes, "$g$", _points(exact)[1], (-8, -9), VERMILLION, **_LETTER)
+    write(axes, "$g'$", _points(relaxed)[1], (11, 6), BLUE, **_LETTER)
     distances = relaxed.distances()
     return figure, (
         "The relaxed projection, dashed blue, over the exact one, vermillion. It bounds only the "
         f"mean square of the distances: {int(np.sum(distances > EPSILON))} of {len(distances)} "
         f"points end outside the circle of radius ε, the farthest at {distances.max():.2f} ε."
     )
-
-
-def _functions(points: Floats, centre: Floats) -> Family:
-    """Return points of R² as the functions s ↦ ⟨point, s⟩, the centre last."""
-    coordinates = np.vstack([points, centre])  # (functions, 2)
-    return Family(Linear(std=(1.0, 1.0)), np.eye(2), coordinates.T[:, :, None])
 
 
 def _points(family: Family) -> tuple[Floats, Floats]:
@@ -85,24 +79,15 @@ def _points(family: Family) -> tuple[Floats, Floats]:
 
 def _plane(**colours: str) -> tuple[Figure, Axes]:
     """Return a figure of R² without a frame, with a legend of the sets of points."""
-    figure = Figure(figsize=(5.0, 3.5), layout="constrained")
-    axes = figure.subplots()
-    axes.set_aspect("equal")
-    axes.set_xlim(-3.1, 3.2)
-    axes.set_ylim(-1.35, 3.0)
+    figure, axes = new_figure((5.0, 3.5))
+    axes.set(aspect="equal", xlim=(-3.1, 3.2), ylim=(-1.35, 3.0))
     axes.set_axis_off()
-    dot: dict[str, Any] = {"linestyle": "", "marker": "o"}
-    hollow: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
-    entries = [Line2D([], [], color=GREY, label="given", **hollow, **dot)]
-    entries += [Line2D([], [], color=c, label=name, **dot) for name, c in colours.items()]
+    dot = {"linestyle": "", "marker": "o"}
+    hollow = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
+    entries = [entry("given", color=GREY, **hollow, **dot)]
+    entries += [entry(name, color=colour, **dot) for name, colour in colours.items()]
     legend_outside(figure, entries)
     return figure, axes
-
-
-def _write(axes: Axes, text: str, at: Floats, shift: tuple[float, float], colour: str) -> None:
-    """Write ``text`` next to a point, shifted by so many typographic points."""
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6}
-    axes.annotate(text, tuple(at), xytext=shift, textcoords="offset points", color=colour, **middle)
 
 
 def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[float, float]) -> None:
@@ -118,17 +103,17 @@ def _draw_given(axes: Axes) -> None:
     axes.scatter(POINTS[:, 0], POINTS[:, 1], s=66, zorder=4, **hollow)
     axes.scatter(CENTRE[0], CENTRE[1], s=60, marker="s", zorder=4, **hollow)
     for i, shift in enumerate(_LETTERS):
-        _write(axes, rf"$\bar h_{i + 1}$", POINTS[i], shift, GREY)
-    _write(axes, r"$\bar g$", CENTRE, (-15, -3), GREY)
+        write(axes, rf"$\bar h_{i + 1}$", POINTS[i], shift, GREY, **_LETTER)
+    write(axes, r"$\bar g$", CENTRE, (-15, -3), GREY, **_LETTER)
 
 
-def _draw_projected(axes: Axes, given: Family, projected: Family, colour: str, line: str) -> None:
+def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> None:
     """Draw projected points, the ways they came, and the ball of radius ε around their centre."""
     points, centre = _points(projected)
     if line == "-":
         axes.add_patch(Circle(tuple(centre), EPSILON, color=colour, alpha=0.07, lw=0, zorder=0))
     axes.add_patch(Circle(tuple(centre), EPSILON, fill=False, ec=colour, lw=1.2, ls=line))
-    for start, end in zip(_points(given)[0], points, strict=True):
+    for start, end in zip(POINTS, points, strict=True):
         axes.plot(*np.stack([start, end]).T, color=colour, linewidth=1.5, linestyle=line, zorder=2)
         axes.plot(*np.stack([end, centre]).T, color=colour, linewidth=0.9, linestyle=":", zorder=2)
     axes.scatter(points[:, 0], points[:, 1], s=32, color=colour, zorder=5)

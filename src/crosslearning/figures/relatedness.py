@@ -12,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
-from crosslearning.figures.parts import epsilon_text, number
+from crosslearning.figures.parts import MIDDLE, new_figure, number, write
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS, figure_style
 
 _LIKE, _APART = TASKS[0], TASKS[1]
@@ -22,16 +22,14 @@ _MOST_NUMBERS = 8
 
 @figure_style()
 def relatedness_figure(found: Mapping[str, Any]) -> Figure:
-    """Draw the policies as points around the central one, and the cosines of their pulls.
+    """Draw the policies around the central one, and the cosines of their pulls, from their JSON.
 
-    Tasks go by their numbers, which the matrix explains; those that stand apart are orange and
-    carry their names. The circle has the radius ε: in space every policy lies within it. The
-    cosines of N pulls around their centre are −1/(N−1) in the mean, whatever the tasks are: so
-    that is the middle of the colours. What was found is given as ``relatedness.json`` holds it.
+    Tasks that stand apart are orange. The circle has the radius ε. The cosines of N pulls around
+    their centre are −1/(N−1) in the mean whatever the tasks are: so that is the colours' middle.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
-    figure = Figure(figsize=(2.0 * side + 1.6, side + 0.35), layout="constrained")
-    plane, matrix = figure.subplots(1, 2, width_ratios=[side, side + 1.6])
+    size, widths = (2.0 * side + 1.6, side + 0.35), [side, side + 1.6]
+    figure, (plane, matrix) = new_figure(size, 1, 2, width_ratios=widths)
     _draw_map(plane, found)
     _draw_matrix(figure, matrix, found)
     return figure
@@ -43,29 +41,20 @@ def _draw_map(axes: Axes, found: Mapping[str, Any]) -> None:
     epsilon = number(found["epsilon"], math.inf)
     if epsilon <= 2.0 * reach:
         axes.add_patch(Disc((0.0, 0.0), epsilon, fill=False, edgecolor=LIGHT, linestyle="--"))
-        axes.annotate(
-            f"ε = {epsilon_text(epsilon)}", (0.71 * epsilon, 0.71 * epsilon), color=GREY,
-            xytext=(3, 3), textcoords="offset points",
-        )  # fmt: skip
+        write(axes, f"ε = {epsilon:g}", (0.71 * epsilon, 0.71 * epsilon), (3, 3), GREY)
         reach = max(reach, epsilon)
     for count, (task, (x, y)) in enumerate(zip(found["tasks"], places[:-1], strict=True), start=1):
         colour = _APART if task["stands_apart"] else _LIKE
         axes.plot([0.0, x], [0.0, y], color=colour, linewidth=0.7, alpha=0.5, zorder=1)
         axes.plot(x, y, marker="o", markersize=12, color=colour, markeredgecolor="white", zorder=2)
-        middle: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
-        axes.annotate(str(count), (x, y), color="white", fontsize=7.5, **middle)
+        write(axes, str(count), (x, y), (0, 0), "white", fontsize=7.5, zorder=3, **MIDDLE)
         if task["stands_apart"]:
-            right = x <= 0.3 * reach
-            axes.annotate(
-                task["task"], (x, y), xytext=(4 if right else -4, 9), textcoords="offset points",
-                ha="left" if right else "right", color=colour,
-            )  # fmt: skip
+            side, shift = ("left", 4) if x <= 0.3 * reach else ("right", -4)
+            write(axes, task["task"], (x, y), (shift, 9), colour, ha=side)
     axes.plot(0.0, 0.0, marker="+", markersize=10, markeredgewidth=1.8, color=CENTRAL, zorder=4)
-    axes.annotate("g", (0.0, 0.0), xytext=(5, 5), textcoords="offset points", color=CENTRAL)
-    axes.set_xlim(-1.15 * reach, 1.15 * reach)
-    axes.set_ylim(-1.15 * reach, 1.15 * reach)
-    axes.set_aspect("equal")
-    axes.set_xlabel("RKHS distance")
+    write(axes, "g", (0.0, 0.0), (5, 5), CENTRAL)
+    limits = (-1.15 * reach, 1.15 * reach)
+    axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="RKHS distance")
     axes.set_title(f"The policies in a plane ({100 * found['map_share']:.0f} % of their spread)")
 
 
@@ -76,17 +65,15 @@ def _draw_matrix(figure: Figure, axes: Axes, found: Mapping[str, Any]) -> None:
     mean = float(np.mean(cosines[~np.eye(N, dtype=bool)]))
     scale = TwoSlopeNorm(alone, -1.0, 1.0)
     image = axes.imshow(cosines, cmap="RdBu", norm=scale)
-    counts = range(1, N + 1)
-    axes.set_xticks(range(N), [str(count) for count in counts])
-    names = [f"{task['task']}  {k}" for task, k in zip(found["tasks"], counts, strict=True)]
-    axes.set_yticks(range(N), names)
+    axes.set_xticks(range(N), [str(k + 1) for k in range(N)])
+    axes.set_yticks(range(N), [f"{task['task']}  {k + 1}" for k, task in enumerate(found["tasks"])])
     for label, task in zip(axes.get_yticklabels(), found["tasks"], strict=True):
         label.set_color(_APART if task["stands_apart"] else CENTRAL)
     if N <= _MOST_NUMBERS:
         for i, j in np.ndindex(N, N):
             colour = "white" if abs(scale(cosines[i, j]) - 0.5) > 0.3 else CENTRAL
             text = _minus(f"{round(float(cosines[i, j]), 1) + 0.0:.1f}")  # not a negative zero
-            axes.annotate(text, (j, i), ha="center", va="center", color=colour, fontsize=8)
+            write(axes, text, (j, i), (0, 0), colour, fontsize=8, **MIDDLE)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(

@@ -21,16 +21,13 @@ def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
         raise InputError("there are no metrics to draw yet")
     iterations = parts.column(metrics, "iteration")
     colours = parts.task_colours(metrics[0]["return"])
-    figure = Figure(figsize=(9.3, 3.1), layout="constrained")
-    returns, distances, knots = figure.subplots(1, 3)
-    raw = {name: parts.column(metrics, "return", name) for name in colours}
-    handles = [*parts.task_handles(colours), *_draw_returns(returns, iterations, raw, colours)]
-    apart = {name: parts.column(metrics, "distance", name) for name in colours}
-    handles += parts.draw_distances(distances, iterations, apart, colours, epsilon)
+    figure, (returns, distances, knots) = parts.new_figure((9.3, 3.1), 1, 3)
+    handles = [*parts.task_handles(colours), *_draw_returns(returns, metrics, colours)]
+    handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
     knots.plot(iterations, order, color=CENTRAL, linewidth=1.2)
-    knots.set_ylim(0, 1.1 * max(1.0, np.nanmax(order, initial=0.0)))
-    knots.set_title("Knots in the common dictionary")
+    most = max(1.0, np.nanmax(order, initial=0.0))
+    knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     for axes in (returns, distances, knots):
         parts.iteration_axis(axes, float(iterations[-1]))
         parts.steps_axis(axes, metrics)
@@ -39,23 +36,25 @@ def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
 
 
 def _draw_returns(
-    axes: Axes, iterations: parts.Floats, raw: dict[str, parts.Floats], colours: dict[str, str]
+    axes: Axes, metrics: Sequence[parts.Line], colours: dict[str, str]
 ) -> list[Line2D]:
     """Draw every task's returns, thin, and their running means, thick; return what these are."""
     axes.set_title("Discounted return while exploring")
-    window, many = parts.window_of(len(iterations)), len(raw) > len(TASKS)
-    means = np.array([parts.running_mean(values) for values in raw.values()])
-    for (name, values), mean in zip(raw.items(), means, strict=True):
+    iterations = parts.column(metrics, "iteration")
+    window, many = parts.window_of(len(iterations)), len(colours) > len(TASKS)
+    means = []
+    for name, colour in colours.items():
+        values = parts.column(metrics, "return", name)
+        means.append(parts.running_mean(values))
         if window > 1:
-            axes.plot(iterations, values, color=colours[name], linewidth=0.4, alpha=0.3)
+            axes.plot(iterations, values, color=colour, linewidth=0.4, alpha=0.3)
         width = 0.8 if many else 1.5
-        axes.plot(iterations, mean, color=colours[name], linewidth=width, label=f"task {name}")
+        axes.plot(iterations, means[-1], color=colour, linewidth=width, label=f"task {name}")
     handles = []
     if many:
-        handles = axes.plot(
-            iterations, means.mean(axis=0), color=CENTRAL, label="mean of the tasks"
-        )
-    known = means[np.isfinite(means)]
+        mean = np.mean(means, axis=0)
+        handles = axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")
+    known = np.ravel(means)[np.isfinite(np.ravel(means))]
     if len(known) == 0:
         parts.say(axes, "no returns are known")
         return handles

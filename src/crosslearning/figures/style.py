@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,8 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "crosslearning",
     "pdf.fonttype": 42,
 }
-
-
-@contextmanager
-def figure_style() -> Iterator[None]:
-    """Apply the style inside a ``with`` block or, as a decorator, inside a function."""
-    with mpl.rc_context(_SETTINGS):
-        yield
+#: The style inside a ``with`` block or, as a decorator, inside a function.
+figure_style = partial(mpl.rc_context, _SETTINGS)
 
 
 def save_figure(

@@ -9,19 +9,21 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style
 from crosslearning.statistics import Interval
 
-#: What is drawn of the returns: label, colour, marker, and a step aside, so that bars stay apart.
-_TRAINING = {
-    "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
-    "central": ("central policy on all", CENTRAL, "s", 0.06),
+#: What is drawn of the returns on two kinds of tasks: label, colour, marker, and a step aside, so
+#: that bars stay apart.
+_RETURNS = {
+    "training": {
+        "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
+        "central": ("central policy on all", CENTRAL, "s", 0.06),
+    },
+    "held-out": {"held_out": ("central policy", TASKS[1], "D", 0.0)},
 }
-_HELD_OUT = {"held_out": ("central policy", TASKS[1], "D", 0.0)}
 _ALONE = ("", CENTRAL, "o", 0.0)
 
 
@@ -35,46 +37,37 @@ def _places(epsilons: Sequence[float]) -> dict[float, float]:
 
 @figure_style()
 def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
-    """Draw a sweep from its plain data, such as the content of ``sweep.json``.
-
-    Bars are 95 % Student intervals over seeds. Radii stand on a logarithmic axis, on which 0 and
-    infinity have places of their own, joined by dotted lines.
-    """
+    """Draw a sweep from its plain data, such as the content of ``sweep.json``."""
     rows = sweep["rows"]
     if not rows:
         raise InputError("there is nothing to draw: the sweep has no radius")
     radii = _places([parts.number(row["epsilon"]) for row in rows])
     chosen = sweep["recommendation"]
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
-    held_out = "held_out" in rows[0]
-    layout: list[Any] = [
-        ["training", "held-out" if held_out else "training"],
-        ["ratios", "multipliers"],
-    ]
+    kinds = ["training", "held-out" if "held_out" in rows[0] else "training"]
+    layout: list[Any] = [kinds, ["ratios", "multipliers"]]
     panels = figure.subplot_mosaic(layout, height_ratios=[1.6, 1.0])
-    curves = {"training": _TRAINING} | ({"held-out": _HELD_OUT} if held_out else {})
-    for panel, drawn in curves.items():
-        axes = panels[panel]
+    for kind in dict.fromkeys(kinds):
+        axes, drawn = panels[kind], _RETURNS[kind]
         for name, look in drawn.items():
             _curve(axes, radii, [parts.read_interval(row[name]) for row in rows], look)
         _mark(axes, radii, chosen, chosen["by"] in drawn)
-        axes.set_title(f"Discounted return on {panel} tasks")
+        axes.set_title(f"Discounted return on {kind} tasks")
         axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
     _ratios(panels["ratios"], radii, rows)
-    multipliers = panels["multipliers"]
     pulls = [parts.read_interval(row["multiplier"]) for row in rows]
-    _curve(multipliers, radii, pulls, _ALONE, (0.0, math.inf))
-    multipliers.set_ylim(bottom=0.0)
-    multipliers.set_title("Mean multiplier")
+    _curve(panels["multipliers"], radii, pulls, _ALONE, (0.0, math.inf))
+    panels["multipliers"].set(title="Mean multiplier", ylim=(0.0, None))
+    names = ["∞" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in radii]
     for axes in panels.values():
-        axes.set_xticks(list(radii.values()), [parts.epsilon_text(epsilon) for epsilon in radii])
-        axes.set_xlim(min(radii.values()) - 0.5, max(radii.values()) + 0.5)
-        axes.set_xlabel("centrality radius ε")
+        axes.set_xticks(list(radii.values()), names)
+        limits = (min(radii.values()) - 0.5, max(radii.values()) + 0.5)
+        axes.set(xlim=limits, xlabel="centrality radius ε")
     seeds = len(sweep["seeds"])
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
-    bar: dict[str, Any] = {"marker": "|", "markersize": 11, "linestyle": "none", "color": GREY}
-    dots = Line2D([], [], label="dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
-    parts.legend_outside(figure, [Line2D([], [], label=bars, **bar), dots])
+    bar = parts.entry(bars, marker="|", markersize=11, linestyle="none", color=GREY)
+    dots = parts.entry("dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
+    parts.legend_outside(figure, [bar, dots])
     return figure
 
 
@@ -92,10 +85,8 @@ def _curve(
     inner = np.array([0.0 < epsilon < math.inf for epsilon in radii])
     axes.plot(where, means, color=colour, linewidth=1.0, linestyle=":")
     axes.plot(where[inner], means[inner], color=colour, linewidth=1.4)
-    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5}
-    parts.error_bars(
-        axes, list(where), intervals, within=within, elinewidth=1.0, label=label, **style
-    )
+    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "label": label}
+    parts.error_bars(axes, list(where), intervals, within=within, elinewidth=1.0, **style)
 
 
 def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str, Any]]) -> None:
@@ -110,8 +101,7 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
         highest = max([highest, *(seed for seed in seeds if math.isfinite(seed))])
     _curve(axes, radii, shares, _ALONE, (0.0, highest))
     parts.draw_bound(axes, 1.0, "ε")
-    axes.set_ylim(0.0, 1.2 * highest)
-    axes.set_title("Largest distance to the centre, as a share of ε")
+    axes.set(title="Largest distance to the centre, as a share of ε", ylim=(0.0, 1.2 * highest))
 
 
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
@@ -123,12 +113,10 @@ def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], n
     for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
-            side = 1 if place <= middle else -1
-            axes.annotate(
-                "recommended" if named else "", (place, 0.02), xycoords=("data", "axes fraction"),
-                xytext=(4 * side, 0), textcoords="offset points",
-                ha="left" if side > 0 else "right", color=GREY, fontsize=8,
-            )  # fmt: skip
+            side, shift = ("left", 4) if place <= middle else ("right", -4)
+            look = {"xycoords": ("data", "axes fraction"), "ha": side, "fontsize": 8}
+            text = "recommended" if named else ""
+            parts.write(axes, text, (place, 0.02), (shift, 0), GREY, **look)
         elif epsilon in together:
             axes.axvline(place, color=PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
             label = ""

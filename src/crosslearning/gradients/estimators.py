@@ -10,23 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from crosslearning.errors import InputError, unknown_name
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts.data import Samples
-
-Floats = NDArray[np.float64]
 
 
 class Gradients(NamedTuple):
-    """Estimates of ∇U_i for every task.
+    """Estimates of ∇U_i for every task: Σ_b κ(knots[i, b], ·) weights[i, b].
 
-    Attributes
-    ----------
-    knots : array, shape (N, B, q)
-    weights : array, shape (N, B, p)
-        The estimate for task i is Σ_b κ(knots[i, b], ·) weights[i, b].
+    The knots have shape (N, B, q), the weights (N, B, p).
     """
 
     knots: Floats

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.compiled import FastEntry, FunctionPointer, compiled
+from crosslearning.compiled import FastEntry, compiled
 from crosslearning.gradients.estimators import Gradients
 from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
-
-Floats = NDArray[np.float64]
 
 
 def gradient_geometry(policies: Expansion, gradients: Gradients) -> tuple[Floats, Floats]:
     """Return ‖∇̂_i‖² and ⟨∇̂_i, g − h_i⟩, each of shape (N,); g is function N."""
     squares, towards = np.empty((2, len(gradients.knots)))
-    _geometry(*policies.program, policies.features, policies.rows, *gradients, squares, towards)
+    _geometry(policies, *gradients, squares, towards)
     return squares, towards
 
 
 @compiled
 def _fill_geometry(
-    terms: Any,
-    term_values: Floats,
-    factors: Any,
-    biases: Floats,
-    pair: FunctionPointer,
-    features: Floats,
-    rows: Floats,
-    knots: Floats,
-    weights: Floats,
-    squares: Floats,
-    towards: Floats,
+    policies: Expansion, knots: Floats, weights: Floats, squares: Floats, towards: Floats
 ) -> None:
     """Fill the inner products of gradients Σ_b κ(knots[i, b], ·) weights[i, b].
 
     With itself by the double sum; with g − h_i by the reproducing property, through the
     functions' values at the knots.
     """
-    program = programs.KernelProgram(terms, term_values, factors, biases, pair)
+    program, features, rows = policies
     N, B, p = weights.shape
     own, gram = np.empty((features.shape[0], B)), np.empty((B, B))
     columns = np.empty((B, features.shape[1]))

@@ -22,13 +22,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.gradients.units import GROUPS, Units, group_products
 from crosslearning.rkhs import Kernel
+from crosslearning.rkhs.checks import Floats
 from crosslearning.statistics import Interval, hall_margin, skewness_of, student_quantile
-
-Floats = NDArray[np.float64]
 
 #: Directions at which the upper bound is searched: angles to the mean's own direction.
 _ANGLES = np.linspace(0.0, np.pi, 721)
@@ -79,13 +77,7 @@ class GradientMean:
         return max(float(self.with_mean.mean()), 0.0)
 
     def unbiased_square(self, squares: Floats) -> float:
-        """Return the U-statistic of ‖∇‖²: the mean of ⟨X_a, X_b⟩ over a ≠ b.
-
-        Parameters
-        ----------
-        squares : array, shape (U,)
-            ‖X_u‖², ratios included.
-        """
+        """Return the U-statistic of ‖∇‖², the mean of ⟨X_a, X_b⟩ over a ≠ b, from all ‖X_u‖²."""
         n = self.count
         return (n * self.square - float(squares.mean())) / (n - 1)
 
@@ -129,15 +121,8 @@ class GradientMean:
     ) -> Interval:
         """Return max ⟨∇, f + r u⟩ = ⟨∇, f⟩ + r‖∇‖ over the unit ball, with its interval.
 
-        Parameters
-        ----------
-        towards : array, shape (U,)
-            ⟨unit, f⟩.
-        distance : float
-            ‖f‖: if it is at most r, the maximum cannot be negative.
-        radius : float
-            r.
-        confidence : float
+        ``towards``, shape (U,), holds ⟨unit, f⟩; ``distance`` is ‖f‖: if it is at most r, the
+        maximum cannot be negative.
         """
         level = 0.5 + 0.5 * confidence
         low = self.lower_bound(towards, radius, level)

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs import Kernel
-
-Floats = NDArray[np.float64]
+from crosslearning.rkhs.checks import Floats
 
 #: Units are gathered into this many groups, whose means have a Gram matrix of a fixed size.
 GROUPS = 100
@@ -47,15 +45,9 @@ class Units:
 
     def minus(self, other: Units, scale: float) -> Units:
         """Return the units' differences times ``scale``; both from the same plans."""
-        return Units(
-            np.concatenate([self.knots, other.knots], axis=1),
-            np.concatenate([self.weights, -other.weights], axis=1) * scale,
-            self.ratios,
-        )
-
-    def part(self, units: slice) -> Units:
-        """Return some of the units."""
-        return Units(self.knots[units], self.weights[units], self.ratios[units])
+        knots = np.concatenate([self.knots, other.knots], axis=1)
+        weights = np.concatenate([self.weights, -other.weights], axis=1)
+        return Units(knots, weights * scale, self.ratios)
 
     def squares(self, kernel: Kernel) -> Floats:
         """Return ‖estimate‖² as the run would make it, without the ratio, shape (U,)."""

@@ -19,13 +19,7 @@ _OWN = "method."
 
 
 class Core:
-    """Takes the policies where the method says, and keeps them on the constraint.
-
-    Parameters
-    ----------
-    iterate : Iterate
-    method : Method
-    """
+    """Takes the policies where the method says, and keeps them on the constraint."""
 
     def __init__(self, iterate: Iterate, method: Method) -> None:
         self.iterate = iterate

@@ -33,17 +33,7 @@ _CHUNK = 2000
 class Sampling:
     """How gradients are sampled: what stays the same from batch to batch.
 
-    Parameters
-    ----------
-    executor : Executor
-        Of the tasks.
-    estimator : Estimator
-    kernel : Kernel
-    noise : Noise
-        Of the policies.
-    discount : float
-    batch_size : int
-        B of the run: the units of an estimator whose samples are coupled.
+    The batch size is B of the run: it makes the units of an estimator whose samples are coupled.
     """
 
     executor: Executor
@@ -147,14 +137,7 @@ def sample_gaps(
 ) -> tuple[list[GapSample], int]:
     """Return a :class:`GapSample` for every task, and the environment steps that it took.
 
-    Parameters
-    ----------
-    sampling : Sampling
-    family : Family
-        h_1 … h_N and g.
-    samples : int
-        Per task, a number that ``sampling.count`` returned.
-    generator : Generator
+    The family is h_1 … h_N and g; ``samples`` is a number that ``sampling.count`` returned.
     """
     expansion = family.expansion
     units, steps = run_plans(sampling, expansion, draw_plans(sampling, samples, generator))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslearning.adaptation import adaptation_curve
-from crosslearning.paper.claims import Claim, Verdict, judge
+from crosslearning.paper.claims import Claim
 from crosslearning.paper.experiment import AVERAGE, CROSS, RADII, Experiment
 from crosslearning.paper.scenes import EVALUATION_SEED
 from crosslearning.rkhs import Family
@@ -33,98 +33,68 @@ def adaptation(experiment: Experiment, seed: int) -> Measurement:
     return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
 
 
-def measure_adaptation(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return a seed's adaptation curves, from their file if they were made before."""
-    return adaptation(experiment, seed).answer()
-
-
-def targets(experiment: Experiment) -> dict[str, dict[str, Task]]:
-    """Return the tasks to adapt to: those trained for, and held-out maps."""
-    options = experiment.reading.task_options
-    held_out = random_maps(EVALUATION_SEED, min(MAPS, experiment.scale.maps), **options)
-    return {
-        "trained": {task.name: task for task in experiment.reading.training_tasks()},
-        "unseen": {name: navigation.task(name) for name, navigation in held_out.items()},
-    }
-
-
-def starts(experiment: Experiment, seed: int) -> dict[str, Family | None]:
-    """Return the functions from which a seed's adaptations start."""
+def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
+    scale, reading = experiment.scale, experiment.reading
+    held_out = random_maps(EVALUATION_SEED, min(MAPS, scale.maps), **reading.task_options)
+    unseen = tuple(navigation.task(name) for name, navigation in held_out.items())
+    targets = {"trained": reading.training_tasks(), "unseen": unseen}
     family = Family.load(experiment.folder(seed, CROSS).snapshots()[-1][1])
-    return {
+    starts = {
         CENTRAL: family.select(family.functions - 1),
         **{radius: family.select(i) for i, radius in enumerate(RADII)},
         AVERAGE: experiment.function(seed, AVERAGE),
         ZERO: None,
     }
-
-
-def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "trials": max(1, experiment.scale.trials // 5),
+        "trials": max(1, scale.trials // 5),
         "seed": EVALUATION_SEED + seed,
         "step_size": STEP_SIZE,
-        "max_knots": experiment.scale.max_knots,
+        "max_knots": scale.max_knots,
     }
-    begin = starts(experiment, seed)
 
-    def curve(task: Task, start: str) -> dict[str, Any]:
-        found = adaptation_curve(task, begin[start], ITERATIONS, **options)
-        numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
-        return {**numbers, "area": found.area}
+    def by_start(task: Task) -> dict[str, Any]:
+        curves = {}
+        for start, function in starts.items():
+            found = adaptation_curve(task, function, ITERATIONS, **options)
+            numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
+            curves[start] = {**numbers, "area": found.area}
+        return curves
 
     return {
-        "curves": {
-            kind: {name: {s: curve(task, s) for s in begin} for name, task in tasks.items()}
-            for kind, tasks in targets(experiment).items()
-        }
+        "curves": {kind: {t.name: by_start(t) for t in tasks} for kind, tasks in targets.items()}
     }
 
 
-# The claims, judged like the others: one number per seed, positive for the claim. ---------------
+# The claims of the abstract and the conclusions, judged like the others. ------------------------
 
-Curves = Mapping[str, Any]
+_TARGETS = {"trained": "a trained task, not knowing which", "unseen": "unseen maps"}
+#: key → (what is said, what is measured, the starts that are averaged). Who does not know the
+#: task can only guess which task's policy to start from.
+_RIVALS = {
+    "nothing": ("nothing", "zero", (ZERO,)),
+    "average": ("the average policy", "the average policy", (AVERAGE,)),
+    "guess": ("a task policy chosen at random", "a task policy, averaged over the three", RADII),
+}
 
 
-def _areas(curves: Curves, kind: str, start: str) -> list[float]:
-    """Return the mean return along every curve of one start, target by target."""
-    return [by_start[start]["area"] for by_start in curves["curves"][kind].values()]
+def _ahead_of(kind: str, starts: Sequence[str]) -> Callable[[Mapping[str, Any]], float]:
+    """Return the number of a claim: by how much g's curves are above those from other starts."""
+
+    def value(measured: Mapping[str, Any]) -> float:
+        targets = measured["curves"][kind].values()
+        areas = {s: [target[s]["area"] for target in targets] for s in (CENTRAL, *starts)}
+        return float(np.mean([np.mean(np.subtract(areas[CENTRAL], areas[s])) for s in starts]))
+
+    return value
 
 
-def _ahead_of(start: str, kind: str) -> Callable[[Curves], float]:
-    return lambda curves: float(
-        np.mean(np.subtract(_areas(curves, kind, CENTRAL), _areas(curves, kind, start)))
+ADAPTATION_CLAIMS = [
+    Claim(
+        f"adapt-{kind}-{key}",
+        f"Adapting to {where}: the central policy is a better start than from {versus}.",
+        f"mean return along the adaptation curve from g minus that from {words}",
+        _ahead_of(kind, starts),
     )
-
-
-def _ahead_of_a_guess(kind: str) -> Callable[[Curves], float]:
-    """Against a task policy drawn at random: who does not know the task can only guess."""
-    return lambda curves: float(np.mean([_ahead_of(radius, kind)(curves) for radius in RADII]))
-
-
-def adaptation_claims() -> list[Claim]:
-    """Return the claims of the abstract and the conclusions on adaptation."""
-    measured = "mean return along the adaptation curve from g minus that from {}"
-    claims = []
-    for kind, where in (
-        ("trained", "a trained task, not knowing which"),
-        ("unseen", "unseen maps"),
-    ):
-        rivals = {
-            "nothing": ("from nothing", "zero", _ahead_of(ZERO, kind)),
-            "average": ("from the average policy", "the average policy", _ahead_of(AVERAGE, kind)),
-            "guess": (
-                "from a task policy chosen at random",
-                "a task policy, averaged over the three",
-                _ahead_of_a_guess(kind),
-            ),
-        }
-        for key, (versus, words, value) in rivals.items():
-            says = f"Adapting to {where}: the central policy is a better start than {versus}."
-            claims.append(Claim(f"adapt-{kind}-{key}", says, measured.format(words), value))
-    return claims
-
-
-def adaptation_verdicts(curves: Mapping[int, Curves]) -> list[Verdict]:
-    """Return the verdicts from the adaptation curves of every seed."""
-    return [judge(claim, curves) for claim in adaptation_claims()]
+    for kind, where in _TARGETS.items()
+    for key, (versus, words, starts) in _RIVALS.items()
+]

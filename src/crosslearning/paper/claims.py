@@ -8,19 +8,20 @@ Thresholds are stated with the claim, and were written down before the claims we
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII
+from crosslearning.files import write_atomically
+from crosslearning.paper.experiment import AVERAGE, CROSS, POLICIES, RADII, Scale
+from crosslearning.paper.measure import Measurements
 from crosslearning.runs.study import markdown
 from crosslearning.statistics import Interval, student
-
-#: measurements[policy] of one seed; see :func:`crosslearning.paper.measure.measurement`.
-Measurements = Mapping[str, Mapping[str, Any]]
 
 #: A rate of crashes up to which a policy counts as one that avoids the obstacle.
 AVOIDS = 0.05
@@ -40,19 +41,7 @@ _Row = tuple[str, str, Callable[[Measurements], float]]
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper.
-
-    Attributes
-    ----------
-    key : str
-        A short name.
-    says : str
-        What the paper claims, in our words.
-    measured_as : str
-        The number that decides it; positive speaks for the claim.
-    value : callable
-        From the measurements of one seed to that number.
-    """
+    """One sentence of the paper in our words, and the number of one seed that decides it."""
 
     key: str
     says: str
@@ -87,29 +76,23 @@ def _mean_cost(m: Measurements, policy: str) -> float:
     return float(np.mean([_cost(m, policy, radius) for radius in RADII]))
 
 
-def _others(policy: str, among: Sequence[str] = POLICIES) -> list[str]:
-    return [other for other in among if other != policy]
-
-
-def _cheapest(costs: Callable[[str], float], policy: str, among: Sequence[str]) -> float:
-    """Return how much less a policy costs than the best of the others."""
-    return min(costs(other) for other in _others(policy, among)) - costs(policy)
+def _lowest(number: Callable[[str], float], policy: str, among: Sequence[str]) -> float:
+    """Return how much lower a policy's number is than the lowest of the others'."""
+    return min(number(other) for other in among if other != policy) - number(policy)
 
 
 def _comparable(m: Measurements) -> float:
     """Return the least room that the cross-learned policy leaves to "comparable"."""
     room = []
     for radius in RADII:
-        costs = [_cost(m, policy, radius) for policy in POLICIES]
         excess = _cost(m, CROSS, radius) - _cost(m, radius, radius)
-        room.append(SIMILAR * (max(costs) - min(costs)) - excess)
-    return min(room)
+        room.append(SIMILAR * np.ptp([_cost(m, policy, radius) for policy in POLICIES]) - excess)
+    return float(min(room))
 
 
 def _similar_means(m: Measurements, policies: Sequence[str]) -> float:
-    costs = [_mean_cost(m, policy) for policy in policies]
-    everything = [_mean_cost(m, policy) for policy in POLICIES]
-    return SIMILAR * (max(everything) - min(everything)) - (max(costs) - min(costs))
+    everything, those = ([_mean_cost(m, p) for p in some] for some in (POLICIES, policies))
+    return float(SIMILAR * np.ptp(everything) - np.ptp(those))
 
 
 def _longer(m: Measurements, longer: str, shorter: str, scene: str) -> float:
@@ -119,34 +102,27 @@ def _longer(m: Measurements, longer: str, shorter: str, scene: str) -> float:
 def _efficient(m: Measurements) -> float:
     """Return by how much both other paths are longer, or what is missing of arriving at all."""
     shorter = min(_longer(m, radius, CROSS, "ellipse") for radius in RADII[1:])
-    return min(shorter, missing) if (missing := _reaching(m, CROSS, "ellipse")) < 0 else shorter
-
-
-def _reaching(m: Measurements, policy: str, scene: str) -> float:
-    return _at(m, policy, scene, "arrived") - REACHES
-
-
-def _crashing(m: Measurements, policy: str, scene: str) -> float:
-    return _at(m, policy, scene, "crashed") - CRASHES
+    missing = _at(m, CROSS, "ellipse", "arrived") - REACHES
+    return min(shorter, missing) if missing < 0 else shorter
 
 
 def _crashes(policy: str, scene: str) -> _Row:
     where = "in the mission" if scene == "mission" else f"into the {scene}"
-    measured = f"its crash rate minus {CRASHES:.0%}"
-    return f"{_WHO[policy]} crashes {where}.", measured, lambda m: _crashing(m, policy, scene)
+    says, measured = f"{_WHO[policy]} crashes {where}.", f"its crash rate minus {CRASHES:.0%}"
+    return says, measured, lambda m: _at(m, policy, scene, "crashed") - CRASHES
 
 
 def _succeeds(policy: str) -> _Row:
     measured = f"its arrival rate minus {REACHES:.0%}"
     says = f"{_WHO[policy]} reaches all goals of the mission."
-    return says, measured, lambda m: _reaching(m, policy, "mission")
+    return says, measured, lambda m: _at(m, policy, "mission", "arrived") - REACHES
 
 
 def _own_best(radius: str) -> _Row:
     return (
         f"Of the agnostic policies, the one trained for {radius} is the best at {radius}.",
         "cost of the better of the other two minus its own",
-        lambda m: _cheapest(lambda one: _cost(m, one, radius), radius, RADII),
+        lambda m: _lowest(lambda one: _cost(m, one, radius), radius, RADII),
     )
 
 
@@ -165,12 +141,12 @@ _CLAIMS: dict[str, _Row] = {
     "circle-best-agnostic": (
         "Around the circle of radius 0.5 the policy trained for it is the best agnostic one.",
         "cost of the better of the other two minus its own",
-        lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), SMALL, RADII),
+        lambda m: _lowest(lambda one: _at(m, one, "circle", "cost"), SMALL, RADII),
     ),
     "circle-cross-best": (
         "Around the circle the cross-learned policy is the best of all.",
         "cost of the best other policy minus its own",
-        lambda m: _cheapest(lambda one: _at(m, one, "circle", "cost"), CROSS, POLICIES),
+        lambda m: _lowest(lambda one: _at(m, one, "circle", "cost"), CROSS, POLICIES),
     ),
     "circle-average-crashes": _crashes(AVERAGE, "circle"),
     "ellipse-average-crashes": _crashes(AVERAGE, "ellipse"),
@@ -178,7 +154,7 @@ _CLAIMS: dict[str, _Row] = {
     "ellipse-larger-reach": (
         "The policies trained for r=1 and r=2 reach the goal behind the ellipse.",
         f"smaller of their arrival rates minus {REACHES:.0%}",
-        lambda m: min(_reaching(m, radius, "ellipse") for radius in (MIDDLE, LARGE)),
+        lambda m: min(_at(m, r, "ellipse", "arrived") for r in (MIDDLE, LARGE)) - REACHES,
     ),
     "ellipse-conservative": (
         "Around the ellipse the policy trained for r=2 is more conservative than that for r=1.",
@@ -195,7 +171,7 @@ _CLAIMS: dict[str, _Row] = {
     "cost-small-worst": (
         "The policy trained for r=0.5 is the worst of all at r=2.",
         "its cost minus the largest other cost",
-        lambda m: _cost(m, SMALL, LARGE) - max(_cost(m, o, LARGE) for o in _others(SMALL)),
+        lambda m: _lowest(lambda one: -_cost(m, one, LARGE), SMALL, POLICIES),
     ),
     "cost-cross-comparable": (
         "The cross-learned policy is comparable to the task's own policy at every radius.",
@@ -225,12 +201,15 @@ _CLAIMS: dict[str, _Row] = {
     "mean-cross-best": (
         "Averaged over tasks the cross-learned policy is the best.",
         "cost of the best other policy minus its own",
-        lambda m: _cheapest(lambda one: _mean_cost(m, one), CROSS, POLICIES),
+        lambda m: _lowest(lambda one: _mean_cost(m, one), CROSS, POLICIES),
     ),
     "mission-average-fails": (
         "In the mission the average policy crashes before the first goal.",
         f"its crash rate minus {CRASHES:.0%}, or 1 minus its goals if that is smaller",
-        lambda m: min(_crashing(m, AVERAGE, "mission"), 1.0 - _at(m, AVERAGE, "mission", "goals")),
+        lambda m: min(
+            _at(m, AVERAGE, "mission", "crashed") - CRASHES,
+            1.0 - _at(m, AVERAGE, "mission", "goals"),
+        ),
     ),
     "mission-small-crashes": _crashes(SMALL, "mission"),
     "mission-large-crashes": _crashes(LARGE, "mission"),
@@ -240,7 +219,7 @@ _CLAIMS: dict[str, _Row] = {
         "The cross-learned policy is faster through the mission than every agnostic one.",
         "time of the fastest agnostic policy minus its own, in steps; who does not arrive "
         "counts with all steps",
-        lambda m: _cheapest(lambda one: _at(m, one, "mission", "time"), CROSS, (*RADII, CROSS)),
+        lambda m: _lowest(lambda one: _at(m, one, "mission", "time"), CROSS, (*RADII, CROSS)),
     ),
     "maps-cross-avoids": (
         "The cross-learned policy avoids obstacles that were not trained for.",
@@ -250,10 +229,7 @@ _CLAIMS: dict[str, _Row] = {
     "maps-cross-generalises": (
         "The cross-learned policy generalises best to obstacles that were not trained for.",
         "its arrival rate on held-out random maps minus the best other one",
-        lambda m: (
-            _at(m, CROSS, "maps", "arrived")
-            - max(_at(m, other, "maps", "arrived") for other in _others(CROSS))
-        ),
+        lambda m: _lowest(lambda one: -_at(m, one, "maps", "arrived"), CROSS, POLICIES),
     ),
     "maps-cross-beats-average": (
         "The cross-learned policy generalises better than the average one.",
@@ -263,9 +239,7 @@ _CLAIMS: dict[str, _Row] = {
 }
 
 
-def all_claims() -> list[Claim]:
-    """Return the claims in the order of the paper."""
-    return [Claim(key, *row) for key, row in _CLAIMS.items()]
+CLAIMS = [Claim(key, *row) for key, row in _CLAIMS.items()]
 
 
 def judge(claim: Claim, measurements: Mapping[int, Measurements]) -> Verdict:
@@ -276,28 +250,25 @@ def judge(claim: Claim, measurements: Mapping[int, Measurements]) -> Verdict:
     return Verdict(claim.key, claim.says, claim.measured_as, mean, low, high, len(values), verdict)
 
 
-def judge_all(measurements: Mapping[int, Measurements]) -> list[Verdict]:
-    """Return the verdicts on all claims."""
-    return [judge(claim, measurements) for claim in all_claims()]
-
-
 def claims_table(verdicts: Sequence[Verdict], converged: bool = True) -> str:
     """Return the verdicts as a Markdown table, marked if the policies are still learning."""
     mark = "" if converged else " (not converged)"
-    headings = (
-        "claim",
-        "measured as (positive: for the claim)",
-        "estimate [95 % interval]",
-        "verdict",
-    )
-    rows = []
-    for v in verdicts:
-        estimate = str(Interval(v.estimate, v.low, v.high))
-        rows.append((v.says, v.measured_as, estimate, f"**{v.verdict}**{mark}"))
-    return markdown(headings, rows)
+    measured = "measured as (positive: for the claim)"
+    rows = [
+        (v.says, v.measured_as, str(Interval(v.estimate, v.low, v.high)), f"**{v.verdict}**{mark}")
+        for v in verdicts
+    ]
+    return markdown(("claim", measured, "estimate [95 % interval]", "verdict"), rows)
 
 
 def plain_verdict(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON can hold it: null for an end that one seed does not tell."""
     unknown = (math.inf, -math.inf)
     return {name: None if value in unknown else value for name, value in asdict(verdict).items()}
+
+
+def write_verdicts(path: Path, scale: Scale, text: str, **content: Any) -> None:
+    """Write verdicts for people and, as JSON beside it, for programs."""
+    write_atomically(path.with_suffix(".md"), text.encode())
+    plain = {"scale": asdict(scale), "converged": scale.converged, **content}
+    write_atomically(path.with_suffix(".json"), json.dumps(plain, indent=1).encode())

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import InputError
 from crosslearning.paper.experiment import CROSS, POLICIES, Experiment
 from crosslearning.paper.scenes import play
 from crosslearning.rkhs import Family
 from crosslearning.tasks import Navigation, navigation_set
-
-Floats = NDArray[np.float64]
 
 #: The start heading of every drive: from (0.5, 1.5) straight towards the goal (5, 6), and so
 #: towards the middle of the obstacle between them.
@@ -26,12 +23,9 @@ SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "miss
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """One path of a policy, shape (points, 2), and how many goals it reached.
+    """One path of a policy, shape (points, 2), to the last goal, the crash or the last step."""
 
-    It ends at the last goal or the crash, or else with the episode.
-    """
-
-    path: Floats
+    path: NDArray[np.float64]
     crashed: bool
     arrived: bool
     goals: int
@@ -46,50 +40,31 @@ class Drive:
 
 @dataclass(frozen=True, eq=False)
 class SceneDrives:
-    """The drives through one scene's map.
-
-    ``drives`` are one seed's, by policy; ``others`` the cross-learned policy's of other seeds.
-    """
+    """The drives of a seed through a scene, by policy; others are other seeds' cross-learned."""
 
     navigation: Navigation
     drives: Mapping[str, Drive]
     others: tuple[Drive, ...] = ()
 
 
-def scene_drives(experiment: Experiment, seed: int | None = None) -> dict[str, SceneDrives]:
-    """Return the drives of one seed's policies, by default the first, through every scene."""
-    chosen = experiment.seeds[0] if seed is None else seed
-    if chosen not in experiment.seeds:
-        raise InputError(f"seed {seed} is not of this experiment; it has {experiment.seeds}")
-    functions = {policy: experiment.function(chosen, policy) for policy in POLICIES}
-    others = [experiment.function(other, CROSS) for other in experiment.seeds if other != chosen]
+def scene_drives(experiment: Experiment) -> dict[str, SceneDrives]:
+    """Return the drives of the first seed's policies through every scene."""
+    first, *rest = experiment.seeds
+    functions = {policy: experiment.function(first, policy) for policy in POLICIES}
+    others = [experiment.function(seed, CROSS) for seed in rest]
     found = {}
     for scene, name in SCENES.items():
-        navigation = scene_with_heading(name, experiment)
-        found[scene] = SceneDrives(
-            navigation,
-            {policy: drive(function, navigation, scene) for policy, function in functions.items()},
-            tuple(drive(function, navigation, scene) for function in others),
-        )
+        options = {**experiment.reading.task_options, "heading": HEADING}
+        (navigation,) = navigation_set(name, **options).values()
+        drives = {p: drive(function, navigation, scene) for p, function in functions.items()}
+        bundle = tuple(drive(function, navigation, scene) for function in others)
+        found[scene] = SceneDrives(navigation, drives, bundle)
     return found
 
 
-def scene_with_heading(name: str, experiment: Experiment) -> Navigation:
-    """Return the only map of a navigation set in the experiment's reading, heading fixed."""
-    options = {**experiment.reading.task_options, "heading": HEADING}
-    (navigation,) = navigation_set(name, **options).values()
-    return navigation
-
-
 def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
-    """Run a policy's mean action once from a map's fixed start.
-
-    The scene's name decides how long an episode is.
-    """
-    if navigation.start is None or navigation.heading is None:
-        raise InputError(f"the map of {scene!r} has no fixed start and heading to drive from")
-    task = navigation.task(scene)
-    episodes = play(function, task, 1)
+    """Run a policy's mean action once; the scene's name decides how long an episode is."""
+    episodes = play(function, navigation.task(scene), 1)
     states, outcomes = episodes.states, episodes.outcomes
     assert states is not None
     crashed, arrived = bool(outcomes["crashed"][0]), bool(outcomes["arrived"][0])

@@ -7,7 +7,8 @@ cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,27 +32,13 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the paper leaves unsaid.
-
-    Attributes
-    ----------
-    name : str
-        A short name for tables.
-    says : str
-        What it changes, in a sentence.
-    settings : mapping
-        Fields of the configuration that differ from the default reading's.
-    task_options : mapping
-        Options of all tasks that differ, in training and in evaluation.
-    training_options : mapping
-        Options that differ in the training tasks alone.
-    """
+    """One way to read what the paper leaves unsaid, and what differs by it."""
 
     name: str
     says: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    task_options: Mapping[str, Any] = field(default_factory=dict)
-    training_options: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the configuration
+    task_options: Mapping[str, Any] = field(default_factory=dict)  # in training and evaluation
+    training_options: Mapping[str, Any] = field(default_factory=dict)  # in training alone
 
     def training_tasks(self) -> tuple[Task, ...]:
         """Return the three tasks that policies are trained on."""
@@ -63,25 +50,13 @@ DEFAULT_READING = Reading("default", "The reading of the errata page.")
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a reproduction is.
-
-    Attributes
-    ----------
-    iterations, max_knots : int
-        The paper's are 29,000 and 400.
-    snapshots : int
-        Points of a curve.
-    trials : int
-        Random starts per evaluation; the paper's 500.
-    maps : int
-        Held-out random maps.
-    """
+    """How large a reproduction is, by default as large as the paper's."""
 
     iterations: int = 29_000
     max_knots: int = 400
-    snapshots: int = 29
-    trials: int = 500
-    maps: int = 200
+    snapshots: int = 29  # the points of a curve
+    trials: int = 500  # random starts of an evaluation
+    maps: int = 200  # held out and random
 
     @property
     def converged(self) -> bool:
@@ -99,49 +74,12 @@ class Scale:
     def describe(self, seeds: int) -> str:
         """Return the size in words, as the head of a table."""
         size = f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots"
-        text = f"{size}, {self.trials} evaluation trials.\n\n"
-        return text if self.converged else f"{text}{self.warning}\n\n"
-
-
-def experiment_configs(
-    seed: int, scale: Scale, reading: Reading = DEFAULT_READING
-) -> dict[str, RunConfig]:
-    """Return the configuration of every policy's run for one seed."""
-    common: dict[str, Any] = {
-        "iterations": scale.iterations,
-        "max_knots": scale.max_knots,
-        "batch_size": 4,
-        "discount": 0.9,
-        "action_variance": [0.05],
-        # The paper's fixed η = 0.1, read as the RKHS norm of a step: see the errata page.
-        "step_rule": "normalised",
-        "step_size": 0.1,
-        "seed": seed,
-        "snapshot_every": max(1, scale.iterations // scale.snapshots),
-        "checkpoint_every": max(1, scale.iterations // 10),
-        "log_every": max(1, scale.iterations // 500),
-        "task_options": {**reading.task_options, **reading.training_options},
-        **reading.settings,
-    }
-    configs = {
-        radius: make_config({**common, "tasks": f"paper:{radius}", "epsilon": float("inf")})
-        for radius in RADII
-    }
-    configs[AVERAGE] = make_config({**common, "tasks": "paper", "epsilon": 0.0})
-    configs[CROSS] = make_config({**common, "tasks": "paper", "epsilon": 3.0})
-    return configs
+        warning = "" if self.converged else f"{self.warning}\n\n"
+        return f"{size}, {self.trials} evaluation trials.\n\n{warning}"
 
 
 class Experiment:
-    """The folder of a reproduction: one folder per seed, one run per policy in it.
-
-    Parameters
-    ----------
-    path : Path
-    seeds : int
-    scale : Scale
-    reading : Reading
-    """
+    """The folder of a reproduction: one folder per seed, one run per policy in it."""
 
     def __init__(
         self, path: Path, seeds: int, scale: Scale, reading: Reading = DEFAULT_READING
@@ -155,27 +93,36 @@ class Experiment:
         """Return the question that a measurement answers: the size, the reading, the code."""
         return {**asdict(self.scale), "reading": self.reading.name, "version": version}
 
+    def configs(self, seed: int) -> dict[str, RunConfig]:
+        """Return the configuration of every policy's run for one seed."""
+        scale, reading = self.scale, self.reading
+        common: dict[str, Any] = {
+            "iterations": scale.iterations,
+            "max_knots": scale.max_knots,
+            "batch_size": 4,
+            "discount": 0.9,
+            "action_variance": [0.05],
+            # The paper's fixed η = 0.1, read as the RKHS norm of a step: see the errata page.
+            "step_rule": "normalised",
+            "step_size": 0.1,
+            "seed": seed,
+            "snapshot_every": max(1, scale.iterations // scale.snapshots),
+            "checkpoint_every": max(1, scale.iterations // 10),
+            "log_every": max(1, scale.iterations // 500),
+            "task_options": {**reading.task_options, **reading.training_options},
+            **reading.settings,
+        }
+        own = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
+        own[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
+        own[CROSS] = {"tasks": "paper", "epsilon": 3.0}
+        return {policy: make_config(common | options) for policy, options in own.items()}
+
     def folder(self, seed: int, policy: str) -> RunFolder:
         """Return the run folder of one policy."""
         return RunFolder(self.path / f"seed-{seed}" / policy.replace("=", "-"))
 
-    def jobs(self) -> Iterator[tuple[int, str, RunConfig]]:
-        """Yield (seed, policy, configuration) of every run, the longest of a seed first."""
-        for seed in self.seeds:
-            configs = experiment_configs(seed, self.scale, self.reading)
-            for policy in reversed(POLICIES):
-                yield seed, policy, configs[policy]
-
     def function(self, seed: int, policy: str, iteration: int | None = None) -> Family:
-        """Return a policy's function, at its end or at the snapshot of an iteration.
-
-        An agnostic policy is its task's; the average and the cross-learned one are central.
-        """
-        snapshots = self.folder(seed, policy).snapshots()
-        path = snapshots[-1][1] if iteration is None else dict(snapshots)[iteration]
-        family = Family.load(path)
+        """Return an agnostic policy's or a central function, at its end or after an iteration."""
+        snapshots = dict(self.folder(seed, policy).snapshots())
+        family = Family.load(snapshots[max(snapshots) if iteration is None else iteration])
         return family.select(0 if policy in RADII else family.functions - 1)
-
-    def iterations(self, seed: int, policy: str) -> list[int]:
-        """Return the iterations of a run's snapshots."""
-        return [iteration for iteration, _ in self.folder(seed, policy).snapshots()]

@@ -1,17 +1,20 @@
-"""What is measured of one run of an experiment, kept beside it as JSON."""
+"""What is measured of one run of an experiment, kept beside it as JSON, and a table of rates."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from crosslearning.paper.experiment import CROSS, POLICIES, Experiment
+from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII, Experiment
 from crosslearning.paper.scenes import outcome, scenes
-from crosslearning.runs.study import Chain, Measurement, Run
+from crosslearning.runs.study import Chain, Measurement, Run, markdown
+from crosslearning.statistics import student
 from crosslearning.tasks import Task
+
+#: measurements[policy] of one seed; see :func:`measurement`.
+Measurements = Mapping[str, Mapping[str, Any]]
 
 #: Raised when the same question gets another answer, so that stored answers are made anew.
 VERSION = 3
@@ -20,25 +23,31 @@ CURVES = "radii"
 #: Scenes with starts all over the area; where only the heading differs, fewer tell as much.
 MANY_STARTS = ("radii", "training")
 FEW = 100
+#: (what it is called, scene, task): where rates are told.
+PLACES = (
+    *((f"training task {radius}", "training", radius) for radius in RADII),
+    *((f"{scene}, any heading", scene, scene) for scene in ("circle", "ellipse", "mission")),
+    ("random maps", "maps", "maps"),
+)
 
 
 def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
-    """Return the chains of a study: every policy is learned, then measured."""
-    jobs = [(experiment, *job) for experiment in experiments for job in experiment.jobs()]
-    # Seed by seed: what is stopped early has some seeds whole.
-    jobs.sort(key=lambda job: job[1])
+    """Return the chains of a study with the same seeds: a policy is learned, then measured."""
+    # Seed by seed: what is stopped early has some seeds whole. The longest run of a seed is first.
     return [
         [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
-        for e, seed, policy, config in jobs
+        for seed in experiments[0].seeds
+        for e in experiments
+        for policy, config in reversed(e.configs(seed).items())
     ]
 
 
 def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
     """Return the measurement of one policy.
 
-    Its answer has ``final[scene][task]`` with the fields of :class:`Outcome`;
-    ``curves[scene][task]`` with ``iteration``, ``cost`` and its ``deviation`` over starts; for
-    random maps the mean over maps under ``maps``; of the cross-learned policy its ``training``.
+    Its answer has ``final[scene][task]``, the :func:`outcome` of each; ``curves[scene][task]``
+    with ``iteration``, ``cost`` and its ``deviation`` over starts; for random maps the mean over
+    maps under ``maps``; of the cross-learned policy its ``training``.
     """
     path = experiment.folder(seed, policy).path / "measurements.json"
     return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed, policy))
@@ -56,36 +65,28 @@ def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
     scale = experiment.scale
     places = scenes(experiment.reading, scale.maps)
     function = experiment.function(seed, policy)
-
-    def trials(scene: str) -> int:
-        return scale.trials if scene in MANY_STARTS else min(FEW, scale.trials)
-
     final: dict[str, dict[str, Any]] = {}
     for scene, tasks in places.items():
         if scene == "maps":
-            rows = [asdict(outcome(function, task, 5)) for task in tasks]
+            rows = [outcome(function, task, 5) for task in tasks]
             mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
             final[scene] = {"maps": mean}
         else:
-            final[scene] = {t.name: asdict(outcome(function, t, trials(scene))) for t in tasks}
-    curves = {
-        CURVES: {task.name: _curve(experiment, seed, policy, task) for task in places[CURVES]}
-    }
-    result: dict[str, Any] = {"final": final, "curves": curves}
+            trials = scale.trials if scene in MANY_STARTS else min(FEW, scale.trials)
+            final[scene] = {task.name: outcome(function, task, trials) for task in tasks}
+    curves = {task.name: _curve(experiment, seed, policy, task) for task in places[CURVES]}
+    result: dict[str, Any] = {"final": final, "curves": {CURVES: curves}}
     if policy == CROSS:
         result["training"] = _training(experiment, seed)
     return result
 
 
 def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[str, list[float]]:
-    iterations = experiment.iterations(seed, policy)
-    trials = experiment.scale.trials
-    points = [outcome(experiment.function(seed, policy, k), task, trials) for k in iterations]
-    return {
-        "iteration": [float(k) for k in iterations],
-        "cost": [point.cost for point in points],
-        "deviation": [point.deviation for point in points],
-    }
+    iterations = [k for k, _ in experiment.folder(seed, policy).snapshots()]
+    functions = [experiment.function(seed, policy, k) for k in iterations]
+    points = [outcome(function, task, experiment.scale.trials) for function in functions]
+    curves = {name: [point[name] for point in points] for name in ("cost", "deviation")}
+    return {"iteration": [float(k) for k in iterations], **curves}
 
 
 def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -103,3 +104,18 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
         by_task = isinstance(column[0], dict)
         table[name] = {t: [c[t] for c in column] for t in column[0]} if by_task else column
     return table
+
+
+def rates_table(results: Mapping[int, Measurements]) -> str:
+    """Return Markdown: mean arrivals / crashes, and by how much ε = 0 crashes more than ε = 3."""
+    headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
+    rows = []
+    for label, scene, task in PLACES:
+        rates = {}
+        for policy in POLICIES:
+            found = [m[policy]["final"][scene][task] for m in results.values()]
+            rates[policy] = np.array([(one["arrived"], one["crashed"]) for one in found])
+        cells = [f"{a:.0%} / {c:.0%}" for a, c in (rate.mean(axis=0) for rate in rates.values())]
+        change = student((rates[AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
+        rows.append([label, *cells, change])
+    return markdown(headings, rows)

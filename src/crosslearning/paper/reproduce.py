@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from crosslearning.files import write_atomically
-from crosslearning.paper.adapt import adaptation, adaptation_verdicts
-from crosslearning.paper.claims import Verdict, claims_table, judge_all, plain_verdict
+from crosslearning.paper.adapt import ADAPTATION_CLAIMS, adaptation
+from crosslearning.paper.claims import (
+    CLAIMS,
+    Verdict,
+    claims_table,
+    judge,
+    plain_verdict,
+    write_verdicts,
+)
 from crosslearning.paper.experiment import Experiment, Scale
-from crosslearning.paper.measure import chains_of, load_measurements
-from crosslearning.paper.rates import rates_table
+from crosslearning.paper.measure import chains_of, load_measurements, rates_table
 from crosslearning.runs.study import Chain, run_study
 
 #: The full size, the paper's, and one that takes about two minutes.
@@ -37,17 +42,8 @@ def reproduce(
 ) -> Reproduction | None:
     """Reproduce the numerical section in a folder; return None if interrupted.
 
-    Parameters
-    ----------
-    path : Path
-        Everything goes there, and is gone on from if it is there already: the runs, their
-        measurements, ``claims.md``, ``claims.json`` and ``rates.md``.
-    seeds : int
-    scale : Scale
-    workers : int
-        Processes.
-    console : Console
-        Shows progress.
+    Everything goes there, and is gone on from if it is there already: the runs, their
+    measurements, ``claims.md``, ``claims.json`` and ``rates.md``.
     """
     experiment = Experiment(path, seeds, scale)
     adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
@@ -57,14 +53,9 @@ def reproduce(
         return None
     measurements = load_measurements(experiment)
     curves = {seed: step.answer() for seed, step in adaptations.items()}
-    verdicts = [*judge_all(measurements), *adaptation_verdicts(curves)]
+    verdicts = [judge(claim, measurements) for claim in CLAIMS]
+    verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]
     text = scale.describe(seeds) + claims_table(verdicts, scale.converged)
-    write_atomically(path / "claims.md", text.encode())
-    content = {
-        "scale": asdict(scale),
-        "converged": scale.converged,
-        "claims": [plain_verdict(verdict) for verdict in verdicts],
-    }
-    write_atomically(path / "claims.json", json.dumps(content, indent=1).encode())
+    write_verdicts(path / "claims", scale, text, claims=[plain_verdict(v) for v in verdicts])
     write_atomically(path / "rates.md", rates_table(measurements).encode())
     return Reproduction(experiment, measurements, curves, verdicts)

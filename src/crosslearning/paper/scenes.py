@@ -5,10 +5,7 @@ Everything is read from snapshots, so it can be computed again, and for any poli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.evaluation import EpisodeOptions, measure_episodes, run_episodes
 from crosslearning.learner import Policy
@@ -16,8 +13,6 @@ from crosslearning.paper.experiment import Reading
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import Episodes
 from crosslearning.tasks import Task, random_maps, task_set
-
-Floats = NDArray[np.float64]
 
 #: Σ = diag(0.05, 0.05).
 NOISE_STD = np.sqrt([0.05, 0.05])
@@ -28,36 +23,20 @@ EVALUATION_SEED = 20_000
 
 
 def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
-    """Return the scenes of the numerical section by name.
-
-    ``radii`` are circles at (2, 2) of the three radii (the cost figures); ``training`` the
-    three training tasks; ``circle`` and ``ellipse`` the two single-obstacle scenes from their
-    fixed start with any heading; ``mission`` the map with several obstacles and three goals;
-    ``maps`` random maps that no policy was trained on.
-    """
+    """Return the scenes of the numerical section by name."""
     options = reading.task_options
     held_out = random_maps(EVALUATION_SEED, maps, **options)
     return {
+        # For the cost figures: circles of the three radii, all at (2, 2).
         "radii": task_set("paper-radii", **options),
         "training": reading.training_tasks(),
+        # One obstacle each, from a fixed start with any heading; then many, and three goals.
         "circle": task_set("paper-circle", **options),
         "ellipse": task_set("paper-ellipse", **options),
         "mission": task_set("mission", **options),
+        # No policy was trained on them.
         "maps": tuple(navigation.task(name) for name, navigation in held_out.items()),
     }
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a policy did in a scene's task: means over its episodes, and the costs' deviation."""
-
-    cost: float
-    deviation: float
-    crashed: float
-    arrived: float
-    time: float
-    path_length: float
-    goals: float
 
 
 def play(function: Family, task: Task, trials: int) -> Episodes:
@@ -65,8 +44,8 @@ def play(function: Family, task: Task, trials: int) -> Episodes:
     return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
 
 
-def outcome(function: Family, task: Task, trials: int) -> Outcome:
-    """Return what a policy does on a task.
+def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
+    """Return what a policy does on a task: means over episodes, and the costs' deviation.
 
     ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
     never gets there counts with all its steps, so that crashing early is not fast.
@@ -75,15 +54,15 @@ def outcome(function: Family, task: Task, trials: int) -> Outcome:
     asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
     played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
     arrived = played.shares["arrived"]
-    return Outcome(
-        cost=float(np.mean(-played.returns)),
-        deviation=float(np.std(-played.returns)),
-        crashed=float(np.mean(played.shares["crashed"])),
-        arrived=float(np.mean(arrived)),
-        time=float(np.mean(np.where(arrived, played.others["arrival_time"], horizon))),
-        path_length=float(np.mean(played.others["path_length"])),
-        goals=float(np.mean(played.others["goals_reached"])),
-    )
+    return {
+        "cost": float(np.mean(-played.returns)),
+        "deviation": float(np.std(-played.returns)),
+        "crashed": float(np.mean(played.shares["crashed"])),
+        "arrived": float(np.mean(arrived)),
+        "time": float(np.mean(np.where(arrived, played.others["arrival_time"], horizon))),
+        "path_length": float(np.mean(played.others["path_length"])),
+        "goals": float(np.mean(played.others["goals_reached"])),
+    }
 
 
 def _policy(function: Family, task: Task) -> Policy:

@@ -3,18 +3,15 @@
 from crosslearning.rkhs.contract import check_kernel
 from crosslearning.rkhs.dictionary import Dictionary, prune
 from crosslearning.rkhs.family import Family
-from crosslearning.rkhs.kernels import (
-    Gaussian,
-    Kernel,
-    Laplacian,
+from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.kernels.composed import (
     Linear,
-    Matern32,
-    Matern52,
     PairKernel,
     Polynomial,
     Product,
     kernel_from_dict,
 )
+from crosslearning.rkhs.kernels.stationary import Gaussian, Laplacian, Matern32, Matern52
 from crosslearning.rkhs.projection import (
     Projection,
     Status,

@@ -10,26 +10,19 @@ from numpy.typing import ArrayLike, NDArray
 from crosslearning.errors import InputError
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 def finite_array(what: str, given: ArrayLike, shape: tuple[int | None, ...]) -> Floats:
-    """Return ``given`` as a C-contiguous float64 array after checking shape and finiteness.
+    """Return ``given`` as a C-contiguous array of that shape, where None is any length, and finite.
 
-    Parameters
-    ----------
-    what : str
-        The argument's name, for the message.
-    given : array_like
-        The value.
-    shape : tuple of int or None
-        The expected shape; None stands for any length.
+    ``what`` is its name, for the message.
     """
     try:
         array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as problem:
-        raise InputError(f"{what} must be an array of numbers, got {type(given).__name__}") from (
-            problem
-        )
+        message = f"{what} must be an array of numbers, got {type(given).__name__}"
+        raise InputError(message) from problem
     expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
     # ascontiguousarray turns a lone number into one of shape (1,); judge what was given.
     if np.ndim(given) != len(shape) or any(
@@ -42,11 +35,6 @@ def finite_array(what: str, given: ArrayLike, shape: tuple[int | None, ...]) -> 
             f"{what} must be finite, got {array[where]} at index {where}; nothing was changed"
         )
     return array
-
-
-def finite_matrix(what: str, given: ArrayLike, columns: int | None = None) -> Floats:
-    """Return ``given`` as a finite float64 matrix with the given number of columns."""
-    return finite_array(what, given, (None, columns))
 
 
 def radius(what: str, given: float) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
-from crosslearning.rkhs.checks import finite_matrix
-from crosslearning.rkhs.kernels import Kernel
+from crosslearning.rkhs.checks import finite_array
+from crosslearning.rkhs.kernels.base import Kernel
 
 
 def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0) -> None:
@@ -19,8 +19,6 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
 
     Parameters
     ----------
-    kernel : Kernel
-        The kernel to check.
     points : array_like, shape (n, q), optional
         Where to check it: best, states of your own task. By default 60 normal ones.
     seed : int
@@ -29,7 +27,7 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
     generator = np.random.default_rng(seed)
     if points is None:
         points = 2.0 * generator.standard_normal((60, kernel.dimension))
-    states = finite_matrix("points", points, columns=kernel.dimension)
+    states = finite_array("points", points, (None, kernel.dimension))
     shifts = 1e-7 * generator.standard_normal(states.shape)
     samples = {
         "the points": states,

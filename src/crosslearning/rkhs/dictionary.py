@@ -14,21 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
-from crosslearning.rkhs.checks import count, finite_array, finite_matrix, radius
+from crosslearning.rkhs.checks import Floats, count, finite_array, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
-from crosslearning.rkhs.kernels import Kernel
+from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.projection import Method, Projection, projection_of
 from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
-from crosslearning.rkhs.slots import close_gaps, insert_knots
-
-Floats = NDArray[np.float64]
+from crosslearning.rkhs.slots import Slots, close_gaps, insert_knots
 
 # Arrays grow in steps of this many knots; a multiple of every SIMD width.
 _CAPACITY_STEP = 16
 # Removals between two updates of P.
 _BLOCK = 64
-_STATE_ARRAYS = ("knots", "features", "rows", "gram", "inverse", "scale")
 _STATE_NUMBERS = ("guarded", "rebuilds", "_size", "_covered", "_probe")
 #: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
 DRIFT_LIMIT = 1e-7
@@ -39,12 +36,8 @@ class Dictionary:
 
     Parameters
     ----------
-    kernel : Kernel
-        κ.
-    functions : int
-        How many functions share the knots.
-    outputs : int
-        The dimension p of their values.
+    functions, outputs : int
+        How many functions share the knots, and the dimension p of their values.
     guarded : int, optional
         How many of the functions, from the first, the pruning budget guards; the others are
         carried along. By default all.
@@ -64,14 +57,7 @@ class Dictionary:
         self._size = 0  # knots
         self._covered = 0  # knots that P covers; the rest wait for the next pruning
         self._probe = 0
-        features = int(kernel.program.factors[-1, 2])
-        # Empty slots hold a copy of some knot and no weight, so that loops need not know them.
-        self._knots = np.zeros((0, kernel.dimension))
-        self._features = np.zeros((features, 0))
-        self._rows = np.zeros((self.functions, self.outputs, 0))
-        self._gram = np.zeros((0, 0))
-        self._inverse = np.zeros((0, 0))
-        self._scale = np.zeros(0)  # 1/√κ(s, s): P is that of the normalised kernel
+        self._slots = Slots(*map(np.zeros, self._shapes(0)))
 
     @classmethod
     def of(cls, family: Family, guarded: int | None = None) -> Dictionary:
@@ -87,17 +73,17 @@ class Dictionary:
     @property
     def knots(self) -> Floats:
         """The knots, shape (L, q); a copy."""
-        return self._knots[: self._size].copy()
+        return self._slots.knots[: self._size].copy()
 
     @property
     def weights(self) -> Floats:
         """The weights, shape (L, functions, p); a copy."""
-        return np.ascontiguousarray(self._rows[:, :, : self._size].transpose(2, 0, 1))
+        return np.ascontiguousarray(self._slots.rows[:, :, : self._size].transpose(2, 0, 1))
 
     @property
     def gram(self) -> Floats:
         """The knots' Gram matrix, shape (L, L); a copy."""
-        return self._gram[: self._size, : self._size].copy()
+        return self._slots.gram[: self._size, : self._size].copy()
 
     def family(self, functions: int | None = None) -> Family:
         """Return the first ``functions`` functions (by default all) as a value."""
@@ -108,7 +94,7 @@ class Dictionary:
     @property
     def expansion(self) -> Expansion:
         """The functions in the form that compiled code reads; it changes with the dictionary."""
-        return Expansion(self.kernel.program, self._features, self._rows)
+        return Expansion(self.kernel.program, self._slots.features, self._slots.rows)
 
     # Checkpoints ----------------------------------------------------------------------
 
@@ -117,7 +103,7 @@ class Dictionary:
 
         :meth:`from_state` gives a dictionary that goes on bit for bit as this one would.
         """
-        arrays = {name: getattr(self, f"_{name}").copy() for name in _STATE_ARRAYS}
+        arrays = {name: array.copy() for name, array in self._slots._asdict().items()}
         return arrays, {name: getattr(self, name) for name in _STATE_NUMBERS}
 
     @classmethod
@@ -127,19 +113,13 @@ class Dictionary:
         """Return the dictionary that :meth:`state` described."""
         functions, outputs, capacity = arrays["rows"].shape
         dictionary = cls(kernel, functions, outputs, numbers["guarded"])
-        shapes = {
-            "knots": (capacity, kernel.dimension),
-            "features": (len(dictionary._features), capacity),
-            "rows": arrays["rows"].shape,
-            "gram": (capacity, capacity),
-            "inverse": (capacity, capacity),
-            "scale": (capacity,),
-        }
         # Compiled code does not look at bounds: what does not fit together ends here.
         try:
-            for name, shape in shapes.items():
-                checked = finite_array(f"the dictionary's {name}", arrays[name], shape)
-                setattr(dictionary, f"_{name}", checked.copy())
+            checked = (
+                finite_array(f"the dictionary's {name}", arrays[name], shape).copy()
+                for name, shape in zip(Slots._fields, dictionary._shapes(capacity), strict=True)
+            )
+            dictionary._slots = Slots(*checked)
         except InputError as problem:
             raise FileFormatError(str(problem)) from problem
         if not 0 <= numbers["_covered"] <= numbers["_size"] <= capacity:
@@ -163,22 +143,12 @@ class Dictionary:
         knots : array_like, shape (n, q)
         weights : array_like, shape (n, functions, p)
         """
-        new = finite_matrix("knots", knots, columns=self.kernel.dimension)
+        new = finite_array("knots", knots, (None, self.kernel.dimension))
         added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
         if len(new) == 0:
             raise InputError("no knots were given; give at least one")
         self._reserve(self._size + len(new), filler=new[0])
-        size = insert_knots(
-            *self.kernel.program,
-            self._knots,
-            self._features,
-            self._gram,
-            self._scale,
-            self._rows,
-            self._size,
-            new,
-            added,
-        )
+        size = insert_knots(self.kernel.program, self._slots, self._size, new, added)
         if size < 0:
             raise NumericalError(
                 f"the {self.kernel.name} kernel is not finite between the new knots and the "
@@ -188,7 +158,13 @@ class Dictionary:
 
     @property
     def _capacity(self) -> int:
-        return len(self._knots)
+        return len(self._slots.knots)
+
+    def _shapes(self, C: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the arrays of C slots."""
+        r = int(self.kernel.program.factors[-1, 2])
+        rows = (self.functions, self.outputs, C)
+        return (C, self.kernel.dimension), (r, C), rows, (C, C), (C, C), (C,)
 
     def _reserve(self, size: int, filler: Floats | None = None) -> None:
         """Make room for ``size`` knots, or give much unused room back."""
@@ -196,23 +172,13 @@ class Dictionary:
         if size <= self._capacity and capacity > self._capacity // 2:
             return
         keep = min(self._capacity, capacity)
-
-        def resized(array: Floats, *axes: int) -> Floats:
-            shape = [capacity if axis in axes else n for axis, n in enumerate(array.shape)]
-            larger = np.zeros(shape)
-            part = tuple(slice(keep if axis in axes else None) for axis in range(array.ndim))
-            larger[part] = array[part]
-            return larger
-
-        self._knots = resized(self._knots, 0)
-        self._features = resized(self._features, 1)
-        self._rows = resized(self._rows, 2)
-        self._gram = resized(self._gram, 0, 1)
-        self._inverse = resized(self._inverse, 0, 1)
-        self._scale = resized(self._scale, 0)
+        before, self._slots = self._slots, Slots(*map(np.zeros, self._shapes(capacity)))
+        for old, new in zip(before, self._slots, strict=True):
+            part = tuple(map(slice, np.minimum(old.shape, new.shape)))
+            new[part] = old[part]
         if filler is not None and capacity > keep:
-            self._knots[keep:] = filler
-            self._features[:, keep:] = self.kernel.embed(filler[None, :])
+            self._slots.knots[keep:] = filler
+            self._slots.features[:, keep:] = self.kernel.embed(filler[None, :])
 
     # Geometry --------------------------------------------------------------------------
 
@@ -221,17 +187,13 @@ class Dictionary:
 
         The inner product is that of the kernel κ + λδ, in which pruning is an orthogonal
         projection. It is never below κ's, and only so much above as λ = 1e-6 times the
-        squared weights makes it.
-
-        Returns
-        -------
-        array, shape (guarded − 1, guarded − 1)
+        squared weights makes it. Shape (guarded − 1, guarded − 1).
         """
-        rows = self._rows[: self.guarded]
+        rows = self._slots.rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
-        D = weighted_inner_products(self._gram, difference)
+        D = weighted_inner_products(self._slots.gram, difference)
         if not self.kernel.normalised:
-            difference[:, :, : self._size] /= self._scale[: self._size]
+            difference[:, :, : self._size] /= self._slots.scale[: self._size]
         flat = difference.reshape(len(difference), -1)
         return np.asarray(D + RIDGE * (flat @ flat.T))
 
@@ -240,14 +202,7 @@ class Dictionary:
 
         The distances are those of κ + λδ, see :meth:`differences`: so ‖h_i − g‖ ≤ ε holds
         now, and pruning, which moves all functions by one orthogonal projector of that same
-        geometry, cannot break it.
-
-        Parameters
-        ----------
-        epsilon : float
-            The radius ε ≥ 0.
-        method : {"exact", "relaxed"}
-            As in :func:`crosslearning.rkhs.project`.
+        geometry, cannot break it. The arguments are those of :func:`crosslearning.rkhs.project`.
         """
         if self.guarded < 2:
             raise InputError("a projection needs at least two functions; the last is the centre")
@@ -258,7 +213,7 @@ class Dictionary:
 
     def inner_products(self) -> Floats:
         """Return ⟨h_f, h_g⟩ for all pairs, shape (functions, functions)."""
-        return weighted_inner_products(self._gram, self._rows)
+        return weighted_inner_products(self._slots.gram, self._slots.rows)
 
     def mix(self, matrix: ArrayLike) -> None:
         """Replace the functions by h'_f = Σ_g matrix[f, g] h_g.
@@ -266,14 +221,14 @@ class Dictionary:
         A square matrix smaller than the number of functions mixes the first ones and leaves
         the others.
         """
-        mixing = finite_matrix("matrix", matrix)
+        mixing = finite_array("matrix", matrix, (None, None))
         first = len(mixing)
         if mixing.shape != (first, first) or not 0 < first <= self.functions:
             raise InputError(
                 f"matrix must be square with at most {self.functions} rows, got {mixing.shape}"
             )
-        flat = self._rows[:first].reshape(first, -1)
-        self._rows[:first] = (mixing @ flat).reshape(self._rows[:first].shape)
+        rows = self._slots.rows[:first]
+        rows[:] = (mixing @ rows.reshape(first, -1)).reshape(rows.shape)
 
     # Pruning ---------------------------------------------------------------------------
 
@@ -292,9 +247,8 @@ class Dictionary:
         """
         budget = radius("budget", budget)
         cap = self._size if max_knots is None else count("max_knots", max_knots)
-        spent = np.zeros(self.guarded)
-        squared_errors = np.zeros((3, self.functions))
-        counts = np.zeros(3, dtype=np.int64)
+        squared_errors, counts = np.zeros((3, self.functions)), np.zeros(3, dtype=np.int64)
+        tally = np.zeros(self.guarded), squared_errors, counts
         rebuilds_before = self.rebuilds
         self._scale_rows(np.divide)  # weights of the normalised kernel
         try:
@@ -302,21 +256,10 @@ class Dictionary:
             while more:
                 Z = self._insertion()
                 V = np.zeros((_BLOCK, self._capacity))
-                diagonal = np.diagonal(self._inverse) + np.einsum("kc,kc->c", Z, Z)
+                inverse, rows = self._slots.inverse, self._slots.rows
+                diagonal = np.diagonal(inverse) + np.einsum("kc,kc->c", Z, Z)
                 alive = np.ones(self._size, dtype=np.bool_)
-                removed = remove_knots(
-                    self._inverse,
-                    Z,
-                    V,
-                    diagonal,
-                    self._rows,
-                    alive,
-                    cap,
-                    budget**2,
-                    spent,
-                    squared_errors,
-                    counts,
-                )
+                removed = remove_knots(inverse, Z, V, diagonal, rows, alive, cap, budget**2, *tally)
                 self._update(Z, V[: abs(removed)], alive)
                 if removed < 0:
                     self._rebuild(self._size)
@@ -340,14 +283,14 @@ class Dictionary:
 
     def _scale_rows(self, operation: np.ufunc) -> None:
         if not self.kernel.normalised:
-            rows = self._rows[:, :, : self._size]
-            operation(rows, self._scale[: self._size], out=rows)
+            rows = self._slots.rows[:, :, : self._size]
+            operation(rows, self._slots.scale[: self._size], out=rows)
 
     def _normalised_gram(self, rows: slice, columns: slice) -> Floats:
-        block = self._gram[rows, columns].copy()
+        block = self._slots.gram[rows, columns].copy()
         if not self.kernel.normalised:
-            block *= self._scale[rows, None]
-            block *= self._scale[columns]
+            block *= self._slots.scale[rows, None]
+            block *= self._slots.scale[columns]
         if rows == columns:
             block.flat[:: len(block) + 1] += RIDGE
         return block
@@ -380,7 +323,7 @@ class Dictionary:
         if self._covered:
             columns[n, old] = self._normalised_gram(slice(j, j + 1), old)[0]
             columns[n, j] += RIDGE
-        T = columns @ self._inverse
+        T = columns @ self._slots.inverse
         if test and self._covered:
             T[n, j] -= 1.0
             if not np.max(np.abs(T[n])) <= DRIFT_LIMIT:
@@ -410,27 +353,19 @@ class Dictionary:
         if self._covered == 0:
             return 0
         if self._probe % 2:
-            return int(np.argmax(np.diagonal(self._inverse)[: self._covered]))
+            return int(np.argmax(np.diagonal(self._slots.inverse)[: self._covered]))
         return (self._probe // 2) % self._covered
 
     def _update(self, Z: Floats, V: Floats, alive: NDArray[np.bool_]) -> None:
         """Close the gaps that removed knots left and bring P up to date in one product."""
         left = np.concatenate([Z, V])
-        size = close_gaps(
-            alive,
-            self._knots,
-            self._features,
-            self._gram,
-            self._inverse,
-            self._scale,
-            self._rows,
-            left,
-        )
+        size = close_gaps(alive, self._slots, left)
         if len(left):
             right = left.copy()
             right[len(Z) :] *= -1.0
             # P += ZZᵀ − VVᵀ in place; BLAS reads our row-major arrays as their transposes.
-            blas.dgemm(1.0, left.T, right.T, 1.0, self._inverse.T, trans_b=1, overwrite_c=1)
+            inverse = self._slots.inverse.T
+            blas.dgemm(1.0, left.T, right.T, 1.0, inverse, trans_b=1, overwrite_c=1)
         self._size = self._covered = size
 
     def _rebuild(self, size: int) -> None:
@@ -445,8 +380,8 @@ class Dictionary:
             raise self._not_positive_definite()
         inverse, _ = lapack.dpotri(factor, lower=1)
         lower = np.tril(inverse)
-        self._inverse[:] = 0.0
-        self._inverse[part, part] = lower + np.tril(lower, -1).T
+        self._slots.inverse[:] = 0.0
+        self._slots.inverse[part, part] = lower + np.tril(lower, -1).T
 
 
 def prune(

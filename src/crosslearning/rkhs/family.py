@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import read_tensors, write_tensors
-from crosslearning.rkhs.checks import count, finite_array, finite_matrix
-from crosslearning.rkhs.kernels import Kernel, kernel_from_dict
+from crosslearning.rkhs.checks import Floats, count, finite_array
+from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.kernels.composed import kernel_from_dict
 from crosslearning.rkhs.program import Expansion
-
-Floats = NDArray[np.float64]
 
 FILE_KIND = "family"
 FILE_VERSION = 1
@@ -29,19 +28,10 @@ class Family:
 
     Parameters
     ----------
-    kernel : Kernel
-        κ.
     knots : array_like, shape (L, q)
         The kernel's centres.
     weights : array_like, shape (L, functions, p)
         The weights w_mf in R^p.
-
-    Examples
-    --------
-    >>> from crosslearning.rkhs import Family, Gaussian
-    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0], [0.0]], [[0.0], [1.0]]])
-    >>> family([[0.0]]).shape
-    (1, 2, 1)
     """
 
     def __init__(self, kernel: Kernel, knots: ArrayLike, weights: ArrayLike) -> None:
@@ -52,9 +42,9 @@ class Family:
                 "a family needs at least one knot, got none; for functions that are zero use "
                 "Family.zeros(kernel, functions, outputs)"
             )
-        checked_knots = finite_matrix("knots", knots, columns=kernel.dimension)
+        checked_knots = finite_array("knots", knots, (None, kernel.dimension))
         checked_weights = finite_array("weights", weights, (len(checked_knots), None, None))
-        if checked_weights.shape[1] == 0 or checked_weights.shape[2] == 0:
+        if 0 in checked_weights.shape:
             raise InputError(
                 "weights must have shape (knots, functions, outputs) with at least one function "
                 f"and one output, got {checked_weights.shape}"
@@ -110,12 +100,11 @@ class Family:
         return np.array(self.weights.transpose(1, 2, 0), order="C")
 
     def __call__(self, states: ArrayLike) -> Floats:
-        """Evaluate every function.
+        """Evaluate every function at one state or a batch.
 
         Parameters
         ----------
         states : array_like, shape (q,) or (n, q)
-            One state, or a batch.
 
         Returns
         -------
@@ -163,9 +152,9 @@ class Family:
         return _norms(self.gram, self._rows[:-1] - self._rows[-1])
 
     def distances_to(self, other: Family) -> Floats:
-        """Return ‖h_f − h'_f‖ between functions of two families on the same kernel.
+        """Return ‖h_f − h'_f‖, shape (functions,), between families with one kernel.
 
-        The families may have different knots; shape (functions,).
+        They may have different knots.
         """
         if other.kernel != self.kernel or other.weights.shape[1:] != self.weights.shape[1:]:
             raise InputError(
@@ -183,13 +172,8 @@ class Family:
     # Algebra ---------------------------------------------------------------------------
 
     def mix(self, matrix: ArrayLike) -> Family:
-        """Return the functions h'_f = Σ_g matrix[f, g] h_g on the same knots.
-
-        Parameters
-        ----------
-        matrix : array_like, shape (new functions, functions)
-        """
-        mixing = finite_matrix("matrix", matrix, columns=self.functions)
+        """Return h'_f = Σ_g matrix[f, g] h_g; the matrix has shape (new functions, functions)."""
+        mixing = finite_array("matrix", matrix, (None, self.functions))
         return self._with_weights(np.einsum("fg,lgp->lfp", mixing, self.weights, optimize=True))
 
     def select(self, *functions: int) -> Family:
@@ -212,13 +196,8 @@ class Family:
 
     def save(self, path: str | Path) -> None:
         """Write the family to a safetensors file, atomically."""
-        write_tensors(
-            path,
-            FILE_KIND,
-            FILE_VERSION,
-            {"knots": self.knots, "weights": self.weights},
-            {"kernel": self.kernel.to_dict()},
-        )
+        arrays = {"knots": self.knots, "weights": self.weights}
+        write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {"kernel": self.kernel.to_dict()})
 
     @classmethod
     def load(cls, path: str | Path, kernel: Kernel | None = None) -> Family:
@@ -226,8 +205,6 @@ class Family:
 
         Parameters
         ----------
-        path : str or Path
-            A file that :meth:`save` wrote.
         kernel : Kernel, optional
             Needed only if the family was saved with a kernel from a formula of your own;
             its name and dimension must be those in the file.
@@ -257,15 +234,7 @@ def _norms(gram: Floats, rows: Floats) -> Floats:
 
 
 def weighted_inner_products(gram: Floats, rows: Floats) -> Floats:
-    """Return G_fg = Σ_p rows_fpᵀ K rows_gp, symmetric to the last bit.
-
-    Parameters
-    ----------
-    gram : array, shape (L, L)
-        K.
-    rows : array, shape (functions, p, L)
-        Weights.
-    """
+    """Return G_fg = Σ_p rows_fpᵀ K rows_gp, symmetric to the last bit; rows (functions, p, L)."""
     functions, outputs, knots = rows.shape
     flat = rows.reshape(functions * outputs, knots)
     values = flat @ gram

@@ -11,18 +11,13 @@ knots run in SIMD lanes.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
-from numpy.typing import NDArray
 
 from crosslearning.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from crosslearning.rkhs.checks import Floats, Integers
 
 # What a factor computes from two feature vectors z, z' (slices of the embedding).
 GAUSSIAN = 0  # exp(-|z-z'|² / 2)
@@ -45,8 +40,8 @@ class KernelProgram(NamedTuple):
     """A kernel in the form that compiled code reads.
 
     Few arrays, because compiled code hands a copy of their descriptors to every call. What
-    Python calls takes the fields one by one, as ``function(*program, ...)``: Numba looks at
-    the inside of a named tuple fifty times more slowly than at plain arguments.
+    Python calls is a :class:`FastEntry` or takes the fields one by one: Numba looks at the
+    inside of a named tuple fifty times more slowly than at plain arguments.
 
     Attributes
     ----------
@@ -74,14 +69,8 @@ class KernelProgram(NamedTuple):
 class Expansion(NamedTuple):
     """Functions in the form that compiled code reads: h_f(s) = Σ_m κ(s_m, s) w_mf.
 
-    Attributes
-    ----------
-    program : KernelProgram
-        κ.
-    features : array, shape (r, C)
-        Embedded knots; columns without weights may be filling.
-    rows : array, shape (functions, p, C)
-        Weights.
+    ``features``, shape (r, C), are the embedded knots, and ``rows``, shape (functions, p, C), the
+    weights; columns without weights may be filling.
     """
 
     program: KernelProgram
@@ -91,30 +80,14 @@ class Expansion(NamedTuple):
     def __call__(self, states: Floats) -> Floats:
         """Evaluate every function at states (n, q): shape (n, functions, p)."""
         values = np.empty((len(states), self.rows.shape[0], self.rows.shape[1]))
-        _evaluate_family(*self.program, self.features, self.rows, states, values)
+        _evaluate_family(*self, states, values)
         return values
 
     def each(self, states: Floats, which: Integers) -> Floats:
         """Evaluate function ``which[n]`` at state n of (n, q): shape (n, p)."""
         values = np.empty((len(states), self.rows.shape[1]))
-        _evaluate_each(*self.program, self.features, self.rows, states, which, values)
+        _evaluate_each(*self, states, which, values)
         return values
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _bits_of(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _from_bits(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
 
 
 _LOG2_E = 1.4426950408889634
@@ -150,8 +123,8 @@ def exp_of_negative(x: float) -> float:
     odd = odd * q + 0.008333333333330062
     odd = odd * q + 0.16666666666666669
     p = (odd * r + even) * q + (r + 1.0)
-    value: float = _from_bits(_bits_of(p) + (_bits_of(shifted) << 52))
-    return value
+    exponent = np.float64(shifted).view(np.int64) << 52
+    return np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
 
 
 @compiled
@@ -219,17 +192,10 @@ def _squared_distances(features: Floats, point: Floats, start: int, stop: int, o
 
 @compiled_reordered
 def _factor_column(
-    kind: int,
-    start: int,
-    stop: int,
-    degree: int,
-    bias: float,
-    pair: FunctionPointer,
-    features: Floats,
-    point: Floats,
-    out: Floats,
+    program: KernelProgram, f: int, features: Floats, point: Floats, out: Floats
 ) -> None:
-    """Fill out[m] with one factor's value between ``point`` and every column of ``features``."""
+    """Fill out[m] with factor f's value between ``point`` and every column of ``features``."""
+    kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
     if kind == GAUSSIAN:
         _squared_distances(features, point, start, stop, out)
         for m in range(out.shape[0]):
@@ -254,13 +220,13 @@ def _factor_column(
             out[m] = exp_of_negative(-out[m])
     elif kind == POLYNOMIAL:
         for m in range(out.shape[0]):
-            out[m] = bias
+            out[m] = program.biases[f]
         for d in range(start, stop):
             for m in range(out.shape[0]):
                 out[m] += features[d, m] * point[d]
         for m in range(out.shape[0]):
             base, power = out[m], out[m]
-            for _ in range(degree - 1):
+            for _ in range(program.factors[f, 3] - 1):
                 power *= base
             out[m] = power
     else:
@@ -269,36 +235,16 @@ def _factor_column(
         for m in range(out.shape[0]):
             for d in range(stop - start):
                 y[d] = features[start + d, m]
-            out[m] = pair(x, y)
+            out[m] = program.pair(x, y)
 
 
 @compiled_reordered
 def kernel_column(
     program: KernelProgram, features: Floats, point: Floats, scratch: Floats, out: Floats
 ) -> None:
-    """Fill out[m] = κ(point, knot m) for an embedded point and embedded knots.
-
-    Parameters
-    ----------
-    features : array, shape (r, L)
-        Embedded knots.
-    point : array, shape (r,)
-        One embedded state.
-    scratch, out : arrays, shape (L,)
-        Work space and result.
-    """
+    """Fill out[m] = κ(point, knot m) from an embedded point (r,) and embedded knots (r, L)."""
     for f in range(program.factors.shape[0]):
-        _factor_column(
-            program.factors[f, 0],
-            program.factors[f, 1],
-            program.factors[f, 2],
-            program.factors[f, 3],
-            program.biases[f],
-            program.pair,
-            features,
-            point,
-            out if f == 0 else scratch,
-        )
+        _factor_column(program, f, features, point, out if f == 0 else scratch)
         if f > 0:
             for m in range(out.shape[0]):
                 out[m] *= scratch[m]
@@ -306,7 +252,7 @@ def kernel_column(
 
 @compiled
 def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out: Floats) -> None:
-    """Fill out[n, m] = κ(point n, knot m); ``points`` has shape (r, n)."""
+    """Fill out[n, m] = κ(point n, knot m) from embedded points (r, n) and knots (r, L)."""
     scratch = np.empty(features.shape[1])
     point = np.empty(points.shape[0])
     for n in range(points.shape[1]):
@@ -337,69 +283,19 @@ def evaluate(
 ) -> None:
     """Fill ``out``, shape (p,), with the value of one function at ``state``, shape (q,).
 
-    Parameters
-    ----------
-    features : array, shape (r, L)
-        Embedded knots.
-    weights : array, shape (p, L)
-        The function's weights.
-    point : array, shape (r,)
-        Work space for the embedded state.
-    work : array, shape (2, L)
-        Work space for kernel columns.
+    Its weights have shape (p, L). ``point``, shape (r,), and ``work``, shape (2, L), are work
+    space for the embedded state and for kernel columns.
     """
     embed(program, state, point)
     kernel_column(program, features, point, work[1], work[0])
     weigh(work[0], weights, out)
 
 
-# What Python calls: the program's fields one by one, then the arguments. ------------------
-
-
 @compiled
-def embed_states(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
-    states: Floats,
-    features: Floats,
-) -> None:
-    """Fill ``features``, shape (r, n), with the embeddings of ``states``, shape (n, q)."""
-    embed_all(KernelProgram(terms, term_values, factors, biases, pair), states, features)
-
-
-@compiled
-def kernel_matrix(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
-    features: Floats,
-    points: Floats,
-    out: Floats,
-) -> None:
-    """Fill out[n, m] = κ(point n, knot m) from embedded points (r, n) and knots (r, L)."""
-    program = KernelProgram(terms, term_values, factors, biases, pair)
-    kernel_columns(program, features, points, out)
-
-
-@compiled
-def evaluate_family(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
-    features: Floats,
-    weights: Floats,
-    states: Floats,
-    out: Floats,
+def _fill_family(
+    program: KernelProgram, features: Floats, weights: Floats, states: Floats, out: Floats
 ) -> None:
     """Fill out[n, f] with function f at state n; weights (F, p, L), out (n, F, p)."""
-    program = KernelProgram(terms, term_values, factors, biases, pair)
     point = np.empty(features.shape[0])
     work = np.empty((2, features.shape[1]))
     for n in range(states.shape[0]):
@@ -410,12 +306,8 @@ def evaluate_family(
 
 
 @compiled
-def evaluate_each(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
+def _fill_each(
+    program: KernelProgram,
     features: Floats,
     weights: Floats,
     states: Floats,
@@ -423,12 +315,14 @@ def evaluate_each(
     out: Floats,
 ) -> None:
     """Fill out[n] with function which[n] at state n; weights (F, p, L), out (n, p)."""
-    program = KernelProgram(terms, term_values, factors, biases, pair)
     point = np.empty(features.shape[0])
     work = np.empty((2, features.shape[1]))
     for n in range(states.shape[0]):
         evaluate(program, features, weights[which[n]], states[n], point, work, out[n])
 
 
-_evaluate_family = FastEntry(evaluate_family)
-_evaluate_each = FastEntry(evaluate_each)
+# What Python calls.
+embed_states = FastEntry(embed_all)
+kernel_matrix = FastEntry(kernel_columns)
+_evaluate_family = FastEntry(_fill_family)
+_evaluate_each = FastEntry(_fill_each)

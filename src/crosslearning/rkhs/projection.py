@@ -17,10 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.rkhs.checks import finite_matrix, radius
+from crosslearning.rkhs.checks import Floats, finite_array, radius
 from crosslearning.rkhs.family import Family
-
-Floats = NDArray[np.float64]
 
 Method = Literal["exact", "relaxed"]
 
@@ -61,8 +59,6 @@ class Projection:
         the functions; zero where a closed form was used.
     iterations : int
         Newton steps.
-    status : Status
-        How it ended.
     """
 
     mixing: Floats
@@ -83,12 +79,6 @@ class Projection:
         return self.multipliers > 0
 
 
-def _identity(D: Floats) -> Projection:
-    N = len(D)
-    distances = np.sqrt(np.maximum(np.diag(D), 0.0))
-    return Projection(np.eye(N + 1), np.zeros(N), distances, 0.0, 0, Status.INSIDE)
-
-
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
     """Return D as an array and its largest diagonal entry, or say what is wrong with it."""
     D = np.ascontiguousarray(differences, dtype=np.float64)
@@ -96,7 +86,7 @@ def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
         raise InputError(f"differences must be a square matrix, got shape {D.shape}")
     largest = _largest_square(D)
     if largest < 0.0:
-        finite_matrix("differences", D)
+        finite_array("differences", D, (None, None))
         raise InputError(
             "differences must be a Gram matrix ⟨h_i − g, h_j − g⟩: symmetric, no negative diagonal"
         )
@@ -140,7 +130,8 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     N = len(D)
     spread = math.sqrt(largest)
     if spread <= epsilon:
-        return _identity(D)
+        distances = np.sqrt(np.maximum(np.diag(D), 0.0))
+        return Projection(np.eye(N + 1), np.zeros(N), distances, 0.0, 0, Status.INSIDE)
     if epsilon == 0.0:
         mixing = np.full((N + 1, N + 1), 1.0 / (N + 1))
         return Projection(mixing, np.full(N, np.inf), np.zeros(N), 0.0, 0, Status.SOLVED)
@@ -280,12 +271,7 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     h_i = (1−ψ) g + ψ h̄_i with ψ = min(1, √N ε / √(Σ_i ‖h̄_i − g‖²)). A single function may
     end farther than ε from g; only their mean square is bounded.
 
-    Parameters
-    ----------
-    differences : array_like, shape (N, N)
-        D_ij = ⟨h̄_i − ḡ, h̄_j − ḡ⟩; see :meth:`Family.differences`.
-    epsilon : float
-        The radius, from 0 (consensus) to infinity (no coupling).
+    The arguments are those of :func:`exact_projection`.
     """
     D, _ = _checked_differences(differences)
     epsilon = radius("epsilon", epsilon)
@@ -321,8 +307,6 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
 
     Parameters
     ----------
-    family : Family
-        At least two functions.
     epsilon : float
         The radius ε ≥ 0; 0 gives consensus, infinity no coupling.
     method : {"exact", "relaxed"}
@@ -333,7 +317,6 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
     projected : Family
         On the same knots.
     projection : Projection
-        Multipliers, residual and status.
     """
     projection = projection_of(method)(family.differences(), epsilon)
     if not projection.moved:

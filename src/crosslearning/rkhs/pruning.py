@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.compiled import compiled, compiled_reordered
-
-Floats = NDArray[np.float64]
+from crosslearning.rkhs.checks import Floats, Integers
 
 #: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the
 #: error that is claimed is never below the true one, and P stays computable in float64.
@@ -138,42 +137,20 @@ def remove_knots(
     squared_budget: float,
     spent: Floats,
     squared_errors: Floats,
-    counts: NDArray[np.int64],
+    counts: Integers,
 ) -> int:
     """Remove knots greedily until the budget is spent (Algorithm 3, lines 2 to 14).
 
-    The inverse of the extended dictionary is P + ZZᵀ − VVᵀ; each removal appends a row to V.
+    With C slots, the inverse of the extended dictionary is P + ZZᵀ − VVᵀ: P (C, C) before the
+    insertion, zero in the rows of the new knots; Z (inserted, C) for the insertion; and V
+    (block, C), to which each removal appends a row. ``diagonal`` (C,) is that of P + ZZᵀ.
+    All that follows is updated: ``weights`` (functions, p, C), as each removal refits all
+    functions; ``alive``, which knots are left; ``spent`` (guarded,), the squared errors of the
+    functions that the budget guards; and, by reason, ``squared_errors`` (3, functions) and
+    ``counts`` (3,).
 
-    Parameters
-    ----------
-    P : array, shape (C, C)
-        The inverse before insertion, zero in the rows of the new knots.
-    Z : array, shape (inserted, C)
-        The insertion's update.
-    V : array, shape (block, C)
-        Filled with the removals' updates.
-    diagonal : array, shape (C,)
-        Diagonal of P + ZZᵀ; updated.
-    weights : array, shape (functions, p, C)
-        Updated: each removal refits all functions.
-    alive : array of bool, shape (m,)
-        Which knots are left; updated.
-    max_knots : int
-        The cap.
-    squared_budget : float
-        β².
-    spent : array, shape (guarded,)
-        Squared error of each function that the budget guards; updated.
-    squared_errors : array, shape (3, functions)
-        Squared errors of all functions by reason; updated.
-    counts : array of int, shape (3,)
-        Removals by reason; updated.
-
-    Returns
-    -------
-    int
-        How many were removed; the negative of it if the inverse can be trusted no longer
-        and must be computed afresh before going on.
+    Returns how many were removed; the negative of it if the inverse can be trusted no longer
+    and must be computed afresh before going on.
     """
     m = size = len(alive)
     functions, outputs = weights.shape[0], weights.shape[1]

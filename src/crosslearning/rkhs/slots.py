@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning.compiled import FastEntry, compiled
 from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import Floats
 
-Floats = NDArray[np.float64]
+
+class Slots(NamedTuple):
+    """The arrays of a dictionary: C slots, of which the first hold its knots.
+
+    Empty slots hold a copy of some knot and no weight, so that loops need not know them.
+    """
+
+    knots: Floats  # (C, q)
+    features: Floats  # (r, C)
+    rows: Floats  # (functions, p, C)
+    gram: Floats  # (C, C)
+    inverse: Floats  # (C, C)
+    scale: Floats  # (C,): 1/√κ(s, s), since the inverse is that of the normalised kernel
 
 
 @compiled
-def insert_knots(
-    terms: NDArray[np.int64],
-    term_values: Floats,
-    factors: NDArray[np.int64],
-    biases: Floats,
-    pair: FunctionPointer,
-    knots: Floats,
-    features: Floats,
-    gram: Floats,
-    scale: Floats,
-    rows: Floats,
-    old: int,
-    new: Floats,
-    added: Floats,
+def _insert_knots(
+    program: programs.KernelProgram, slots: Slots, old: int, new: Floats, added: Floats
 ) -> int:
     """Put new knots and their weights into the slots from ``old``; return the new size.
 
     A knot that equals an earlier one adds its weights there instead. Returns −1, with
     nothing changed, if a kernel value is not finite.
     """
-    program = programs.KernelProgram(terms, term_values, factors, biases, pair)
+    knots, features, gram = slots.knots, slots.features, slots.gram
     points = np.empty((features.shape[0], len(new)))
     programs.embed_all(program, new, points)
     stop = old + len(new)
@@ -66,11 +68,12 @@ def insert_knots(
             source_of[slot - old] = source
             for i in range(old, slot + 1):
                 gram[slot, i] = gram[i, slot] = columns[n, source_of[i - old]]
-            scale[slot] = 1.0 / math.sqrt(gram[slot, slot]) if gram[slot, slot] > 0.0 else 1.0
+            square = gram[slot, slot]
+            slots.scale[slot] = 1.0 / math.sqrt(square) if square > 0.0 else 1.0
             size += 1
-        for f in range(rows.shape[0]):
-            for p in range(rows.shape[1]):
-                rows[f, p, slot] += added[n, f, p]
+        for f in range(slots.rows.shape[0]):
+            for p in range(slots.rows.shape[1]):
+                slots.rows[f, p, slot] += added[n, f, p]
     return size
 
 
@@ -91,52 +94,37 @@ def _move_row_and_column(matrix: Floats, source: int, target: int) -> None:
 
 
 @compiled
-def _clear_slot(gram: Floats, inverse: Floats, rows: Floats, slot: int) -> None:
-    gram[slot, :] = 0.0
-    gram[:, slot] = 0.0
-    inverse[slot, :] = 0.0
-    inverse[:, slot] = 0.0
-    rows[:, :, slot] = 0.0
-
-
-@compiled
-def close_gaps(
-    alive: NDArray[np.bool_],
-    knots: Floats,
-    features: Floats,
-    gram: Floats,
-    inverse: Floats,
-    scale: Floats,
-    rows: Floats,
-    update: Floats,
-) -> int:
+def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
     """Move the last knots that are alive into the slots of those that are not.
 
     ``update``, shape (k, C), holds one number per knot in every row and moves along. Returns
     how many knots are alive.
     """
-    size = 0
-    for j in range(len(alive)):
-        if alive[j]:
-            size += 1
+    size = int(np.count_nonzero(alive))
     source = len(alive) - 1
     for slot in range(size):
         if alive[slot]:
             continue
         while not alive[source]:
             source -= 1
-        _move_knot(knots, features, source, slot)
-        _move_row_and_column(gram, source, slot)
-        _move_row_and_column(inverse, source, slot)
-        scale[slot] = scale[source]
-        for f in range(rows.shape[0]):
-            for p in range(rows.shape[1]):
-                rows[f, p, slot] = rows[f, p, source]
+        _move_knot(slots.knots, slots.features, source, slot)
+        _move_row_and_column(slots.gram, source, slot)
+        _move_row_and_column(slots.inverse, source, slot)
+        slots.scale[slot] = slots.scale[source]
+        for f in range(slots.rows.shape[0]):
+            for p in range(slots.rows.shape[1]):
+                slots.rows[f, p, slot] = slots.rows[f, p, source]
         for k in range(len(update)):
             update[k, slot] = update[k, source]
         source -= 1
-    for slot in range(size, len(alive)):
-        _clear_slot(gram, inverse, rows, slot)
-        for k in range(len(update)):
-            update[k, slot] = 0.0
+    cleared = slice(size, len(alive))
+    for matrix in (slots.gram, slots.inverse):
+        matrix[cleared, :] = 0.0
+        matrix[:, cleared] = 0.0
+    slots.rows[:, :, cleared] = 0.0
+    update[:, cleared] = 0.0
     return size
+
+
+insert_knots = FastEntry(_insert_knots)
+close_gaps = FastEntry(_close_gaps)

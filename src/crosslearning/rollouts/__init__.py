@@ -2,10 +2,9 @@
 
 from crosslearning.rollouts.choice import executor_for
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Noise, Samples
 from crosslearning.rollouts.executor import Executor
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor, episodes_of, within
-from crosslearning.rollouts.noise import Noise
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan, plan_episodes, plan_samples
 
 __all__ = [

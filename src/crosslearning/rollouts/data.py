@@ -1,4 +1,4 @@
-"""What rollouts return: plain arrays, the same from every executor."""
+"""What rollouts take and return: plain arrays, the same from every executor."""
 
 from __future__ import annotations
 
@@ -37,6 +37,23 @@ class ActionScale(NamedTuple):
     def __call__(self, actions: Floats) -> Floats:
         """Return actions, shape (…, p), in the tasks' units, not yet clipped."""
         return np.asarray(self.centre + self.half * actions)
+
+
+class Noise(NamedTuple):
+    """Independent normal numbers of mean zero, one for each action.
+
+    Attributes
+    ----------
+    variance : array, shape (p,)
+        The diagonal of Σ.
+    """
+
+    variance: Floats
+
+    @property
+    def std(self) -> Floats:
+        """Standard deviations, shape (p,)."""
+        return np.sqrt(self.variance)
 
 
 class Samples(NamedTuple):

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import MofNCompleteColumn, TaskProgressColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError
 from crosslearning.interrupts import deferred
@@ -24,6 +17,7 @@ from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
+from crosslearning.runs.progress import Rate, progress_bar
 from crosslearning.tasks.sources import read_source
 
 
@@ -121,9 +115,12 @@ def _drive(
     averages = Averages([task.name for task in learner.tasks])
     stopped: IterationReport | None = None
 
-    with _progress(console) as progress, deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
+    columns = MofNCompleteColumn(), TaskProgressColumn(), Rate(), TimeRemainingColumn()
+    knots = "[dim]{task.fields[knots]} knots"
+    signals = signal.SIGINT, signal.SIGTERM
+    with progress_bar(console, *columns, knots) as progress, deferred(signals) as interrupted:
         bar = progress.add_task(
-            "learning", total=config.iterations, completed=learner.iteration, rate="", knots=0
+            "learning", total=config.iterations, completed=learner.iteration, knots=0
         )
 
         def after(report: IterationReport) -> bool:
@@ -141,11 +138,7 @@ def _drive(
                 log.flush()
                 folder.save_checkpoint(learner)
             if report.iteration % 20 == 0 or last:
-                speed = progress.tasks[0].speed
-                rate = f"{speed:.0f}/s" if speed else ""
-                progress.update(
-                    bar, completed=report.iteration, rate=rate, knots=report.pruning.knots
-                )
+                progress.update(bar, completed=report.iteration, knots=report.pruning.knots)
             return interrupted.is_set()
 
         try:
@@ -167,28 +160,7 @@ def _drive(
             f"crosslearning resume {shlex.quote(str(folder.path))}",
         )
     folder.save_model(learner)
+    reason = f"Finished {learner.iteration} iterations."
     if stopped is not None:
-        reason = _why(stopped, learner)
-    else:
-        reason = f"Finished {learner.iteration} iterations."
+        reason = f"Stopped at iteration {stopped.iteration}: {learner.method.why(stopped)}"
     return Outcome(learner, True, reason)
-
-
-def _why(report: IterationReport, learner: CrossLearner) -> str:
-    """Return the sentence of a run that the stopping rule ended."""
-    return f"Stopped at iteration {report.iteration}: {learner.method.why(report)}"
-
-
-def _progress(console: Console) -> Progress:
-    return Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-        TextColumn("[dim]{task.fields[knots]} knots"),
-        console=console,
-        disable=not console.is_terminal or console.quiet,
-        transient=False,
-    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,7 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
 
 
 class Averages:
-    """Numbers of several iterations, gathered into one line of metrics.
-
-    What is noisy is averaged since the last line; what bounds something keeps its largest
-    value, so that no iteration is lost from view.
-    """
+    """Gathers iterations into lines: means of what is noisy, the largest of what is bounded."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._tasks = tuple(tasks)
@@ -62,21 +59,16 @@ class Averages:
         # The budget guards the policies and the centre, not the directions of momentum.
         moves = [float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning]
 
-        def mean(values: Sequence[Any]) -> list[float]:
-            return [float(v) for v in np.mean(values, axis=0)]
-
-        def largest(values: Sequence[Any]) -> list[float]:
-            return [float(v) for v in np.max(values, axis=0)]
+        def mean(values: Sequence[Any]) -> dict[str, float | None]:
+            return self._named(np.mean(values, axis=0))
 
         line = {
             "iteration": last.iteration,
             "steps": steps,
-            "return": self._named(mean([r.returns for r in reports])),
-            **{
-                name: self._named(mean([r.numbers[name] for r in reports])) for name in last.numbers
-            },
-            "distance": self._named(largest([r.distances for r in reports])),
-            "multiplier": self._named(mean([r.projection.multipliers for r in reports])),
+            "return": mean([r.returns for r in reports]),
+            **{name: mean([r.numbers[name] for r in reports]) for name in last.numbers},
+            "distance": self._named(np.max([r.distances for r in reports], axis=0)),
+            "multiplier": mean([r.projection.multipliers for r in reports]),
             "projection_residual": max(r.projection.residual for r in reports),
             "knots": last.pruning.knots,
             "pruning_error": max(moves),
@@ -90,28 +82,19 @@ class Averages:
         }
         checks = [r.check for r in reports if r.check is not None]
         if checks:
-            line["gap_bound"] = self._named(checks[-1].bounds.tolist())
+            line["gap_bound"] = self._named(checks[-1].bounds)
         return line
 
-    def _named(self, values: Sequence[float]) -> dict[str, float | None]:
+    def _named(self, values: Floats) -> dict[str, float | None]:
         # JSON has no infinity; it stands for "no bound", as null does.
-        return {
-            name: value if math.isfinite(value) else None
-            for name, value in zip(self._tasks, values, strict=True)
-        }
+        numbers = [value if math.isfinite(value) else None for value in values.tolist()]
+        return dict(zip(self._tasks, numbers, strict=True))
 
 
 class MetricsLog:
-    """Appends lines to a file; opened again at an iteration, it forgets what came later.
+    """Appends lines to a file, and to TensorBoard events if their folder is given.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    iteration : int
-        Where the run goes on: later lines, which a killed run may have left, are dropped.
-    tensorboard : Path, optional
-        Folder for TensorBoard events.
+    Opened again at an iteration, it drops later lines, which a killed run may have left.
     """
 
     def __init__(self, path: Path, iteration: int, tensorboard: Path | None = None) -> None:
@@ -127,36 +110,39 @@ class MetricsLog:
         write_atomically(path, "".join(kept).encode())
         self._path = path
         self._stream = path.open("a", encoding="utf-8")
-        self._writer = None if tensorboard is None else _writer(tensorboard, iteration)
+        self._writer: Any = None
+        if tensorboard is not None:
+            purge = iteration + 1 if iteration else None
+            self._writer = summary_writer()(str(tensorboard), purge_step=purge)
 
     def write(self, line: dict[str, Any]) -> None:
         """Append one line."""
-        try:
+        with self._naming_the_file():
             self._stream.write(json.dumps(line) + "\n")
-        except OSError as problem:
-            raise StorageError(
-                f"cannot write {self._path}: {problem.strerror}; the last checkpoint is intact"
-            ) from problem
         if self._writer is not None:
-            step = line["iteration"]
             for name, value in line.items():
+                tags = {f"train/{name}": value}
                 if isinstance(value, dict):
-                    for task, number in value.items():
-                        if number is not None:
-                            self._writer.add_scalar(f"{name}/{task}", number, step)
-                elif name != "iteration":
-                    self._writer.add_scalar(f"train/{name}", value, step)
+                    tags = {f"{name}/{task}": number for task, number in value.items()}
+                for tag, number in tags.items():
+                    if number is not None and name != "iteration":
+                        self._writer.add_scalar(tag, number, line["iteration"])
 
     def flush(self) -> None:
         """Hand everything to the system, as before a checkpoint."""
-        try:
+        with self._naming_the_file():
             self._stream.flush()
+        if self._writer is not None:
+            self._writer.flush()
+
+    @contextmanager
+    def _naming_the_file(self) -> Iterator[None]:
+        try:
+            yield
         except OSError as problem:
             raise StorageError(
                 f"cannot write {self._path}: {problem.strerror}; the last checkpoint is intact"
             ) from problem
-        if self._writer is not None:
-            self._writer.flush()
 
     def close(self) -> None:
         """Close the files."""
@@ -175,7 +161,3 @@ def summary_writer() -> Any:
             "checkout pip install -e '.[log]'"
         ) from problem
     return SummaryWriter
-
-
-def _writer(folder: Path, iteration: int) -> Any:
-    return summary_writer()(str(folder), purge_step=iteration + 1 if iteration else None)

@@ -1,4 +1,4 @@
-"""Many runs at a time: processes, one progress bar for all, and a clean stop."""
+"""Many runs at a time: processes, and a clean stop."""
 
 from __future__ import annotations
 
@@ -9,18 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
@@ -28,53 +17,21 @@ _LOOK = 0.5
 _pressed = threading.Event()
 
 
-@dataclass(frozen=True)
-class Bar:
-    """A progress bar: where it is shown, what it says, its length, and how far it is."""
-
-    console: Console
-    label: str
-    total: float
-    completed: Callable[[], float]
-
-    def show(self) -> Progress:
-        """Return the bar, which is hidden where nobody would see it move."""
-        return Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left:"),
-            TimeRemainingColumn(),
-            console=self.console,
-            disable=not self.console.is_terminal or self.console.quiet,
-        )
-
-
 def in_processes(
     function: Callable[..., Any],
     rounds: Sequence[Sequence[tuple[Any, ...]]],
     workers: int,
-    bar: Bar,
+    look: Callable[[], None],
 ) -> bool:
     """Call a function for each tuple of arguments, several at a time; False if interrupted.
 
-    Parameters
-    ----------
-    function : callable
-        At module level; returning False means that it was interrupted.
-    rounds : sequence of sequences of tuples
-        Arguments of each call. A round begins when the one before has ended.
-    workers : int
-        Processes.
-    bar : Bar
+    The function stands at module level; if it returns False, it was interrupted. A round of calls
+    begins when the one before has ended. ``look`` is called again and again meanwhile.
     """
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_ctrl_c_to_parent)
     futures: list[Future[Any]] = []
-    with bar.show() as progress, pool:
-        shown = progress.add_task(bar.label, total=bar.total)
+    with ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent) as pool:
         try:
             for calls in rounds:
                 with _without_ctrl_c():
@@ -84,7 +41,7 @@ def in_processes(
                     done, pending = wait(pending, timeout=_LOOK)
                     if any(future.result() is False for future in done):
                         raise KeyboardInterrupt
-                    progress.update(shown, completed=bar.completed())
+                    look()
         except BaseException as problem:
             # After a failure too: what has not begun would only delay the message.
             for future in futures:
@@ -92,7 +49,6 @@ def in_processes(
             if not isinstance(problem, KeyboardInterrupt):
                 raise
             return False
-        progress.update(shown, completed=bar.total)
     return True
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 
 from crosslearning.learner import CrossLearner
@@ -22,19 +23,9 @@ RECORD_VERSION = 1
 
 
 def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, Any]:
-    """Return the record of a learner and of the files that were written with it.
+    """Return the record of a learner, as it is in the model's file, and digests of files by name.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-        As it is in the model's file: after its last pruning.
-    files : mapping of str to Path
-        Files to take a digest of, by the name under which it is kept.
-
-    Returns
-    -------
-    dict
-        Plain data that JSON can hold: an infinite ε is the word ``"inf"``.
+    It is plain data that JSON can hold: an infinite ε is the word ``"inf"``.
     """
     family = learner.family
     epsilon = learner.settings.epsilon
@@ -46,21 +37,15 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "epsilon": epsilon if math.isfinite(epsilon) else "inf",
         "kernel": learner.kernel.to_dict(),
         "knots": len(family.knots),
-        "norms": [float(norm) for norm in family.norms()],
-        "distances": [float(distance) for distance in family.distances()],
-        "sha256": {name: _digest(path) for name, path in files.items()},
+        "norms": family.norms().tolist(),
+        "distances": family.distances().tolist(),
+        "sha256": {k: hashlib.sha256(path.read_bytes()).hexdigest() for k, path in files.items()},
         "made_with": versions(),
     }
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
 def versions() -> dict[str, str]:
     """Return what a later repetition should share if it is to give the same bits."""
-    import numba
-
     from crosslearning import __version__
 
     return {

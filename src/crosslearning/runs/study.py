@@ -1,8 +1,8 @@
 """The study engine: many runs and what is measured of them, each made only once.
 
 A study is a set of chains that know nothing of one another. A chain is a list of steps, one after
-the other: a run that is trained, or a measurement of what was trained before. What happens when a
-study is started again stands in :meth:`Run.go` and :meth:`Measurement.go`, and nowhere else:
+the other. What happens when a study is started again stands in :meth:`Run.go` and
+:meth:`Measurement.answer`, and nowhere else:
 
 - a run that has finished stays as it is; one that was begun is resumed from its last checkpoint;
   a folder with another run is refused; what is not there is trained;
@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.parallel import Bar, in_processes, stop_is_asked
+from crosslearning.runs.parallel import in_processes, stop_is_asked
+from crosslearning.runs.progress import progress_bar
 
 #: On the progress bar a measurement counts as much as so many of the longest run.
 _MEASUREMENT = 0.1
@@ -35,16 +37,7 @@ _MEASUREMENT = 0.1
 
 @dataclass(frozen=True)
 class Run:
-    """A step that trains.
-
-    Attributes
-    ----------
-    path : Path
-        The run's folder.
-    config : RunConfig
-    start : Path, optional
-        The folder of a run of the same chain, from whose policies this one starts.
-    """
+    """A step that trains in ``path``; ``start`` is the run whose policies it starts from."""
 
     path: Path
     config: RunConfig
@@ -54,7 +47,9 @@ class Run:
         """Take the run to its end; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            _refuse_other(self.path, "a run", *map(_plain, (folder.config(), self.config)))
+            before, asked = (config.to_plain() for config in (folder.config(), self.config))
+            # How many threads a run has does not matter.
+            _refuse_other(self.path, "a run", before, {**asked, "workers": before["workers"]})
             return folder.model.exists() or resume(self.path).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
@@ -75,18 +70,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A step that measures, and keeps the answer in a file beside the question.
+    """A step that measures, and keeps the answer in a JSON file beside the question.
 
-    Attributes
-    ----------
-    path : Path
-        A JSON file.
-    asked : mapping
-        The question as plain data. Its ``version`` is raised when the code comes to answer the
-        same question otherwise.
-    make : callable
-        At module level; ``make(*arguments)`` returns the answer as plain data.
-    arguments : tuple
+    The question, ``asked``, is plain data. Its ``version`` is raised when the code comes to answer
+    the same question otherwise. ``make(*arguments)``, of module level, returns the answer.
     """
 
     path: Path
@@ -118,27 +105,25 @@ Chain = Sequence[Run | Measurement]
 
 
 def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console) -> bool:
-    """Go through the chains of a study, several at a time; return False if interrupted.
+    """Go through the chains of a study, one a process; return False if interrupted.
 
-    Parameters
-    ----------
-    rounds : sequence of sequences of chains
-        The chains of a round begin when those of the round before have ended.
-    workers : int
-        Processes, one chain each.
-    console : Console
-        Shows one progress bar for everything.
+    The chains of a round begin when those of the round before have ended. One progress bar is
+    shown for everything.
     """
     steps = [step for chains in rounds for chain in chains for step in chain]
     lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
     length = _MEASUREMENT * max(lengths, default=1)
-
-    def completed() -> float:
-        return sum(s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
-
     total = sum(lengths) + length * (len(steps) - len(lengths))
-    bar = Bar(console, "learning and measuring", total, completed)
-    return in_processes(go_through, [[(chain,) for chain in r] for r in rounds], workers, bar)
+    calls = [[(chain,) for chain in chains] for chains in rounds]
+    columns = TaskProgressColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
+    with progress_bar(console, *columns) as progress:
+        bar = progress.add_task("learning and measuring", total=total)
+
+        def look() -> None:
+            done = (s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
+            progress.update(bar, completed=sum(done))
+
+        return in_processes(go_through, calls, workers, look)
 
 
 def go_through(chain: Chain) -> bool:
@@ -147,10 +132,7 @@ def go_through(chain: Chain) -> bool:
 
 
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
-    """Write down in ``request.json`` what a folder is for, or refuse one that is for another thing.
-
-    ``asked`` is plain data, ``what`` is made there, such as ``"a sweep"``.
-    """
+    """Write down in ``request.json`` what a folder is for, or refuse one for another thing."""
     file = path / "request.json"
     if RunFolder(path).exists():
         raise InputError(f"{path} holds a run; choose another folder with --out")
@@ -161,7 +143,8 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         before = _flat(json.loads(file.read_text()))
     except (ValueError, AttributeError) as problem:
         raise FileFormatError(f"{file} is damaged; choose another folder") from problem
-    _refuse_other(path, what, before, _flat(asked))
+    # As a file gives it back, lists in the place of tuples.
+    _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
 
 def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
@@ -172,10 +155,6 @@ def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str
             f"{path} holds {what} with another choice of {', '.join(different)}; choose another "
             "folder with --out, or ask for the same"
         )
-
-
-def _plain(config: RunConfig) -> dict[str, Any]:
-    return {name: value for name, value in config.to_plain().items() if name != "workers"}
 
 
 def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,16 +8,76 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from crosslearning.errors import InputError
+from crosslearning.evaluation import EpisodeOptions
 from crosslearning.files import write_atomically
-from crosslearning.runs.study import Measurement, Run, claim, run_study
-from crosslearning.sweep.measure import VERSION, measure_run
-from crosslearning.sweep.request import SweepRequest, check_held_out, held_out_tasks
+from crosslearning.runs import RunConfig, RunFolder
+from crosslearning.runs.metrics import late_multipliers
+from crosslearning.runs.study import Chain, Measurement, Run, claim, run_study
+from crosslearning.sweep.measure import VERSION, check_held_out, held_out_tasks, measure_family
+from crosslearning.sweep.stages import EpsilonPath, Stage, plain_epsilon
 from crosslearning.sweep.summary import Sweep, summarise
+
+#: Held out where nothing else is named.
+DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
+#: Fields of a configuration that a sweep sets itself.
+OWN_FIELDS = ("epsilon", "seed", "workers")
+
+
+@dataclass(frozen=True)
+class SweepRequest:
+    """What a sweep in a folder is asked for.
+
+    Attributes
+    ----------
+    config : RunConfig
+        Of all stages; its ``epsilon``, ``seed`` and ``iterations`` are not used.
+    path : EpsilonPath
+    held_out : str, optional
+        The name of a task set, such as ``random:unseen:50``.
+    trials, horizon : int
+        Episodes on each training task in a measurement, and their length; None: the tasks' own.
+    """
+
+    config: RunConfig
+    path: EpsilonPath
+    held_out: str | None = None
+    trials: int = 200
+    horizon: int | None = None
+
+    def __post_init__(self) -> None:
+        EpisodeOptions(trials=self.trials, horizon=self.horizon)  # says what is wrong with them
+        if self.held_out is not None and self.held_out == self.config.tasks:
+            text = f"the tasks held out are those trained on, {self.held_out!r}; name others"
+            raise InputError(text)
+
+    def stages(self, seed: int) -> list[tuple[Stage, RunConfig]]:
+        """Return the stages of a seed's path, each with the configuration of its run."""
+        configs = []
+        for stage in self.path.stages(self.config.settings, seed):
+            own = {"epsilon": stage.epsilon, "iterations": stage.iterations, **stage.changes}
+            configs.append((stage, self.config.replace(**own)))
+        return configs
+
+    def learning(self) -> dict[str, Any]:
+        """Return as plain data what decides the runs; it may not change within a folder."""
+        values = {**self.config.to_plain(), "iterations": self.path.iterations}
+        return {
+            "epsilons": [plain_epsilon(epsilon) for epsilon in self.path.epsilons],
+            "stage_iterations": self.path.stage_iterations,
+            "origin": self.path.origin,
+            "config": {k: plain_epsilon(v) for k, v in values.items() if k not in OWN_FIELDS},
+        }
+
+    def measuring(self) -> dict[str, Any]:
+        """Return as plain data what decides the measurements."""
+        return {"held_out": self.held_out, "trials": self.trials, "horizon": self.horizon}
 
 
 def run_sweep(
@@ -29,18 +89,9 @@ def run_sweep(
 ) -> Sweep | None:
     """Learn, measure and summarise a sweep in a folder, seeds in parallel.
 
-    Parameters
-    ----------
-    path : str or Path
-        Everything goes there, and is gone on from if it is there already. More seeds, other
-        held-out tasks and other trials may be asked for later; the runs stay as they are.
-    request : SweepRequest
-    seeds : int
-        How many paths: the seeds 0 … seeds − 1.
-    workers : int
-        Processes.
-    console : Console, optional
-        Shows progress.
+    What is in the folder already is gone on from: more seeds, other held-out tasks and other
+    trials may be asked for later, and the runs stay as they are. The paths have the seeds
+    0 … seeds − 1, ``workers`` are processes, and ``console`` shows progress.
 
     Returns
     -------
@@ -49,52 +100,60 @@ def run_sweep(
     """
     if seeds < 1 or workers < 1:
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
-    request = _checked(request)
-    folder = Path(path)
-    claim(folder, request.learning(), "a sweep")
-    chains = [steps_of(folder, request, seed) for seed in range(seeds)]
-    if not run_study([chains], workers, console or Console(quiet=True)):
-        return None
-    records = {}
-    for seed, chain in enumerate(chains):
-        measurements = [step for step in chain if isinstance(step, Measurement)]
-        for epsilon, measurement in zip(request.path.epsilons, measurements, strict=True):
-            records[seed, epsilon] = measurement.answer()
-    sweep = summarise(request.path.epsilons, range(seeds), records)
-    content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
-    write_atomically(folder / "sweep.json", json.dumps(content, indent=1).encode())
-    write_atomically(folder / "sweep.md", report(request, sweep).encode())
-    return sweep
-
-
-def _checked(request: SweepRequest) -> SweepRequest:
-    """Find what is wrong with the options before anything is written; fill in what is open."""
+    # What is wrong with the options is told before anything is written.
     learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
     check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
+    # What was left to the learner is the same for all stages.
     asked = request.config.settings
     opened = [name for name in asked.__struct_fields__ if getattr(asked, name) is None]
     filled = {name: getattr(learner.settings, name) for name in opened}
     request = dataclasses.replace(request, config=request.config.replace(**filled))
-    request.stages(0)
-    return request
+    folder = Path(path)
+    claim(folder, request.learning(), "a sweep")
+    chains = [_chain(folder, request, seed) for seed in range(seeds)]
+    if not run_study([chains], workers, console or Console(quiet=True)):
+        return None
+    records = {
+        (seed, stage.epsilon): _measurement(folder, request, seed, stage).answer()
+        for seed in range(seeds)
+        for stage, _ in request.stages(seed)
+        if stage.measured
+    }
+    sweep = summarise(request.path.epsilons, range(seeds), records)
+    content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
+    write_atomically(folder / "sweep.json", json.dumps(content, indent=1).encode())
+    write_atomically(folder / "sweep.md", _report(request, sweep).encode())
+    return sweep
 
 
-def steps_of(folder: Path, request: SweepRequest, seed: int) -> list[Run | Measurement]:
+def _chain(folder: Path, request: SweepRequest, seed: int) -> Chain:
     """Return the steps of one seed's path: stage after stage, each learned and measured."""
     steps: list[Run | Measurement] = []
     own = folder / f"seed-{seed}"
-    asked = {**request.measuring(), "version": VERSION}
     for stage, config in request.stages(seed):
-        path = own / stage.name
-        steps.append(Run(path, config, None if stage.start is None else own / stage.start))
+        start = None if stage.start is None else own / stage.start
+        steps.append(Run(own / stage.name, config, start))
         if stage.measured:
-            file = path / "measurements.json"
-            steps.append(Measurement(file, asked, measure_run, (path, request)))
+            steps.append(_measurement(folder, request, seed, stage))
     return steps
 
 
-def report(request: SweepRequest, sweep: Sweep) -> str:
+def _measurement(folder: Path, request: SweepRequest, seed: int, stage: Stage) -> Measurement:
+    path = folder / f"seed-{seed}" / stage.name
+    asked = {**request.measuring(), "version": VERSION}
+    return Measurement(path / "measurements.json", asked, _measure_run, (path, request))
+
+
+def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
+    run = RunFolder(path)
+    learner = run.load()
+    multipliers = late_multipliers(run.read_metrics(), [task.name for task in learner.tasks])
+    held_out = held_out_tasks(request.held_out, request.config)
+    return measure_family(learner, multipliers, held_out, request.trials, request.horizon)
+
+
+def _report(request: SweepRequest, sweep: Sweep) -> str:
     """Return what came out as Markdown."""
     path = request.path
     kind = {
@@ -104,8 +163,7 @@ def report(request: SweepRequest, sweep: Sweep) -> str:
     }[path.origin]
     counts, warning, last = f"{path.iterations} iterations", "", len(path.epsilons) - 1
     if path.origin != "zero":
-        total = path.learned(last)
-        counts += f", then {path.stage_iterations} a stage, {total} in all at the last"
+        counts += f", then {path.stage_iterations} a stage, {path.learned(last)} in all at the last"
     if path.origin == "previous" and last > 0:
         warning = (
             " A larger radius has also learned longer: where returns still rise with learning, "

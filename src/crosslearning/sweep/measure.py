@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.errors import InputError
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner import CrossLearner, Policy
-from crosslearning.runs import RunFolder
-from crosslearning.runs.metrics import late_multipliers
-from crosslearning.sweep.request import SweepRequest, held_out_tasks
-from crosslearning.tasks import Task
-
-Floats = NDArray[np.float64]
+from crosslearning.runs import RunConfig
+from crosslearning.tasks import Task, tasks_from
 
 #: Raised when the same question gets another answer, so that stored answers are made anew.
 VERSION = 1
@@ -26,18 +22,9 @@ MEASURE_SEED = 40_000
 FEWEST = 10
 
 
-def measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
-    """Return the measurements of a stage in its folder."""
-    run = RunFolder(path)
-    learner = run.load()
-    multipliers = late_multipliers(run.read_metrics(), [task.name for task in learner.tasks])
-    held_out = held_out_tasks(request.held_out, request.config)
-    return measure_family(learner, multipliers, held_out, request.trials, request.horizon)
-
-
 def measure_family(
     learner: CrossLearner,
-    multipliers: Floats | None,
+    multipliers: NDArray[np.float64] | None,
     held_out: Sequence[Task],
     trials: int,
     horizon: int | None = None,
@@ -45,16 +32,8 @@ def measure_family(
     """Return the measurements of a trained family as plain data.
 
     All policies of all seeds and radii see the same starts. The held-out tasks share about as
-    many episodes as the training tasks have together, at least ten each.
-
-    Parameters
-    ----------
-    learner : CrossLearner
-    multipliers : array, shape (N,), optional
-        Mean multipliers of the last part of learning.
-    held_out : sequence of Task
-    trials, horizon : int
-        Episodes on each training task, and their length; by default the tasks' own.
+    many episodes as the training tasks have together, at least ten each. ``multipliers`` are the
+    means of the last part of learning, shape (N,).
 
     Returns
     -------
@@ -72,16 +51,47 @@ def measure_family(
         rates = {name: float(np.mean(values)) for name, values in columns.shares.items()}
         return {"return": float(np.mean(columns.returns)), **rates}
 
-    bounded = multipliers is not None and bool(np.all(np.isfinite(multipliers)))
+    bounded = multipliers is not None and np.all(np.isfinite(multipliers))
+    means = np.asarray(multipliers).tolist() if bounded else [None] * len(names)
     return {
         "own": {t.name: measured(learner.policy(t.name), t, trials) for t in learner.tasks},
         "central": {t.name: measured(centre, t, trials) for t in learner.tasks},
         "held_out": {t.name: measured(centre, t, each) for t in held_out},
-        "distance": dict(zip(names, map(float, learner.family.distances()), strict=True)),
-        "multiplier": {
-            name: float(multipliers[i]) if multipliers is not None and bounded else None
-            for i, name in enumerate(names)
-        },
+        "distance": dict(zip(names, learner.family.distances().tolist(), strict=True)),
+        "multiplier": dict(zip(names, means, strict=True)),
         "knots": len(learner.family.knots),
         "steps": learner.steps,
     }
+
+
+def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
+    """Return the tasks of a set that are held out, with the options of the training tasks."""
+    if name is None:
+        return ()
+    # What draws the training maps is not for those held out.
+    options = {k: v for k, v in config.task_options.items() if k not in ("seed", "count")}
+    return tasks_from(name, **options)
+
+
+def check_held_out(training: Sequence[Task], held_out: Sequence[Task]) -> None:
+    """Refuse held-out tasks that were trained on, or that the policies cannot act in."""
+    for task in held_out:
+        for kind in ("observation_space", "action_space"):
+            given, expected = getattr(task, kind).shape, getattr(training[0], kind).shape
+            if given != expected:
+                raise InputError(
+                    f"the {kind} of the held-out task {task.name!r} has shape {given}, but the "
+                    f"policies are learned with {expected}; hold out tasks of the same kind"
+                )
+        if any(_same(task, one) for one in training):
+            raise InputError(
+                f"the held-out task {task.name!r} is one of those trained on; hold out others, "
+                "such as random:unseen:50"
+            )
+
+
+def _same(one: Task, other: Task) -> bool:
+    """Tell whether two tasks are one, as far as compiled dynamics tell."""
+    if one.name != other.name or one.dynamics is None or other.dynamics is None:
+        return False
+    return np.array_equal(one.dynamics.parameters, other.dynamics.parameters)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -12,28 +11,10 @@ from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs.metrics import LATE
-from crosslearning.sweep.measure import measure_family
-from crosslearning.sweep.request import check_held_out
+from crosslearning.sweep.measure import check_held_out, measure_family
 from crosslearning.sweep.stages import EpsilonPath, Origin, read_epsilons
 from crosslearning.sweep.summary import Sweep, summarise
 from crosslearning.tasks import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathOptions:
-    """The keywords of :func:`epsilon_path` that are not settings of the learner.
-
-    ``stage_iterations`` (by default half of the first stage's) and ``origin`` are those of
-    :class:`EpsilonPath`; ``seeds`` says how many paths, or their seeds; ``trials`` and ``horizon``
-    are the episodes on each training task in a measurement, and their length (by default the
-    tasks' own).
-    """
-
-    stage_iterations: int | None = None
-    origin: Origin = "previous"
-    seeds: int | Sequence[int] = 3
-    trials: int = 200
-    horizon: int | None = None
 
 
 def epsilon_path(
@@ -42,7 +23,12 @@ def epsilon_path(
     iterations: int,
     *,
     held_out: Sequence[Task] = (),
-    **keywords: Any,
+    stage_iterations: int | None = None,
+    origin: Origin = "previous",
+    seeds: int | Sequence[int] = 3,
+    trials: int = 200,
+    horizon: int | None = None,
+    **settings: Any,
 ) -> Sweep:
     """Learn families along a path of radii, by default each from the one before.
 
@@ -55,31 +41,33 @@ def epsilon_path(
         As for :class:`crosslearning.CrossLearner`.
     epsilons : str or iterable of float
         In ascending order, such as ``[0, 0.5, 1]`` or ``"0,0.5,1,inf"``.
-    iterations : int
-        Of the first stage.
+    iterations, stage_iterations : int
+        Of the first stage and of every later one, by default half as many.
     held_out : sequence of Task
         Tasks on which the central policy is measured, and by which a radius is recommended.
-    **keywords
-        See :class:`PathOptions`; all others are settings of the learner.
+    origin : {"previous", "common", "zero"}
+        Where a stage starts, as in :class:`EpsilonPath`.
+    seeds : int or sequence of int
+        How many paths, or their seeds.
+    trials, horizon : int
+        Episodes on each training task in a measurement, and their length; None: the tasks' own.
+    **settings
+        Of the learner.
     """
-    names = {field.name for field in fields(PathOptions)}
-    options = PathOptions(**{name: value for name, value in keywords.items() if name in names})
-    settings = {name: value for name, value in keywords.items() if name not in names}
     for name in ("epsilon", "seed", "start"):
         if name in settings:
             raise InputError(f"a path sets {name} itself; leave it out")
-    half = max(1, iterations // 2)
-    later = half if options.stage_iterations is None else options.stage_iterations
-    path = EpsilonPath(read_epsilons(epsilons), iterations, later, options.origin)
-    seeds = list(range(options.seeds)) if isinstance(options.seeds, int) else list(options.seeds)
-    if not seeds or options.trials < 1:
-        raise InputError(f"give at least 1 seed and trial, got {len(seeds)} and {options.trials}")
+    later = max(1, iterations // 2) if stage_iterations is None else stage_iterations
+    path = EpsilonPath(read_epsilons(epsilons), iterations, later, origin)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or trials < 1:
+        raise InputError(f"give at least 1 seed and trial, got {len(numbers)} and {trials}")
     first = CrossLearner(tasks, path.epsilons[0], **settings)
     first.close()
     check_held_out(first.tasks, held_out)
     records: dict[tuple[int, float], dict[str, Any]] = {}
     families: dict[tuple[int, float], Family] = {}
-    for seed in seeds:
+    for seed in numbers:
         learned: dict[str | None, Family | None] = {None: None}
         for stage in path.stages(first.settings, seed):
             own = {**settings, **stage.changes, "start": learned[stage.start]}
@@ -90,10 +78,8 @@ def epsilon_path(
             learned[stage.name] = learner.family
             if stage.measured:
                 late = reports[int((1.0 - LATE) * len(reports)) :]
-                multipliers = np.mean([r.projection.multipliers for r in late], axis=0)
+                means = np.mean([report.projection.multipliers for report in late], axis=0)
                 at = seed, stage.epsilon
-                records[at] = measure_family(
-                    learner, multipliers, held_out, options.trials, options.horizon
-                )
+                records[at] = measure_family(learner, means, held_out, trials, horizon)
                 families[at] = learner.family
-    return summarise(path.epsilons, seeds, records, families)
+    return summarise(path.epsilons, numbers, records, families)

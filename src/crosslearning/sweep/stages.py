@@ -19,17 +19,16 @@ ORIGINS: tuple[str, ...] = get_args(Origin)
 
 @dataclass(frozen=True)
 class Stage:
-    """One run of a path.
-
-    ``start`` names the stage from whose family it starts (None: from zero), ``changes`` are the
-    settings in which it differs, and a stage that only serves the others is not ``measured``.
-    """
+    """One run of a path."""
 
     name: str
     epsilon: float
     iterations: int
+    #: The stage from whose family it starts; None: from zero.
     start: str | None
+    #: The settings in which it differs.
     changes: dict[str, Any]
+    #: A stage that only serves the others is not.
     measured: bool = True
 
 
@@ -41,10 +40,8 @@ class EpsilonPath:
     ----------
     epsilons : tuple of float
         In ascending order, such as ``(0, 0.5, 1)`` or ``"0,0.5,1,inf"``.
-    iterations : int
-        Of the first stage.
-    stage_iterations : int
-        Of every later stage.
+    iterations, stage_iterations : int
+        Of the first stage, and of every later one.
     origin : {"previous", "common", "zero"}
         Where a stage starts: from the one before; from one run at the smallest radius that all
         of them share; or from zero, with the iterations of the first.
@@ -83,13 +80,10 @@ class EpsilonPath:
         return stages
 
     def later_settings(self, settings: Any, seed: int, draw: int) -> dict[str, Any]:
-        """Return the settings of a stage that does not start from zero: its seed and its step.
+        """Return the seed and the step of a stage that does not start from zero.
 
-        It goes on with the decay of the step where the first K iterations ended: with
-        η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d) of
-        a run that never stopped. All such stages begin at the same K, so that they end with the
-        same step, and with it the same noise in their policies. ``draw`` numbers what it draws;
-        the first stage, number 0, is what the seed gives to a run on its own.
+        With η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d)
+        of a run that never stopped after K iterations. ``draw`` numbers what it draws.
         """
         own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
         if getattr(settings, "step_rule", None) != "decaying":
@@ -100,27 +94,18 @@ class EpsilonPath:
 
     def learned(self, number: int) -> int:
         """Return how many iterations lie behind the policies at a radius."""
-        if self.origin == "zero":
-            return self.iterations
-        later = number if self.origin == "previous" else 1
+        later = {"previous": number, "common": 1, "zero": 0}[self.origin]
         return self.iterations + later * self.stage_iterations
 
 
 def read_epsilons(given: str | Iterable[Any]) -> tuple[float, ...]:
-    """Return the radii of a path, or say what is wrong with them.
-
-    Parameters
-    ----------
-    given : str or iterable of numbers
-        Such as ``"0,0.5,1,inf"``: at least 0, in ascending order, none twice.
-    """
+    """Return radii such as ``"0,0.5,1,inf"``: at least 0, in ascending order, none twice."""
     parts = given.split(",") if isinstance(given, str) else list(given)
     try:
         epsilons = tuple(float(part) for part in parts)
     except (TypeError, ValueError) as problem:
-        raise InputError(
-            f"epsilons are {given!r}; give numbers with commas, such as 0,0.5,1,inf"
-        ) from problem
+        text = f"epsilons are {given!r}; give numbers with commas, such as 0,0.5,1,inf"
+        raise InputError(text) from problem
     if not epsilons:
         raise InputError("no epsilons were given; give at least one, such as 0,0.5,1,inf")
     for epsilon in epsilons:

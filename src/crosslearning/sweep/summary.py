@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +21,15 @@ Floats = NDArray[np.float64]
 
 #: Whose return is measured where; each may come with rates, such as ``held_out_crashed``.
 PLACES = ("own", "central", "held_out")
+#: What tables call the quantities; the others are rates.
+HEADINGS = {
+    "own": "task policies, own tasks",
+    "central": "central, training tasks",
+    "held_out": "central, held-out tasks",
+    "distance": "largest distance",
+    "multiplier": "mean multiplier",
+    "knots": "knots",
+}
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,6 @@ class Recommendation:
     chosen_blind : float or None
         The mean over seeds of the value at the radius that the other seeds would have chosen:
         an estimate without that optimism. None for one seed.
-    sentence : str
     """
 
     epsilon: float
@@ -58,15 +67,12 @@ class Sweep:
 
     Attributes
     ----------
-    epsilons : tuple of float
-    seeds : tuple of int
     values : mapping of str to array, shape (epsilons, seeds)
         ``own``: the mean return of the task policies, each on its own task; ``central``: of the
         central policy on the training tasks; ``held_out``: of the central policy on the
         held-out tasks, if there are any; their rates, such as ``held_out_crashed``;
         ``distance``, the largest ‖h_i − g‖; ``multiplier``, the mean over tasks, NaN where they
         have no bound; ``knots``.
-    recommendation : Recommendation
     families : mapping
         The trained families by (seed, epsilon), if the sweep was made in memory.
     """
@@ -83,17 +89,17 @@ class Sweep:
         for k, epsilon in enumerate(self.epsilons):
             row: dict[str, Any] = {"epsilon": plain_epsilon(epsilon)}
             for name, values in self.values.items():
-                known = bool(np.all(np.isfinite(values[k])))
-                row[name] = {
-                    **(_plain_interval(student(values[k])) if known else {"value": None}),
-                    "seeds": [float(v) if math.isfinite(v) else None for v in values[k]],
-                }
+                known = np.all(np.isfinite(values[k]))
+                mean = asdict(student(values[k])) if known else {"value": None}
+                row[name] = {**mean, "seeds": values[k].tolist()}
             rows.append(row)
         best = asdict(self.recommendation)
-        best["value"] = _plain_interval(self.recommendation.value)
-        best["epsilon"] = plain_epsilon(self.recommendation.epsilon)
-        best["not_told_apart"] = [plain_epsilon(e) for e in self.recommendation.not_told_apart]
-        return {"seeds": list(self.seeds), "recommendation": best, "rows": rows}
+        best["epsilon"] = plain_epsilon(best["epsilon"])
+        best["not_told_apart"] = [plain_epsilon(epsilon) for epsilon in best["not_told_apart"]]
+        content = {"seeds": self.seeds, "recommendation": best, "rows": rows}
+        # As a file gives it back, with null where a number is not finite.
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
+        return plain
 
     def cells(self, names: Sequence[str]) -> list[list[str]]:
         """Return quantities as text, a row for each radius, which comes first."""
@@ -123,60 +129,38 @@ class Sweep:
 
 
 def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Return how much better one sweep is than another, as headings and rows of a table.
+    """Return how much better a sweep is than one in ``sweep.json``, as a table's head and rows.
 
     Differences of returns at the same radius and of the same seed, their means over seeds with
     95 % Student intervals.
-
-    Parameters
-    ----------
-    sweep : Sweep
-    other : mapping
-        The content of the other's ``sweep.json``.
     """
     theirs = {float(row["epsilon"]): row for row in other["rows"]}
     seeds = [seed for seed in sweep.seeds if seed in other["seeds"]]
-    epsilons = [epsilon for epsilon in sweep.epsilons if epsilon in theirs]
-    if not seeds or not epsilons:
-        raise InputError("the two sweeps have no radius and seed in common")
     names = [n for n in PLACES if n in sweep.values and all(n in row for row in theirs.values())]
     mine = [sweep.seeds.index(seed) for seed in seeds]
     its = [other["seeds"].index(seed) for seed in seeds]
     rows = []
-    for epsilon in epsilons:
-        k = sweep.epsilons.index(epsilon)
-        pairs = [(sweep.values[n][k], np.array(theirs[epsilon][n]["seeds"])) for n in names]
-        cells = [str(student(ours[mine] - old[its])) for ours, old in pairs]
-        rows.append([epsilon_text(epsilon), *cells])
+    for k, epsilon in enumerate(sweep.epsilons):
+        if seeds and epsilon in theirs:
+            pairs = [(sweep.values[n][k], np.array(theirs[epsilon][n]["seeds"])) for n in names]
+            cells = [str(student(ours[mine] - old[its])) for ours, old in pairs]
+            rows.append([epsilon_text(epsilon), *cells])
+    if not rows:
+        raise InputError("the two sweeps have no radius and seed in common")
     return ["ε", *map(heading, names)], rows
 
 
-#: What tables call the quantities; the others are rates.
-HEADINGS = {
-    "own": "task policies, own tasks",
-    "central": "central, training tasks",
-    "held_out": "central, held-out tasks",
-    "distance": "largest distance",
-    "multiplier": "mean multiplier",
-    "knots": "knots",
-}
-
-
-def not_told_apart(values: Floats, confidence: float = CONFIDENCE) -> list[int]:
+def not_told_apart(values: Floats) -> list[int]:
     """Return the rows that no other row is shown to beat, on the same seeds.
 
     A row is shown to be worse if a one-sided paired t-test says so against some other row, at
-    the level (1 − confidence)/(rows − 1). The row that is truly best is then left out with a
-    probability of at most 1 − confidence, whatever was looked at first (Bonferroni).
-
-    Parameters
-    ----------
-    values : array, shape (rows, seeds)
+    the level 5 %/(rows − 1). The row that is truly best is then left out with a probability of
+    at most 5 %, whatever was looked at first (Bonferroni). ``values`` has the shape (rows, seeds).
     """
     rows, seeds = values.shape
     if rows == 1 or seeds == 1:
         return list(range(rows))
-    limit = student_quantile(1.0 - (1.0 - confidence) / (rows - 1), seeds - 1)
+    limit = student_quantile(1.0 - (1.0 - CONFIDENCE) / (rows - 1), seeds - 1)
     kept = []
     for row in range(rows):
         differences = values - values[row]
@@ -190,24 +174,31 @@ def not_told_apart(values: Floats, confidence: float = CONFIDENCE) -> list[int]:
 def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendation:
     """Return the radius with the best mean, and what can be said for it.
 
-    Parameters
-    ----------
-    epsilons : sequence of float
-    values : array, shape (epsilons, seeds)
-        The same seeds for every radius; more is better.
-    by : str
-        What the values are.
+    ``values`` of the shape (epsilons, seeds) are what ``by`` names; more is better.
     """
-    best = int(np.argmax(values.mean(axis=1)))
-    apart = not_told_apart(values)
-    together = tuple(epsilons[row] for row in apart)
+    best, count = int(np.argmax(values.mean(axis=1))), values.shape[1]
+    together = tuple(epsilons[row] for row in not_told_apart(values))
     value = student(values[best])
     blind = None
-    if values.shape[1] > 1:
-        rest = [np.delete(values, seed, axis=1).mean(axis=1) for seed in range(values.shape[1])]
+    if count > 1:
+        rest = [np.delete(values, seed, axis=1).mean(axis=1) for seed in range(count)]
         blind = float(np.mean([values[np.argmax(m), s] for s, m in enumerate(rest)]))
-    sentence = _sentence(epsilons[best], by, together, value, blind, len(epsilons))
-    return Recommendation(epsilons[best], by, together, value, blind, sentence)
+    where = "held-out tasks" if by == "held_out" else "training tasks, since none were held out"
+    text = f"ε = {epsilon_text(epsilons[best])}: the best mean return of the central policy on "
+    text += f"the {where} ({value}"
+    others = [epsilon_text(epsilon) for epsilon in together if epsilon != epsilons[best]]
+    if blind is None:
+        text += "), from one seed, which tells no two radii apart."
+    elif len(epsilons) == 1:
+        text += "); no other was tried."
+    else:
+        text += (
+            f"; optimistic, as the largest of {len(epsilons)}; {blind:.3g} if each seed's radius "
+            "is chosen by the other seeds). "
+        )
+        told = f"Not told apart from it: {', '.join(others)}."
+        text += told if others else "All others are shown to be worse."
+    return Recommendation(epsilons[best], by, together, value, blind, text)
 
 
 def summarise(
@@ -217,21 +208,14 @@ def summarise(
     families: Mapping[tuple[int, float], Family] | None = None,
 ) -> Sweep:
     """Return the sweep of measurements, one for each (seed, epsilon)."""
-    first = records[seeds[0], epsilons[0]]
-    collected: dict[str, list[list[float]]] = {}
-    for epsilon in epsilons:
-        columns = [_numbers(records[seed, epsilon]) for seed in seeds]
-        for name in _numbers(first):
-            collected.setdefault(name, []).append([column[name] for column in columns])
-    values = {name: np.array(rows) for name, rows in collected.items()}
+    numbers = {at: _numbers(record) for at, record in records.items()}
+    values = {
+        name: np.array([[numbers[seed, epsilon][name] for seed in seeds] for epsilon in epsilons])
+        for name in numbers[seeds[0], epsilons[0]]
+    }
     by = "held_out" if "held_out" in values else "central"
-    return Sweep(
-        tuple(epsilons),
-        tuple(seeds),
-        values,
-        recommend(epsilons, values[by], by),
-        dict(families or {}),
-    )
+    best = recommend(epsilons, values[by], by)
+    return Sweep(tuple(epsilons), tuple(seeds), values, best, dict(families or {}))
 
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
@@ -240,52 +224,23 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     rates: dict[str, float] = {}
     for place in PLACES:
         tasks = list(record[place].values())
-        if not tasks:
-            continue
-        numbers[place] = float(np.mean([task["return"] for task in tasks]))
-        for name in tasks[0]:
-            if name != "return" and all(name in task for task in tasks):
-                rates[f"{place}_{name}"] = float(np.mean([task[name] for task in tasks]))
-    numbers["distance"] = max(record["distance"].values())
+        for name in tasks[0] if tasks else ():
+            if all(name in task for task in tasks):
+                mean = float(np.mean([task[name] for task in tasks]))
+                if name == "return":
+                    numbers[place] = mean
+                else:
+                    rates[f"{place}_{name}"] = mean
     multipliers = list(record["multiplier"].values())
     known = all(value is not None for value in multipliers)
+    numbers["distance"] = max(record["distance"].values())
     numbers["multiplier"] = float(np.mean(multipliers)) if known else math.nan
-    numbers["knots"] = float(record["knots"])
-    return numbers | rates
-
-
-def _sentence(
-    best: float,
-    by: str,
-    together: Sequence[float],
-    value: Interval,
-    blind: float | None,
-    tried: int,
-) -> str:
-    """Return the recommendation in words."""
-    where = "held-out tasks" if by == "held_out" else "training tasks, since none were held out"
-    text = f"ε = {epsilon_text(best)}: the best mean return of the central policy on the {where}"
-    if blind is None:
-        return f"{text} ({value}), from one seed, which tells no two radii apart."
-    others = [epsilon_text(epsilon) for epsilon in together if epsilon != best]
-    if tried == 1:
-        return f"{text} ({value}); no other was tried."
-    text += (
-        f" ({value}; optimistic, as the largest of {tried}; {blind:.3g} if each seed's radius is "
-        "chosen by the other seeds). "
-    )
-    if others:
-        return text + f"Not told apart from it: {', '.join(others)}."
-    return text + "All others are shown to be worse."
+    return {**numbers, "knots": float(record["knots"]), **rates}
 
 
 def epsilon_text(epsilon: float) -> str:
     """Return a radius as people read it."""
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
-
-
-def _plain_interval(interval: Interval) -> dict[str, float | None]:
-    return {name: v if math.isfinite(v) else None for name, v in asdict(interval).items()}
 
 
 def heading(name: str) -> str:

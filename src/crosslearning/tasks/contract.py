@@ -4,37 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
-import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from gymnasium.spaces import Box
 
 from crosslearning.compiled import compiled
 from crosslearning.errors import InputError
-from crosslearning.tasks.task import Dynamics, Floats, Task
+from crosslearning.tasks.task import Floats, Task
 
 #: Numbers behind the end of a vector that compiled code must neither read nor write.
 _GUARD = 8
-
-
-class _Path(NamedTuple):
-    """What was seen along an episode of n steps."""
-
-    observations: Floats  # (n + 1, q)
-    rewards: Floats  # (n,)
-    ends: NDArray[np.bool_]  # (n,)
-
-    def first_difference(self, other: _Path) -> int | None:
-        """Return the step at which two paths part, 0 for the start; None if they agree."""
-        rows = [
-            np.column_stack([p.observations, [0, *p.rewards], [0, *p.ends]]) for p in (self, other)
-        ]
-        common = min(map(len, rows))
-        equal = [np.array_equal(a, b, equal_nan=True) for a, b in zip(*rows, strict=False)]
-        if all(equal):
-            return None if len(rows[0]) == len(rows[1]) else common
-        return equal.index(False)
 
 
 def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -> None:
@@ -47,68 +27,59 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     they stay within their vectors, fill them, and never end an episode at its start; outcomes
     are named arrays.
 
-    Parameters
-    ----------
-    task : Task
-        The task to check.
-    episodes, steps : int
-        How many episodes are run, and for how many steps at most.
-    seed : int
-        Seeds the starts and the actions, which are random, some beyond their bounds.
+    So many ``episodes`` of at most so many ``steps`` are run; ``seed`` governs their starts and
+    their actions, of which some lie beyond their bounds.
     """
-    _check_description(task)
     generator = np.random.default_rng(seed)
     environment = task.make()
     try:
+        _check_description(task)
         if environment.observation_space != task.observation_space:
-            raise _wrong(task, "make() gives environments with different observation_spaces")
+            raise _Fault("make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
             _check_repeats(task, environment, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, task.dynamics, environment, uniforms, actions)
+                _check_dynamics(task, environment, uniforms, actions)
+    except _Fault as fault:
+        raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
         environment.close()
 
 
-def _wrong(task: Task, what: str) -> InputError:
-    return InputError(f"task {task.name!r}: {what}")
+class _Fault(Exception):  # noqa: N818
+    """A property that fails, in words; :func:`check_task` adds whose it is."""
 
 
 def _check_description(task: Task) -> None:
     """Check what a task says of itself."""
     seen, actions, widths = task.observation_space, task.action_space, task.kernel_covariance
-    fault = ""
-    for space in (seen, actions):
-        if not isinstance(space, gymnasium.spaces.Box) or len(space.shape) != 1 or 0 in space.shape:
-            kind = "observation_space" if space is seen else "action_space"
-            raise _wrong(
-                task,
+    for kind, space in (("observation_space", seen), ("action_space", actions)):
+        if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
+            raise _Fault(
                 f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
-                "gymnasium.wrappers.FlattenObservation",
+                "gymnasium.wrappers.FlattenObservation"
             )
     if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
-        fault = f"the action_space is {actions}; give floats whose low ends are below the high"
-    elif widths is not None and ((len(widths),) != seen.shape or not min(widths) > 0.0):
-        fault = f"kernel_covariance is {widths}; give {seen.shape[0]} numbers greater than 0"
-    elif task.dynamics is not None:
-        parameters = task.dynamics.parameters
-        if seen.dtype != np.float64 or actions.dtype != np.float64:
-            fault = "spaces must be float64, as the numbers of compiled dynamics are"
-        elif task.reset_options is None:
-            fault = (
-                "it has dynamics but no reset_options, by which its environment starts as they do"
-            )
-        elif parameters.dtype != np.float64 or parameters.ndim != 1:
-            fault = f"the parameters are {parameters!r}; give a float64 vector"
-    if fault:
-        raise _wrong(task, fault)
+        raise _Fault(
+            f"the action_space is {actions}; give floats whose low ends are below the high"
+        )
+    if widths is not None and ((len(widths),) != seen.shape or not min(widths) > 0.0):
+        raise _Fault(f"kernel_covariance is {widths}; give {seen.shape[0]} numbers greater than 0")
+    if task.dynamics is None:
+        return
+    if seen.dtype != np.float64 or actions.dtype != np.float64:
+        raise _Fault("spaces must be float64, as the numbers of compiled dynamics are")
+    if task.reset_options is None:
+        wanted = "reset_options, by which its environment starts as they do"
+        raise _Fault(f"it has dynamics but no {wanted}")
+    parameters = task.dynamics.parameters
+    if parameters.dtype != np.float64 or parameters.ndim != 1:
+        raise _Fault(f"the parameters are {parameters!r}; give a float64 vector")
 
 
-def _actions(
-    space: gymnasium.spaces.Box, generator: np.random.Generator, number: int, steps: int
-) -> Floats:
+def _actions(space: Box, generator: np.random.Generator, number: int, steps: int) -> Floats:
     """Return actions, shape (steps, p): wider from episode to episode, and every other time held.
 
     A random walk stays where it is; an action that is held leads to bounds and ends.
@@ -122,68 +93,78 @@ def _actions(
     return np.repeat(drawn[:1], steps, axis=0) if number % 2 else drawn
 
 
+def _clip_to_bounds(task: Task, actions: Floats) -> Floats:
+    return np.clip(actions, task.action_space.low, task.action_space.high)
+
+
+# An episode of n steps is an array of shape (n + 1, q + 2): in each row an observation, and the
+# reward and the end of the step that led to it, which are 0 at the start.
+
+
+def _parting(one: Floats, other: Floats) -> int | None:
+    """Return the step at which two episodes part, 0 for the start; None if they agree."""
+    for k, (row, its) in enumerate(zip(one, other, strict=False)):
+        if not np.array_equal(row, its, equal_nan=True):
+            return k
+    return None if len(one) == len(other) else min(len(one), len(other))
+
+
 # The environment -------------------------------------------------------------------------
 
 
 def _drive(
     task: Task, environment: Any, actions: Floats, seed: int, options: dict[str, Any] | None = None
-) -> _Path:
+) -> Floats:
     """Return an episode of the environment, every number of it checked."""
     started = environment.reset(seed=seed, options=options)
     if not isinstance(started, tuple) or len(started) != 2:
-        raise _wrong(task, f"reset() returned {started!r}; give (observation, info)")
-    observations, rewards, ends = [_observed(task, started[0], "the start")], [], []
+        raise _Fault(f"reset() returned {started!r}; give (observation, info)")
+    rows = [[*_observed(task.observation_space, started[0], "the start"), 0.0, 0.0]]
     # As a rollout does it.
-    within = np.clip(actions, task.action_space.low, task.action_space.high)
-    for k, action in enumerate(within.astype(task.action_space.dtype), start=1):
+    for k, action in enumerate(
+        _clip_to_bounds(task, actions).astype(task.action_space.dtype), start=1
+    ):
         taken = environment.step(action)
         if not isinstance(taken, tuple) or len(taken) != 5:
             wanted = "(observation, reward, terminated, truncated, info)"
-            raise _wrong(task, f"step() returned {taken!r}; give {wanted}")
+            raise _Fault(f"step() returned {taken!r}; give {wanted}")
         observation, reward, terminated, truncated, _ = taken
-        observations.append(_observed(task, observation, f"the observation of step {k}"))
+        seen = _observed(task.observation_space, observation, f"the observation of step {k}")
         if not isinstance(reward, Real) or not np.isfinite(float(reward)):
-            raise _wrong(task, f"the reward of step {k} is {reward!r}; give a finite number")
+            raise _Fault(f"the reward of step {k} is {reward!r}; give a finite number")
         for word, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
-                raise _wrong(task, f"{word} is {value!r} at step {k}; give True or False")
-        rewards.append(float(reward))
-        ends.append(bool(terminated))
+                raise _Fault(f"{word} is {value!r} at step {k}; give True or False")
+        rows.append([*seen, float(reward), float(terminated)])
         if terminated:
             break
-    return _Path(np.array(observations), np.array(rewards), np.array(ends))
+    return np.array(rows)
 
 
-def _observed(task: Task, observation: Any, where: str) -> Floats:
-    space = task.observation_space
-    kind = getattr(observation, "dtype", type(observation).__name__)
-    if kind != space.dtype or np.shape(observation) != space.shape:
-        raise _wrong(
-            task,
-            f"{where} is of type {kind} and shape {np.shape(observation)}, but the space says "
-            f"{space.dtype} and {space.shape}; return arrays of that type and shape",
+def _observed(space: Box, observation: Any, where: str) -> Floats:
+    kind, shape = getattr(observation, "dtype", type(observation).__name__), np.shape(observation)
+    if kind != space.dtype or shape != space.shape:
+        raise _Fault(
+            f"{where} is of type {kind} and shape {shape}, but the space says {space.dtype} and "
+            f"{space.shape}; return arrays of that type and shape"
         )
     if not np.all(np.isfinite(observation)):
-        raise _wrong(task, f"{where} is {observation}; observations must be finite")
+        raise _Fault(f"{where} is {observation}; observations must be finite")
     if not space.contains(observation):
-        raise _wrong(
-            task, f"{where} is {observation}, outside of its space {space}; widen the space"
-        )
+        raise _Fault(f"{where} is {observation}, outside of its space {space}; widen the space")
     return np.array(observation, dtype=np.float64)
 
 
 def _check_repeats(task: Task, environment: Any, seed: int, actions: Floats) -> None:
     """Check that an episode is a function of its seed and its actions."""
-    once, again = (_drive(task, environment, actions, seed) for _ in range(2))
-    k = once.first_difference(again)
+    k = _parting(*(_drive(task, environment, actions, seed) for _ in range(2)))
     if k is not None:
-        raise _wrong(
-            task,
+        raise _Fault(
             f"the same seed and the same actions gave two episodes, which differ after {k} steps. "
             "The estimator 'antithetic' comes back to a state by repeating what led to it, and "
             "would give wrong gradients in silence. Let reset(seed=...) set all that the "
             "environment draws and remembers (draw from self.np_random alone); if that cannot be, "
-            "learn with estimator='baseline', which repeats nothing",
+            "learn with estimator='baseline', which repeats nothing"
         )
 
 
@@ -199,28 +180,27 @@ def _roll(
     observations: Floats,
     states: Floats,
     rewards: Floats,
-    ends: NDArray[np.bool_],
 ) -> int:
-    """Run an episode as a rollout does, and return its length."""
+    """Run an episode as a rollout does, and return its length; ``rewards`` also get the ends."""
     parameters = dynamics.parameters
     dynamics.reset(parameters, uniforms, state)
     dynamics.observe(parameters, state, observations[0])
     states[0] = state
     if dynamics.ended(parameters, state):
         return 0
-    for k in range(len(actions)):
-        rewards[k] = dynamics.step(parameters, state, actions[k])
-        dynamics.observe(parameters, state, observations[k + 1])
-        states[k + 1] = state
-        ends[k] = dynamics.ended(parameters, state)
-        if ends[k]:
-            return k + 1
+    for k in range(1, len(actions) + 1):
+        rewards[k, 0] = dynamics.step(parameters, state, actions[k - 1])
+        dynamics.observe(parameters, state, observations[k])
+        states[k] = state
+        if dynamics.ended(parameters, state):
+            rewards[k, 1] = 1.0
+            return k
     return len(actions)
 
 
 def _simulate(
     task: Task, actions: Floats, uniforms: Floats, guard: float = 0.25, before: float = 0.0
-) -> tuple[_Path, Floats]:
+) -> tuple[Floats, Floats]:
     """Return an episode of the dynamics and its states.
 
     ``guard`` stands in memory behind every vector, and ``before`` in the state until the start:
@@ -229,61 +209,55 @@ def _simulate(
     assert task.dynamics is not None
     n, q = len(actions), task.observation_space.shape[0]
     seen, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
-    wholes, parts = [], []
+    wholes: list[Floats] = []
+    parts: list[Floats] = []
     for array in (task.dynamics.parameters, uniforms, actions, old, seen):
         wholes.append(np.append(array.ravel(), np.full(_GUARD, guard)))
         parts.append(wholes[-1][: array.size].reshape(array.shape))
-    states, rewards, ends = np.empty((n + 1, task.state_size)), np.empty(n), np.zeros(n, np.bool_)
-    dynamics = task.dynamics._replace(parameters=parts[0])
-    length = _roll(dynamics, parts[1], parts[2], parts[3], parts[4], states, rewards, ends)
+    parameters, uniforms, actions, state, seen = parts
+    states, rewards = np.empty((n + 1, task.state_size)), np.zeros((n + 1, 2))
+    dynamics = task.dynamics._replace(parameters=parameters)
+    length = _roll(dynamics, uniforms, actions, state, seen, states, rewards)
     if length == 0:
-        raise _wrong(task, "dynamics.ended is true at a start; a start must never be an end")
+        raise _Fault("dynamics.ended is true at a start; a start must never be an end")
     if not all(np.all(whole[-_GUARD:] == guard) for whole in wholes):
-        raise _wrong(
-            task,
+        raise _Fault(
             "the dynamics write beyond the end of a vector, into memory that is not theirs; "
-            f"state_size is {task.state_size}, observations have {q} numbers",
+            f"state_size is {task.state_size}, observations have {q} numbers"
         )
-    return _Path(parts[4][: length + 1], rewards[:length], ends[:length]), states[: length + 1]
+    return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(
-    task: Task, dynamics: Dynamics, environment: Any, uniforms: Floats, actions: Floats
-) -> None:
+def _check_dynamics(task: Task, environment: Any, uniforms: Floats, actions: Floats) -> None:
     """Check an episode of the dynamics, against the environment's too."""
+    assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
-    if path.first_difference(_simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
-        raise _wrong(
-            task,
+    if _parting(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
+        raise _Fault(
             "the dynamics read beyond the end of a vector: their results depend on what stands "
             f"behind it. reset_size is {task.reset_size}, state_size {task.state_size}, and there "
-            f"are {len(dynamics.parameters)} parameters",
+            f"are {len(task.dynamics.parameters)} parameters"
         )
-    if path.first_difference(_simulate(task, actions, uniforms, before=7.0)[0]) is not None:
-        raise _wrong(task, "dynamics.reset leaves some of the state as it was; fill all of it")
-    for what, numbers in (("state", states), ("observation", path.observations)):
+    if _parting(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
+        raise _Fault("dynamics.reset leaves some of the state as it was; fill all of it")
+    for what, numbers in (("state", states), ("observation", path[:, :-2])):
         if not np.all(np.isfinite(numbers)):
-            raise _wrong(task, f"the dynamics leave a number of the {what} unset or not finite")
+            raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
     seen = _drive(task, environment, actions, 0, options)
-    k = path.first_difference(seen)
+    k = _parting(path, seen)
     if k is not None:
-        within = np.clip(actions, task.action_space.low, task.action_space.high)
-        if seen.first_difference(_simulate(task, within, uniforms)[0]) is None:
-            raise _wrong(
-                task,
+        if _parting(seen, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0]) is None:
+            raise _Fault(
                 "dynamics.step does not clip actions to the bounds of the action space, as "
-                "rollouts of the environment do; clip them, as with crosslearning.tasks.clipped",
+                "rollouts of the environment do; clip them, as with crosslearning.tasks.clipped"
             )
-        raise _wrong(
-            task,
+        raise _Fault(
             f"the environment and the dynamics differ after {k} steps (0: reset_options); both "
-            "must give the same bits, most easily by one code: see CompiledEnvironment",
+            "must give the same bits, most easily by one code: see CompiledEnvironment"
         )
     outcomes = task.outcomes(states) if task.outcomes is not None else {}
     if not isinstance(outcomes, Mapping) or not all(
         np.shape(values)[:1] == (len(states),) for values in outcomes.values()
     ):
-        raise _wrong(
-            task, f"the outcomes of {len(states)} states are {outcomes}; give as many each"
-        )
+        raise _Fault(f"the outcomes of {len(states)} states are {outcomes}; give as many each")

@@ -20,41 +20,31 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning.compiled import compiled, pointer_to
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.numbers import read_array, read_number
+from crosslearning.tasks.numbers import check_names, read_array, read_number
 from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task
 
 
 class Parameters(IntEnum):
-    """Names of the numbers that a task's physics reads, each declared with its default.
+    """Names of the numbers that a task's physics reads, each declared as ``NAME = default``.
 
     A member stands for its place in the parameter vector, in compiled code too.
-
-    >>> class Boat(Parameters):
-    ...     MASS = 2.0
-    ...     DRAG = 0.5
-    >>> vector = Boat.vector(drag=0.7)
-    >>> float(vector[Boat.MASS]), float(vector[Boat.DRAG])
-    (2.0, 0.7)
     """
 
     default: float
 
     def __new__(cls, default: float) -> Self:
         """Return the member at the next place."""
-        place = len(cls.__members__)
-        member = int.__new__(cls, place)
-        member._value_ = place
-        member.default = default
+        member = int.__new__(cls, len(cls.__members__))
+        member._value_, member.default = int(member), default
         return member
 
     @classmethod
     def vector(cls, **numbers: float) -> Floats:
         """Return the parameter vector: the defaults, but for the numbers given by name."""
         names = {member.name.lower(): member for member in cls}
+        check_names("parameter", numbers, names)
         vector = np.array([member.default for member in cls], dtype=np.float64)
         for name, number in numbers.items():
-            if name not in names:
-                raise unknown_name("parameter", name, names)
             vector[names[name]] = read_number(name, number)
         return vector
 
@@ -85,14 +75,12 @@ class Physics:
     Parameters
     ----------
     reset : callable
-        ``reset(parameters, uniforms, state)`` fills all of ``state`` with a start, from
-        uniform numbers in [0, 1).
+        ``reset(parameters, uniforms, state)`` fills all of ``state`` from numbers in [0, 1).
     observe : callable
         ``observe(parameters, state, observation)`` fills all of ``observation``.
     step : callable
-        ``step(parameters, state, action)`` moves ``state`` one step on, in place, and returns
-        the reward. Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
-        It is never called after the end.
+        ``step(parameters, state, action)`` moves ``state`` one step on and returns the reward.
+        Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
     ended : callable
         ``ended(parameters, state)`` tells whether the episode is over; by default never.
     state_size, reset_size : int
@@ -112,13 +100,8 @@ class Physics:
 
     def dynamics(self, parameters: Floats) -> Dynamics:
         """Return the physics of one task, compiled."""
-        return Dynamics(
-            parameters,
-            pointer_to(self.reset, RESET),
-            pointer_to(self.observe, OBSERVE),
-            pointer_to(self.step, STEP),
-            pointer_to(self.ended, ENDED),
-        )
+        functions = self.reset, self.observe, self.step, self.ended
+        return Dynamics(parameters, *map(pointer_to, functions, (RESET, OBSERVE, STEP, ENDED)))
 
 
 # Calls from Python go through typed lists that hold a pointer each. Numba asks Python for the type
@@ -145,8 +128,8 @@ def _look(observe: Any, ended: Any, parameters: Floats, state: Floats, observati
 
 @compiled
 def _step(
-    step: Any,
     observe: Any,
+    step: Any,
     ended: Any,
     parameters: Floats,
     state: Floats,
@@ -154,8 +137,7 @@ def _step(
     observation: Floats,
 ) -> tuple[float, bool]:
     reward = step[0](parameters, state, action)
-    observe[0](parameters, state, observation)
-    return reward, ended[0](parameters, state)
+    return reward, _look(observe, ended, parameters, state, observation)
 
 
 class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
@@ -163,28 +145,12 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
 
     A subclass states :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
     float64 with one axis), in its body or before ``super().__init__``. It may override
-    :meth:`outcomes`, :meth:`information` and :meth:`picture`.
+    :meth:`outcomes`, :meth:`information` and :meth:`picture`. Parameters of the physics are given
+    by their names or, if they have none, as a vector; ``parameters`` is that vector.
 
-    Parameters
-    ----------
-    vector : array_like, optional
-        The parameter vector, for physics whose parameters have no names.
-    render_mode : str, optional
-        One of ``metadata["render_modes"]``.
-    **parameters : float
-        The parameters of the physics by their names.
-
-    Attributes
-    ----------
-    parameters : ndarray
-        The parameter vector.
-
-    Notes
-    -----
     ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
-    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`.
-
-    After the end of an episode ``step`` moves nothing and pays 0. There is no time limit.
+    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`. After the end of
+    an episode ``step`` moves nothing and pays 0. There is no time limit.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -192,19 +158,14 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     action_space: gymnasium.spaces.Box  # type: ignore[assignment]
     #: Squared widths of a Gaussian kernel that suits the observations, if known.
     kernel_covariance: tuple[float, ...] | None = None
-    #: What ``reset(options=...)`` knows; a further one is read by :meth:`state_from`.
+    #: What ``reset(options=...)`` knows; :meth:`state_from` reads it.
     reset_options: ClassVar[tuple[str, ...]] = ("state", "uniforms")
 
     def __init__(
-        self,
-        vector: ArrayLike | None = None,
-        *,
-        render_mode: str | None = None,
-        **parameters: float,
+        self, vector: ArrayLike | None = None, *, render_mode: str | None = None, **parameters: Any
     ) -> None:
-        names = self.physics.parameters or Parameters
         if vector is None:
-            vector = names.vector(**parameters)
+            vector = (self.physics.parameters or Parameters).vector(**parameters)
         elif parameters:
             raise InputError("give the parameters as a vector or by their names, not both")
         self.parameters = read_array("the parameter vector", vector, (np.size(vector),))
@@ -233,7 +194,17 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
 
     def state_from(self, option: str, given: Any) -> Floats:
         """Return the state that a reset option asks for, or refuse it with an InputError."""
-        return read_array(f"the option {option!r}", given, (self.physics.state_size,))
+        if option != "uniforms":
+            return read_array(f"the option {option!r}", given, (self.physics.state_size,))
+        uniforms = read_array("the option 'uniforms'", given, (self.physics.reset_size,))
+        if not np.all((uniforms >= 0.0) & (uniforms < 1.0)):
+            raise InputError(
+                f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
+                "numbers in [0, 1), such as generator.random(...)"
+            )
+        state = np.zeros(self.physics.state_size)
+        _reset(self._code[0], self.parameters, uniforms, state)
+        return state
 
     # Gymnasium --------------------------------------------------------------------------
 
@@ -248,18 +219,12 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     ) -> tuple[Floats, dict[str, Any]]:
         """Start an episode; the class describes the options."""
         super().reset(seed=seed)
-        for name in options or ():
-            if name not in self.reset_options:
-                raise unknown_name("reset option", str(name), self.reset_options)
-        if options and len(options) > 1:
+        options = options or {"uniforms": self.np_random.random(self.physics.reset_size)}
+        check_names("reset option", options, self.reset_options)
+        if len(options) > 1:
             raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
-        option, given = next(iter((options or {"": None}).items()))
-        if option in ("", "uniforms"):
-            size = self.physics.reset_size
-            uniforms = self.np_random.random(size) if not option else _read_uniforms(given, size)
-            _reset(self._code["reset"], self.parameters, uniforms, self._state)
-        else:
-            self._state[:] = self.state_from(option, given)
+        ((option, given),) = options.items()
+        self._state[:] = self.state_from(option, given)
         self._running = True
         return self._look(), self.information()
 
@@ -270,8 +235,9 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         if self._over:
             return self._look(), 0.0, True, False, self.information()
         observation = np.empty(self.observation_space.shape)
-        code = self._code["step"], self._code["observe"], self._code["ended"]
-        reward, self._over = _step(*code, self.parameters, self._state, numbers, observation)
+        _, observe, step, ended = self._code
+        vectors = self.parameters, self._state, numbers, observation
+        reward, self._over = _step(observe, step, ended, *vectors)
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:
@@ -293,12 +259,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     def task(self, name: str, horizon: int = 0) -> Task:
         """Return this environment as a task for the learner, with its compiled dynamics.
 
-        Parameters
-        ----------
-        name : str
-            The task's name in its task set.
-        horizon : int
-            The most steps of an evaluated episode; by default 50.
+        An evaluated episode has at most ``horizon`` steps, by default 50.
         """
         reads = type(self).outcomes is not CompiledEnvironment.outcomes
         kept = self.fresh()  # what becomes of this one is not the task's concern
@@ -317,10 +278,9 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     # Below ------------------------------------------------------------------------------
 
     @functools.cached_property
-    def _code(self) -> dict[str, Any]:
-        # Made on first use, because it compiles.
-        named = self.physics.dynamics(self.parameters)._asdict()
-        return {name: _hold(pointer) for name, pointer in named.items() if name != "parameters"}
+    def _code(self) -> list[Any]:
+        # reset, observe, step and ended. Made on first use, because it compiles.
+        return [_hold(pointer) for pointer in self.physics.dynamics(self.parameters)[1:]]
 
     def __getstate__(self) -> dict[str, Any]:
         # Machine code cannot be copied or sent; it is made anew.
@@ -328,8 +288,8 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
 
     def _look(self) -> Floats:
         observation = np.empty(self.observation_space.shape)
-        code = self._code["observe"], self._code["ended"]
-        self._over = _look(*code, self.parameters, self._state, observation)
+        _, observe, _, ended = self._code
+        self._over = _look(observe, ended, self.parameters, self._state, observation)
         return observation
 
     def _require_reset(self) -> None:
@@ -337,20 +297,10 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
 
     def _known_mode(self, mode: str | None) -> str | None:
-        if mode not in (None, *self.metadata["render_modes"]):
+        if mode is not None and mode not in self.metadata["render_modes"]:
             known = self.metadata["render_modes"] or ["none, as there is no picture"]
             raise unknown_name("render mode", str(mode), known)
         return mode
-
-
-def _read_uniforms(given: Any, size: int) -> Floats:
-    uniforms = read_array("the option 'uniforms'", given, (size,))
-    if not np.all((uniforms >= 0.0) & (uniforms < 1.0)):
-        raise InputError(
-            f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
-            "numbers in [0, 1), such as generator.random(...)"
-        )
-    return uniforms
 
 
 def _start_from(uniforms: Floats) -> dict[str, Any]:

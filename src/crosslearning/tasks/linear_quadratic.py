@@ -3,25 +3,24 @@
 The system is x' = A x + B a, and a step is paid −(xᵀQx + aᵀRa) for the state before the move.
 The policy sees x. For linear policies with Gaussian noise the expected return and its gradient
 are solutions of linear equations, so that anything that estimates or learns them can be tested
-against the truth. Like the navigation tasks, the environment and the compiled rollouts run the
-same machine code.
+against the truth.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 import scipy.linalg
+from gymnasium.spaces import Box
 from numpy.typing import ArrayLike
 
 from crosslearning.compiled import compiled
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment, Physics, clipped
-from crosslearning.tasks.numbers import read_array
+from crosslearning.tasks.numbers import read_array, read_numbers, replaced
 from crosslearning.tasks.task import HORIZON, Floats, Task
 
 LINEAR_QUADRATIC_ID = "crosslearning/LinearQuadratic-v0"
@@ -84,11 +83,9 @@ class LinearQuadratic:
 
     Parameters
     ----------
-    A : array_like, shape (q, q)
-    B : array_like, shape (q, p)
+    A, B : array_like, shapes (q, q) and (q, p)
         x' = A x + B a.
-    Q : array_like, shape (q, q)
-    R : array_like, shape (p, p)
+    Q, R : array_like, shapes (q, q) and (p, p)
         The reward is −(xᵀQx + aᵀRa); both symmetric and positive semi-definite.
     start_low, start_high : array_like, shape (q,)
         The start is uniform in this box.
@@ -104,7 +101,7 @@ class LinearQuadratic:
 
         U(M) = −tr((Q + MᵀRM) Z) − tr(RΣ)/(1−γ),   ∂U/∂M = −2 (R M + γ BᵀPF) Z.
 
-    For the derivative, write U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ. A change
+    The derivative follows from U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ: a change
     dM gives dP = C + γ Fᵀ dP F with C = dMᵀ(RM + γBᵀPF) + (RM + γBᵀPF)ᵀdM, so that
     tr(dP S) = tr(C Z).
     """
@@ -120,13 +117,11 @@ class LinearQuadratic:
         if np.ndim(self.B) != 2 or np.size(self.B) == 0:
             raise InputError(f"B is {self.B!r}; give a matrix with a row for each coordinate of x")
         q, p = np.shape(self.B)
-        for names, shape in ((("A", "Q"), (q, q)), (("B",), (q, p)), (("R",), (p, p))):
-            for name in names:
-                rows = read_array(name, getattr(self, name), shape).tolist()
-                object.__setattr__(self, name, tuple(map(tuple, rows)))
+        for name, shape in {"A": (q, q), "Q": (q, q), "B": (q, p), "R": (p, p)}.items():
+            rows = read_array(name, getattr(self, name), shape).tolist()
+            object.__setattr__(self, name, tuple(map(tuple, rows)))
         for name in ("start_low", "start_high"):
-            numbers = read_array(name, getattr(self, name), (q,))
-            object.__setattr__(self, name, tuple(numbers.tolist()))
+            object.__setattr__(self, name, read_numbers(name, getattr(self, name), q))
         for name in ("Q", "R"):
             matrix = np.array(getattr(self, name))
             if not np.array_equal(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < -1e-12:
@@ -134,12 +129,11 @@ class LinearQuadratic:
                     f"{name} is {getattr(self, name)}; give a symmetric positive semi-definite "
                     "matrix, so that no action is paid without bound"
                 )
-        for low, high in zip(self.start_low, self.start_high, strict=True):
-            if low > high:
-                raise InputError(
-                    f"start_low is {self.start_low} and start_high {self.start_high}; no low end "
-                    "may be above its high end"
-                )
+        if np.any(np.array(self.start_low) > self.start_high):
+            raise InputError(
+                f"start_low is {self.start_low} and start_high {self.start_high}; no low end "
+                "may be above its high end"
+            )
 
     @property
     def state_size(self) -> int:
@@ -154,19 +148,14 @@ class LinearQuadratic:
     @property
     def parameters(self) -> Floats:
         """The parameter vector that the compiled dynamics read, newly made."""
-        sizes = np.array([self.state_size, self.outputs], dtype=np.float64)
-        low = np.array(self.start_low)
-        width = np.array(self.start_high) - low
-        parts = (sizes, *(np.ravel(m) for m in (self.A, self.B, self.Q, self.R)), low, width)
-        return np.concatenate(parts)
+        sizes = [float(self.state_size), float(self.outputs)]
+        width = np.subtract(self.start_high, self.start_low)
+        parts = (sizes, self.A, self.B, self.Q, self.R, self.start_low, width)
+        return np.concatenate([np.ravel(part) for part in parts])
 
     def replace(self, /, **changes: Any) -> LinearQuadratic:
         """Return a copy with some parameters changed; an unknown name is an error."""
-        names = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in names:
-                raise unknown_name("linear-quadratic parameter", name, names)
-        return dataclasses.replace(self, **changes)
+        return replaced("linear-quadratic parameter", self, changes)
 
     def environment(self, render_mode: str | None = None) -> LinearQuadraticEnvironment:
         """Return a new Gymnasium environment of this task, without a time limit."""
@@ -182,7 +171,7 @@ class LinearQuadratic:
         self, M: ArrayLike, variance: ArrayLike, discount: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return M, Σ, Z and P of the class's notes."""
-        A, B, Q, R = (np.array(m) for m in (self.A, self.B, self.Q, self.R))
+        A, B, Q, R = self._matrices
         gain = read_array("M", M, (self.outputs, self.state_size))
         spread = np.diag(np.broadcast_to(np.asarray(variance, dtype=np.float64), (self.outputs,)))
         F = A + B @ gain
@@ -201,33 +190,26 @@ class LinearQuadratic:
         P = scipy.linalg.solve_discrete_lyapunov(root.T, Q + gain.T @ R @ gain)
         return gain, np.asarray(spread), np.asarray(Z), np.asarray(P)
 
+    @property
+    def _matrices(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return np.array(self.A), np.array(self.B), np.array(self.Q), np.array(self.R)
+
     def expected_return(self, M: ArrayLike, variance: ArrayLike, discount: float) -> float:
-        """Return U(M) for the policy a = M x + n.
+        """Return U(M) for the policy a = M x + n, with M of shape (p, q) and γ the discount.
 
-        Parameters
-        ----------
-        M : array_like, shape (p, q)
-        variance : float or array_like, shape (p,)
-            Variances of the independent components of n: the diagonal of Σ.
-        discount : float
-            γ.
-
-        Raises
-        ------
-        InputError
-            If γ ρ(A + BM)² ≥ 1: then the return has no finite expectation.
+        ``variance`` is the diagonal of Σ, shape (p,), or one number for all. It is an InputError
+        if γ ρ(A + BM)² ≥ 1: then the return has no finite expectation.
         """
         gain, spread, Z, _ = self._moments(M, variance, discount)
-        Q, R = np.array(self.Q), np.array(self.R)
+        _, _, Q, R = self._matrices
         running = np.trace((Q + gain.T @ R @ gain) @ Z)
         return -float(running + np.trace(R @ spread) / (1.0 - discount))
 
     def gradient(self, M: ArrayLike, variance: ArrayLike, discount: float) -> Floats:
         """Return ∂U/∂M, shape (p, q), for the arguments of :meth:`expected_return`."""
         gain, _, Z, P = self._moments(M, variance, discount)
-        A, B, R = np.array(self.A), np.array(self.B), np.array(self.R)
-        gradient: Floats = -2.0 * (R @ gain + discount * B.T @ P @ (A + B @ gain)) @ Z
-        return gradient
+        A, B, _, R = self._matrices
+        return np.asarray(-2.0 * (R @ gain + discount * B.T @ P @ (A + B @ gain)) @ Z)
 
     def best_gain(self, discount: float) -> Floats:
         """Return the M, shape (p, q), with the largest U; it does not depend on the noise.
@@ -235,11 +217,10 @@ class LinearQuadratic:
         With P the solution of the Riccati equation of (√γ A, √γ B, Q, R),
         M = −γ (R + γ BᵀPB)⁻¹ BᵀPA. R must be positive definite.
         """
-        A, B, Q, R = (np.array(m) for m in (self.A, self.B, self.Q, self.R))
+        A, B, Q, R = self._matrices
         root = np.sqrt(discount)
         P = scipy.linalg.solve_discrete_are(root * A, root * B, Q, R)
-        M: Floats = -np.linalg.solve(R + discount * B.T @ P @ B, discount * B.T @ P @ A)
-        return M
+        return -np.linalg.solve(R + discount * B.T @ P @ B, discount * B.T @ P @ A)
 
 
 def cart(
@@ -262,27 +243,15 @@ def cart(
 
 
 def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
-    """Return three carts of different mass, each on the same spring, as descriptions.
-
-    Parameters
-    ----------
-    **options
-        Parameters of :class:`LinearQuadratic` to change in every task.
-    """
+    """Return three carts of different mass; options change each :class:`LinearQuadratic`."""
     return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
 
 
 class LinearQuadraticEnvironment(CompiledEnvironment):
     """A linear system with a quadratic cost as a Gymnasium environment; its state is x.
 
-    Parameters
-    ----------
-    system : LinearQuadratic, optional
-        The task; by default the cart of unit mass of the set ``"linear-quadratic"``.
-    render_mode : None
-        There is nothing to see.
-    **parameters
-        Parameters of :class:`LinearQuadratic`: changes to the system.
+    The system is by default the cart of unit mass; ``parameters`` are those of
+    :class:`LinearQuadratic` to change in it. There is nothing to see, and no render mode.
     """
 
     def __init__(
@@ -292,12 +261,11 @@ class LinearQuadraticEnvironment(CompiledEnvironment):
         render_mode: str | None = None,
         **parameters: Any,
     ) -> None:
-        self.system = (cart(1.0) if system is None else system).replace(**parameters)
+        self.system = (system or cart(1.0)).replace(**parameters)
         super().__init__(self.system.parameters, render_mode=render_mode)
-        q, p = self.system.state_size, self.system.outputs
-        box, far, bound = gymnasium.spaces.Box, OBSERVATION_BOUND, ACTION_BOUND
-        self.observation_space = box(-far, far, (q,), np.float64)
-        self.action_space = box(-bound, bound, (p,), np.float64)
+        far, bound, shape = OBSERVATION_BOUND, ACTION_BOUND, (self.system.outputs,)
+        self.observation_space = Box(-far, far, (self.system.state_size,), np.float64)
+        self.action_space = Box(-bound, bound, shape, np.float64)
         ends = np.abs([self.system.start_low, self.system.start_high]).max(axis=0)
         self.kernel_covariance = tuple((np.maximum(ends, 1e-3) ** 2).tolist())
 

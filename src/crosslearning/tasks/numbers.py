@@ -1,14 +1,18 @@
-"""Numbers that a user gives, read with words about what is wrong with them."""
+"""Numbers and names that a user gives, read with words about what is wrong with them."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.task import Floats
+
+T = TypeVar("T")
 
 
 def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
@@ -18,9 +22,8 @@ def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
     except (TypeError, ValueError):
         numbers = np.array(math.nan)
     if numbers.shape != shape or not np.all(np.isfinite(numbers)):
-        wanted = (
-            f"{shape[0]} finite numbers" if len(shape) == 1 else f"finite numbers of shape {shape}"
-        )
+        count = f"{shape[0]} finite numbers"
+        wanted = count if len(shape) == 1 else f"finite numbers of shape {shape}"
         raise InputError(f"{what} is {given!r}; give {wanted}")
     return numbers
 
@@ -47,3 +50,16 @@ def read_interval(what: str, given: Any) -> tuple[float, float]:
     if low >= high:
         raise InputError(f"{what} is ({low}, {high}); the first number must be the lower one")
     return low, high
+
+
+def check_names(kind: str, given: Iterable[Any], known: Collection[str]) -> None:
+    """Refuse the first name that is not known; ``kind`` says what the names stand for."""
+    for name in given:
+        if name not in known:
+            raise unknown_name(kind, str(name), known)
+
+
+def replaced(kind: str, described: T, changes: dict[str, Any]) -> T:
+    """Return a copy of a dataclass with some fields changed; an unknown name is an error."""
+    check_names(kind, changes, [field.name for field in dataclasses.fields(described)])  # type: ignore[arg-type]
+    return dataclasses.replace(described, **changes)  # type: ignore[type-var]

@@ -1,7 +1,4 @@
-"""The convergence theorem in numbers: corrected, as printed, in words, and at a trained run.
-
-One place to import from; ``docs/theory.md`` has the derivations.
-"""
+"""The convergence theorem in numbers: corrected, as printed, in words, and at a trained run."""
 
 from crosslearning.theory.bounds import (
     accuracy,
@@ -13,6 +10,9 @@ from crosslearning.theory.bounds import (
     iteration_bound,
     largest_budget,
     noise_floor,
+    printed_accuracy,
+    printed_gain,
+    printed_largest_step,
     pruning_loss,
     shift_gain,
     simultaneous_error,
@@ -21,7 +21,6 @@ from crosslearning.theory.bounds import (
 from crosslearning.theory.constants import Constants, effective_step_sizes
 from crosslearning.theory.estimates import KINDS, EstimatedConstants, estimate_constants
 from crosslearning.theory.page import save_theory, theory_page
-from crosslearning.theory.printed import printed_accuracy, printed_gain, printed_largest_step
 from crosslearning.theory.study import TheoremNumbers, TheoryStudy, evaluate_theorem, study_run
 from crosslearning.theory.words import sentences
 

@@ -1,8 +1,9 @@
-"""The corrected bounds: what an iteration gains, what a stop is worth, and both turned round.
+"""What an iteration gains, what a stop is worth, both turned round, and as the paper prints them.
 
-Derivations are in ``docs/theory.md``. The letters: η is the step size, L the largest Lipschitz
-constant, S² = Σ σ_i²/b the variance of all gradients together, β the pruning budget, and D = 2ε
-the furthest that a policy can move while the others and the centre are held.
+The bounds are the corrected ones; ``docs/theory.md`` derives them and says why. The letters: η is
+the step size, L the largest Lipschitz constant, S² = Σ σ_i²/b the variance of all gradients
+together, β the pruning budget, and D = 2ε the furthest that a policy can move while the others and
+the centre are held.
 """
 
 from __future__ import annotations
@@ -13,13 +14,10 @@ from collections.abc import Callable
 import numpy as np
 import scipy.optimize
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.theory.constants import Constants
 
 _DECADES = 18.0  # how far below 2/L a step is looked for
-
-
-# What an iteration gains -----------------------------------------------------------------
 
 
 def gain(constants: Constants, alpha: float) -> float:
@@ -38,11 +36,10 @@ def gain(constants: Constants, alpha: float) -> float:
 
 
 def shift_gain(constants: Constants, slope: float) -> float:
-    """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``.
+    """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``: A = ω η slope²/(N+1).
 
-    The gaps hold the centre where it is, so they do not see what a common shift of all policies
-    would gain. Such a shift by v has the length √(N+1) ‖v‖ (√N for the relaxed projection, which
-    does not count the centre), and no bound, so A = ω η slope²/(N+1).
+    So much gains a common shift of all policies, which the gaps do not see. The relaxed projection
+    does not count the centre: there it is N in the place of N+1.
     """
     check_asked(alpha=slope)
     moved = constants.tasks + (constants.projection == "exact")
@@ -83,15 +80,11 @@ def pruning_loss(constants: Constants) -> float:
 def iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
     """Return the bound rise/γ on the expected iterations before all true gaps are ≤ α.
 
-    The rise is sup F − F(h⁰): how much the sum of the returns can grow. Infinite if γ is not
-    positive: then nothing is promised.
+    The rise is sup F − F(h⁰). Infinite if γ is not positive: then nothing is promised.
     """
     check_asked(rise=rise)
     gained = gain(constants, alpha)
     return rise / gained if gained > 0.0 else math.inf
-
-
-# What a stop is worth --------------------------------------------------------------------
 
 
 def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -> float:
@@ -101,22 +94,13 @@ def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -
     each look. Each of the ``looks`` is at a batch that is independent of the policies.
     """
     check_asked(alpha=alpha, delta=delta, looks=looks)
-    worst = float(np.max(constants.deviation))
-    if worst == 0.0:
-        return alpha
-    return alpha + constants.reach * worst * math.sqrt(looks / (delta * constants.batch_size))
+    return alpha + constants.largest_deviation * math.sqrt(looks / (delta * constants.batch_size))
 
 
 def simultaneous_error(constants: Constants, delta: float) -> float:
-    """Return D S/√δ: with P ≥ 1 − δ all tasks' estimated gaps are this near to the true ones.
-
-    For a statement on all tasks at once the variances add up, where :func:`accuracy`, which
-    speaks of a false stop, needs only the largest.
-    """
+    """Return D S/√δ: with P ≥ 1 − δ all tasks' estimated gaps are this near to the true ones."""
     check_asked(delta=delta)
-    if constants.noise == 0.0:
-        return 0.0
-    return constants.reach * constants.noise / math.sqrt(delta)
+    return constants.across(constants.noise) / math.sqrt(delta)
 
 
 def false_stop_probability(
@@ -124,14 +108,8 @@ def false_stop_probability(
 ) -> float:
     """Return the δ at which :func:`accuracy` is α'; 1 if no smaller one is promised."""
     check_asked(alpha=alpha, alpha_prime=alpha_prime, looks=looks)
-    worst = float(np.max(constants.deviation))
-    if worst == 0.0:
-        return 0.0
-    ratio = constants.reach * worst / (alpha_prime - alpha)
+    ratio = constants.largest_deviation / (alpha_prime - alpha)
     return min(1.0, looks * ratio**2 / constants.batch_size)
-
-
-# Turned round ----------------------------------------------------------------------------
 
 
 def batch_for(
@@ -139,12 +117,7 @@ def batch_for(
 ) -> int | None:
     """Return the smallest batch with which :func:`accuracy` is at most α'; None if none is."""
     check_asked(alpha=alpha, alpha_prime=alpha_prime, delta=delta, looks=looks)
-    worst = float(np.max(constants.deviation))
-    if worst == 0.0:
-        return 1
-    if math.isinf(constants.epsilon):
-        return None
-    wanted = looks * (constants.reach * worst / (alpha_prime - alpha)) ** 2 / delta
+    wanted = looks * (constants.largest_deviation / (alpha_prime - alpha)) ** 2 / delta
 
     def enough(batch: int) -> bool:
         return accuracy(constants.replace(batch_size=batch), alpha, delta, looks) <= alpha_prime
@@ -160,10 +133,12 @@ def batch_for_gain(constants: Constants, alpha: float) -> int | None:
     noiseless = gain(constants.replace(deviation=np.zeros(constants.tasks)), alpha)
     if not noiseless > 0.0:
         return None
-    lost = noiseless - gain(constants.replace(batch_size=1), alpha)
-    return _smallest(
-        lost / noiseless, lambda batch: gain(constants.replace(batch_size=batch), alpha) > 0.0
-    )
+
+    def with_batch(batch: int) -> float:
+        return gain(constants.replace(batch_size=batch), alpha)
+
+    lost = noiseless - with_batch(1)
+    return _smallest(lost / noiseless, lambda batch: with_batch(batch) > 0.0)
 
 
 def _smallest(guess: float, enough: Callable[[int], bool]) -> int | None:
@@ -222,17 +197,17 @@ def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None
     def at(eta: float) -> float:
         return _gain(constants, alpha, eta)
 
-    start = best
-    if math.isinf(best):
-        start = 1.0
-        while not at(start) > 0.0:
-            start *= 2.0
-    low = 0.0
+    def zero(low: float, high: float) -> float:
+        return float(scipy.optimize.brentq(at, low, high, xtol=1e-300, rtol=1e-14))
+
+    start = 1.0 if math.isinf(best) else best
+    while not at(start) > 0.0:
+        start *= 2.0
+    low, below = 0.0, start
     if pruning_loss(constants) > 0.0:
-        below = start
         while at(below) > 0.0:
             below /= 2.0
-        low = float(scipy.optimize.brentq(at, below, start, xtol=1e-300, rtol=1e-14))
+        low = zero(below, start)
     if math.isinf(best):
         return low, math.inf
     end = 2.0 / constants.smoothness if constants.smoothness > 0.0 else math.inf
@@ -242,7 +217,7 @@ def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None
         above = 2.0 * above if math.isinf(end) else 0.5 * (above + end)
         if above >= end * (1.0 - 1e-15):
             return low, end
-    return low, float(scipy.optimize.brentq(at, best, above, xtol=1e-300, rtol=1e-14))
+    return low, zero(best, above)
 
 
 def largest_budget(constants: Constants, alpha: float) -> float | None:
@@ -270,8 +245,52 @@ def noise_floor(constants: Constants) -> float:
         low, high = high, 2.0 * high
     for _ in range(60):
         middle = 0.5 * (low + high)
-        if _best_step(constants, middle) is None:
-            low = middle
-        else:
-            high = middle
+        hopeless = _best_step(constants, middle) is None
+        low, high = (middle, high) if hopeless else (low, middle)
     return high
+
+
+# As printed ------------------------------------------------------------------------------
+# The lemma's γ_F is not a lower bound, and the iteration bound that divides by it does not hold;
+# the theorem's α' holds for one look.
+
+
+def printed_gain(constants: Constants, alpha: float) -> float:
+    """Return γ_F of the paper's lemma, term by term."""
+    check_asked(alpha=alpha)
+    at_rest, slope, curvature = _parts(constants)
+    eta = constants.step_size
+    return alpha - at_rest - eta * slope - eta**2 * curvature
+
+
+def printed_largest_step(constants: Constants, alpha: float) -> float | None:
+    """Return the largest η with γ_F > 0: infinite if there is no largest, None if there is none."""
+    check_asked(alpha=alpha)
+    at_rest, slope, curvature = _parts(constants)
+    left = alpha - at_rest
+    if left <= 0.0:
+        return None
+    if slope == 0.0 and curvature == 0.0:
+        return math.inf
+    # γ_F is a falling parabola in η; this is the stable form of its positive root.
+    return 2.0 * left / (slope + math.sqrt(slope**2 + 4.0 * curvature * left))
+
+
+def printed_accuracy(constants: Constants, alpha: float, delta: float) -> float:
+    """Return α' = α + 2ε max σ_i √(1/(δ b)) of the paper's theorem."""
+    check_asked(alpha=alpha, delta=delta)
+    largest = float(np.max(constants.deviation))
+    reached = 2.0 * constants.epsilon * largest if largest > 0.0 else 0.0
+    return alpha + reached * math.sqrt(1.0 / (delta * constants.batch_size))
+
+
+def _parts(constants: Constants) -> tuple[float, float, float]:
+    """Return what γ_F takes off α: the part without η, the factor of η and that of η²."""
+    N, beta, L = constants.tasks, constants.budget, constants.smoothness
+    errors = float(np.sum(constants.deviation)) / math.sqrt(constants.batch_size)
+    norms = float(np.sum(constants.gradient_norm))
+    squares = float(np.sum(constants.second_moment**2))
+    pruned = math.sqrt(N + 1) * beta
+    # The term √(N+1) β Σ σ_i/√b stands in γ_F twice.
+    at_rest = 3.0 * (N + 1) * beta**2 * L + 2.0 * pruned * errors + pruned * norms
+    return at_rest, squares + norms * errors + errors**2, 3.0 * L * squares

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.theory.estimates import EstimatedConstants
@@ -26,50 +26,25 @@ _BOUNDS = ("deviation", "gradient_norm", "second_moment", "lipschitz")
 class Constants:
     """The constants of the theorem's assumptions, and the settings that enter it.
 
-    Attributes
-    ----------
-    deviation : array, shape (N,)
-        σ_i: E‖X − ∇U_i‖² ≤ σ_i² for ONE sample X of the gradient.
-    gradient_norm : array, shape (N,)
-        μ_i: ‖∇U_i‖ ≤ μ_i.
-    second_moment : array, shape (N,)
-        B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch. Only the printed formulas use it.
-    lipschitz : array, shape (N,)
-        L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖.
-    batch_size : int
-        b: the samples in a batch.
-    epsilon : float
-        The centrality radius ε.
-    step_size : float
-        η: by what a gradient is multiplied in a step.
-    budget : float
-        The pruning budget β: how far pruning may move a policy in one iteration.
-    projection : {"exact", "relaxed"}
-
-    Notes
-    -----
-    In the theory the constants hold wherever the iterates may come. Estimates at a trained
-    family are local: read what follows from them as if they held elsewhere too.
+    The arrays have one number for each task, shape (N,). Only the printed formulas use B.
     """
 
-    deviation: Floats
-    gradient_norm: Floats
-    second_moment: Floats
-    lipschitz: Floats
-    batch_size: int
-    epsilon: float
-    step_size: float
-    budget: float
+    deviation: Floats  #: σ_i: E‖X − ∇U_i‖² ≤ σ_i² for ONE sample X of the gradient
+    gradient_norm: Floats  #: μ_i: ‖∇U_i‖ ≤ μ_i
+    second_moment: Floats  #: B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch
+    lipschitz: Floats  #: L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖
+    batch_size: int  #: b: the samples in a batch
+    epsilon: float  #: the centrality radius ε
+    step_size: float  #: η: by what a gradient is multiplied in a step
+    budget: float  #: β: how far pruning may move a policy in one iteration
     projection: Literal["exact", "relaxed"] = "exact"
 
     def __post_init__(self) -> None:
         for name in _BOUNDS:
             given = getattr(self, name)
             values = np.array(given, dtype=np.float64)
-            fine = (
-                values.ndim == 1 and values.size > 0 and np.all((values >= 0) & (values < np.inf))
-            )
-            if not fine:
+            fine = np.all((values >= 0) & (values < np.inf))
+            if values.ndim != 1 or values.size == 0 or not fine:
                 raise InputError(
                     f"{name} is {given!r}; give one finite number of at least 0 for each task"
                 )
@@ -80,46 +55,28 @@ class Constants:
                 )
             values.flags.writeable = False
             object.__setattr__(self, name, values)
-        if isinstance(self.batch_size, bool) or not self.batch_size >= 1:
-            raise InputError(f"batch_size must be at least 1, got {self.batch_size!r}")
-        check_asked(epsilon=self.epsilon)
-        if not 0 < self.step_size < math.inf:
-            raise InputError(f"step_size must be positive and finite, got {self.step_size!r}")
-        if not 0 <= self.budget < math.inf:
-            raise InputError(f"budget must be finite and at least 0, got {self.budget!r}")
+        check_asked(batch_size=self.batch_size, epsilon=self.epsilon)
+        check_asked(step_size=self.step_size, budget=self.budget)
         if self.projection not in ("exact", "relaxed"):
             raise InputError(f"projection must be exact or relaxed, got {self.projection!r}")
 
     @classmethod
     def from_estimates(
-        cls,
-        learner: CrossLearner,
-        estimates: Sequence[EstimatedConstants],
-        cautious: bool = True,
+        cls, learner: CrossLearner, estimates: Sequence[EstimatedConstants], cautious: bool = True
     ) -> Constants:
-        """Return the constants of a trained learner, whose settings are taken with them.
+        """Return the constants of a trained learner, from the estimates of each task.
 
-        Parameters
-        ----------
-        learner : CrossLearner
-            Its largest step size is taken, see :meth:`weighted`; a budget without end counts as
-            0, because then nothing says how far pruning goes.
-        estimates : sequence of EstimatedConstants
-            One for each task.
-        cautious : bool
-            Take the upper ends of the intervals: larger constants promise less. Else the
-            estimates themselves.
+        The upper ends of the intervals are taken, because larger constants promise less; without
+        caution the estimates themselves. The settings are the learner's: of its step sizes the
+        largest, see :meth:`weighted`; a budget without end counts as 0, because then nothing
+        says how far pruning goes.
         """
-        settings = learner.settings
-        columns = {
-            name: [
-                getattr(task, name).high if cautious else getattr(task, name).value
-                for task in estimates
-            ]
-            for name in _BOUNDS
-        }
+        settings, end = learner.settings, "high" if cautious else "value"
         return cls(
-            **{name: np.array(column) for name, column in columns.items()},
+            **{
+                name: np.array([getattr(getattr(task, name), end) for task in estimates])
+                for name in _BOUNDS
+            },
             batch_size=learner.sampling.batch_size,
             epsilon=settings.epsilon,
             step_size=float(np.max(effective_step_sizes(learner))),
@@ -144,35 +101,33 @@ class Constants:
 
     @property
     def reach(self) -> float:
-        """D: no policy can move further than this with the others and the centre held.
-
-        2ε for the exact projection. The relaxed one bounds the mean square, so a single policy
-        may have all of Nε² to itself: 2√N ε.
-        """
+        """D: no policy can move further than this with the others and the centre held."""
+        # The relaxed projection bounds the mean square: one policy may have all of Nε² to itself.
         share = 1.0 if self.projection == "exact" else math.sqrt(self.tasks)
         return 2.0 * share * self.epsilon
 
     @property
     def largest_gap(self) -> float:
         """D · max μ_i: no policy's stationarity gap can be larger."""
-        top = float(np.max(self.gradient_norm))
-        return self.reach * top if top > 0.0 else 0.0
+        return self.across(float(np.max(self.gradient_norm)))
+
+    @property
+    def largest_deviation(self) -> float:
+        """D · max σ_i: what bounds the root mean square error of a gap from one sample."""
+        return self.across(float(np.max(self.deviation)))
+
+    def across(self, size: float) -> float:
+        """Return D times the size of a gradient; nothing where that is, however large D is."""
+        return self.reach * size if size > 0.0 else 0.0
 
     def replace(self, **changes: object) -> Constants:
         """Return a copy with some numbers changed."""
         return dataclasses.replace(self, **changes)  # type: ignore[arg-type]
 
     def weighted(self, step_sizes: ArrayLike) -> Constants:
-        """Return the constants of a run whose tasks have steps of different sizes.
+        """Return the constants of a run whose tasks have steps of different sizes η_i, shape (N,).
 
-        A step of η_i ∇̂_i for task i is a step of one size η = max η_i along the gradient of
-        Σ w_i U_i with w_i = η_i/η. So the theorem holds for that weighted sum, whose gap for
-        task i is w_i times as large: ask it for min(w_i) · α.
-
-        Parameters
-        ----------
-        step_sizes : array_like, shape (N,)
-            The η_i, positive.
+        They are those of Σ w_i U_i with w_i = η_i/max η: ask the theorem for min(w_i) · α.
         """
         sizes = np.array(step_sizes, dtype=np.float64)
         if sizes.shape != self.deviation.shape or not np.all((sizes > 0) & (sizes < np.inf)):
@@ -183,12 +138,7 @@ class Constants:
 
 
 def effective_step_sizes(learner: CrossLearner) -> Floats:
-    """Return the η_i of a learner's last iteration, shape (N,).
-
-    With the constant rule that is its ``step_size``. The other rules divide it by the running
-    root mean square of the gradient's norm, and that quotient is what the theory calls η.
-    """
+    """Return the η_i of a learner's last iteration, which multiplied its gradients, shape (N,)."""
     if learner.iteration == 0:
         raise InputError("this learner has made no iteration yet; call learn first")
-    sizes: Floats = learner.method.step_sizes(learner.iteration)  # type: ignore[attr-defined]
-    return sizes
+    return np.asarray(learner.method.step_sizes(learner.iteration))  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ do so again, leads to the steepest direction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import scipy.linalg
@@ -18,7 +18,7 @@ from crosslearning.errors import InputError
 from crosslearning.gradients import Units
 from crosslearning.gradients.mean import GradientMean
 from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
-from crosslearning.rkhs import Family, Kernel
+from crosslearning.rkhs import Family
 from crosslearning.rollouts.plan import SamplePlan
 from crosslearning.statistics import Interval
 
@@ -35,33 +35,58 @@ _STATES = 100
 _SHARE = 0.03
 
 
-class Span:
-    """Functions on given knots, and the projection of others onto them.
+class Search:
+    """Directions as functions on shared knots (L, q): the dictionary's, and states of every task.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    knots : array, shape (L, q)
+    The units are estimates of the gradients at h_i.
     """
 
-    def __init__(self, kernel: Kernel, knots: Floats) -> None:
-        self.kernel = kernel
-        self.knots = knots
-        self.gram = kernel(knots)
+    def __init__(self, sampling: Sampling, family: Family, units: Sequence[Units]) -> None:
+        states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]
+        self.sampling, self.family, self.units = sampling, family, units
+        self.distance = _secant(sampling, units)
+        self.knots = np.concatenate([family.knots, *states])
+        self.shape = (len(units), len(self.knots), family.outputs)  # of a direction for every task
+        self.gram = sampling.kernel(self.knots)
         # Knots may be dependent; a small ridge shortens a direction, which normalising undoes.
-        ridge = 1e-8 * float(np.trace(self.gram)) / len(knots) + 1e-300
-        self._factor = scipy.linalg.cho_factor(self.gram + ridge * np.eye(len(knots)))
+        ridge = 1e-8 * float(np.trace(self.gram)) / len(self.knots) + 1e-300
+        self._factor = scipy.linalg.cho_factor(self.gram + ridge * np.eye(len(self.knots)))
 
     def norm(self, weights: Floats) -> float:
         """Return the RKHS norm of Σ κ(knot, ·) weights, with weights of shape (L, p)."""
         return float(np.sqrt(max(np.einsum("lp,lm,mp->", weights, self.gram, weights), 0.0)))
 
+    def normalised(self, directions: Iterable[Floats]) -> list[Floats]:
+        """Return functions divided by their norms; zero stays zero."""
+        return [weights / (self.norm(weights) or 1.0) for weights in directions]
+
     def project_mean(self, units: Units) -> Floats:
-        """Return the weights of the units' mean, projected onto the span, shape (L, p)."""
+        """Return the weights (L, p) of the units' mean, projected onto the knots' span."""
         U, B, q = units.knots.shape
         weights = (units.weights * units.ratios[:, None, None]).reshape(U * B, -1) / U
-        values = self.kernel(self.knots, units.knots.reshape(U * B, q)) @ weights
+        values = self.sampling.kernel(self.knots, units.knots.reshape(U * B, q)) @ weights
         return np.asarray(scipy.linalg.cho_solve(self._factor, values))
+
+    def first_directions(self, generator: np.random.Generator) -> list[list[Floats]]:
+        """Return the directions to begin with: towards g, along the gradient, and random ones."""
+        towards, weights = np.zeros(self.shape), self.family.weights
+        for i in range(len(self.units)):
+            towards[i, : len(weights)] = weights[:, -1] - weights[:, i]
+        first: list[Iterable[Floats]] = [towards, [self.project_mean(own) for own in self.units]]
+        first += [generator.standard_normal(self.shape) for _ in range(_RANDOM_DIRECTIONS)]
+        return [self.normalised(directions) for directions in first]
+
+    def differences(self, directions: Sequence[Floats], plans: Plans) -> list[Units]:
+        """Return units of (∇U(h_i + t d_i) − ∇U(h_i − t d_i)) / 2t for every task."""
+        ends = []
+        for sign in (1.0, -1.0):
+            weights = np.zeros((len(self.knots), self.family.functions, self.family.outputs))
+            weights[: len(self.family.knots)] = self.family.weights
+            for i, direction in enumerate(directions):
+                weights[:, i] += sign * self.distance * direction
+            moved = Family(self.sampling.kernel, self.knots, weights)
+            ends.append(run_plans(self.sampling, moved.expansion, plans)[0])
+        return [plus.minus(minus, 0.5 / self.distance) for plus, minus in zip(*ends, strict=True)]
 
 
 def steepest_slopes(
@@ -74,33 +99,27 @@ def steepest_slopes(
 ) -> list[Interval]:
     """Return for every task the slope of its gradient along the steepest direction found.
 
-    The units are estimates of the gradients at h_i, for a direction to begin with and for states;
-    ``samples``, a number that ``sampling.count`` returned, are drawn for the measurement.
+    The slope is measured on ``samples`` fresh ones, a number that ``sampling.count`` returned.
     """
-    distance = _secant(sampling, units)
-    states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]
-    span = Span(sampling.kernel, np.concatenate([family.knots, *states]))
+    search = Search(sampling, family, units)
     plans = draw_plans(sampling, sampling.count(min(samples, _SEARCH)), generator)
-    L, p = len(span.knots), family.outputs
     steepest = np.full(len(units), -1.0)
-    best, following = np.zeros((2, len(units), L, p))
+    best, following = np.zeros((2, *search.shape))
 
     def attempt(directions: Sequence[Floats]) -> None:
         """Measure one direction per task on the search's plans, and keep what is steeper."""
-        moved = _differences(sampling, family, span, directions, plans, distance)
-        for i, own in enumerate(moved):
-            change = span.project_mean(own)
-            slope = span.norm(change)
+        for i, own in enumerate(search.differences(directions, plans)):
+            change = search.project_mean(own)
+            slope = search.norm(change)
             if slope > steepest[i]:
                 steepest[i], best[i], following[i] = slope, directions[i], change
 
-    for directions in _first_directions(sampling, family, span, units, generator):
+    for directions in search.first_directions(generator):
         attempt(directions)
     for _ in range(_POWER_STEPS):
-        attempt([_normalised(span, change) for change in following])
+        attempt(search.normalised(following))
     # On fresh plans: the search has seen the others, and would flatter its choice.
-    fresh = draw_plans(sampling, samples, generator)
-    measured = _differences(sampling, family, span, list(best), fresh, distance)
+    measured = search.differences(list(best), draw_plans(sampling, samples, generator))
     return [GradientMean.of(sampling.kernel, own).norm(confidence) for own in measured]
 
 
@@ -113,46 +132,3 @@ def _secant(sampling: Sampling, units: Sequence[Units]) -> float:
             "the kernel is zero at every sampled state: no step from the policies moves an action"
         )
     return _SHARE * float(np.min(sampling.noise.std)) / size
-
-
-def _normalised(span: Span, weights: Floats) -> Floats:
-    norm = span.norm(weights)
-    return weights / norm if norm > 0.0 else weights
-
-
-def _first_directions(
-    sampling: Sampling,
-    family: Family,
-    span: Span,
-    units: Sequence[Units],
-    generator: np.random.Generator,
-) -> list[list[Floats]]:
-    """Return the directions to begin with: towards g, along the gradient, and random ones."""
-    L, p = len(span.knots), family.outputs
-    towards = np.zeros((len(units), L, p))
-    for i in range(len(units)):
-        towards[i, : len(family.knots)] = family.weights[:, -1] - family.weights[:, i]
-    candidates = [list(towards), [span.project_mean(own) for own in units]]
-    for _ in range(_RANDOM_DIRECTIONS):
-        candidates.append(list(generator.standard_normal((len(units), L, p))))
-    return [[_normalised(span, one) for one in directions] for directions in candidates]
-
-
-def _differences(
-    sampling: Sampling,
-    family: Family,
-    span: Span,
-    directions: Sequence[Floats],
-    plans: Plans,
-    distance: float,
-) -> list[Units]:
-    """Return units of (∇U(h_i + t d_i) − ∇U(h_i − t d_i)) / 2t for every task."""
-    ends = []
-    for sign in (1.0, -1.0):
-        weights = np.zeros((len(span.knots), family.functions, family.outputs))
-        weights[: len(family.knots)] = family.weights
-        for i, direction in enumerate(directions):
-            weights[:, i] += sign * distance * direction
-        moved = Family(sampling.kernel, span.knots, weights)
-        ends.append(run_plans(sampling, moved.expansion, plans)[0])
-    return [plus.minus(minus, 0.5 / distance) for plus, minus in zip(*ends, strict=True)]

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.gradients import Units
 from crosslearning.gradients.mean import GradientMean, quantile
@@ -23,46 +21,31 @@ from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.statistics import CONFIDENCE, Interval, checked_confidence, root_interval
 from crosslearning.theory.curvature import steepest_slopes
 
-Floats = NDArray[np.float64]
-
 #: What kind of estimate each constant is.
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "deviation": "σ_U: the root of the mean squared RKHS distance of one sample's gradient "
-        "estimate from the true gradient, at the trained policy; two-sided interval.",
-        "second_moment": "B_U: the root of the mean squared RKHS norm of the gradient estimate of "
-        "the run's batch size, at the trained policy; two-sided interval.",
-        "gradient_norm": "μ: the norm of the true gradient at the trained policy, with the upward "
-        "bias of a noisy norm removed; two-sided interval. The theory's μ bounds it everywhere.",
-        "lipschitz": "L: how fast the gradient changes along the steepest direction that was "
-        "found from the trained policy; its interval is for that direction. The theory's L is the "
-        "largest over all directions and policies, so this is a lower bound of it.",
-    }
-)
+KINDS: Mapping[str, str] = {
+    "deviation": "σ_U: the root of the mean squared RKHS distance of one sample's gradient "
+    "estimate from the true gradient, at the trained policy; two-sided interval.",
+    "second_moment": "B_U: the root of the mean squared RKHS norm of the gradient estimate of "
+    "the run's batch size, at the trained policy; two-sided interval.",
+    "gradient_norm": "μ: the norm of the true gradient at the trained policy, with the upward "
+    "bias of a noisy norm removed; two-sided interval. The theory's μ bounds it everywhere.",
+    "lipschitz": "L: how fast the gradient changes along the steepest direction that was "
+    "found from the trained policy; its interval is for that direction. The theory's L is the "
+    "largest over all directions and policies, so this is a lower bound of it.",
+}
 
 
 @dataclass(frozen=True)
 class EstimatedConstants:
-    """The constants of one task at its trained policy; see :data:`KINDS`.
-
-    Attributes
-    ----------
-    task : str
-    samples : int
-        Gradient samples of each estimate.
-    deviation, second_moment, gradient_norm, lipschitz : Interval
-        σ_U of one sample (a batch of b has σ_U/√b), B_U of the run's batch size, μ and L.
-    tail : float
-        How much rare samples decide, see :func:`crosslearning.certificates.stationarity.tail_of`.
-    """
+    """The constants of one task at its trained policy; see :data:`KINDS`."""
 
     task: str
-    samples: int
-    deviation: Interval
-    second_moment: Interval
-    gradient_norm: Interval
-    lipschitz: Interval
-    tail: float
+    samples: int  #: gradient samples of each estimate
+    deviation: Interval  #: σ_U of one sample; a batch of b has σ_U/√b
+    second_moment: Interval  #: B_U of the run's batch size
+    gradient_norm: Interval  #: μ
+    lipschitz: Interval  #: L
+    tail: float  #: how much rare samples decide, see :func:`stationarity.tail_of`
 
     @property
     def doubtful(self) -> bool:
@@ -75,16 +58,8 @@ def estimate_constants(
 ) -> list[EstimatedConstants]:
     """Return the constants of every task at its trained policy, from fresh rollouts.
 
-    Parameters
-    ----------
-    learner : CrossLearner
-        Trained; it is not changed.
-    samples : int
-        Gradient samples per task, rounded up to whole groups of estimates.
-    seed : int
-        Of the rollouts.
-    confidence : float
-        Of each interval by itself, not of all together.
+    The learner is not changed. The gradient samples per task are rounded up to whole groups of
+    estimates; the confidence is that of each interval by itself, not of all together.
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)
@@ -93,10 +68,9 @@ def estimate_constants(
     with threadpool_limits(1, user_api="blas"):
         plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))
         units, _ = run_plans(sampling, learner.family.expansion, plans)
-        means = [GradientMean.of(sampling.kernel, own) for own in units]
         moments = [
-            gradient_moments(sampling, own, mean, confidence)
-            for own, mean in zip(units, means, strict=True)
+            gradient_moments(sampling, own, GradientMean.of(sampling.kernel, own), confidence)
+            for own in units
         ]
         generator = np.random.default_rng([seed, 3])
         slopes = steepest_slopes(sampling, learner.family, units, samples, generator, confidence)
@@ -115,8 +89,7 @@ def gradient_moments(
     B² = σ²/b + ‖∇U‖². Both are linear in S and ‖∇U‖², which are estimated without bias: S by a
     mean, ‖∇U‖² by a U-statistic, whose first-order term is twice the mean of ⟨X, ∇U⟩.
     """
-    squares = units.squares(sampling.kernel)
-    weighted = units.ratios * squares
+    weighted = units.ratios * units.squares(sampling.kernel)
     moment = float(weighted.mean())
     norm_square = mean.unbiased_square(units.ratios * weighted)
     size, batch = sampling.unit_size, sampling.batch_size
@@ -126,6 +99,5 @@ def gradient_moments(
         influence = of_moment * weighted + 2.0 * of_norm * mean.with_mean
         return root_interval(value, influence, quantile(0.5 + 0.5 * confidence))
 
-    deviation = root(size, -size)
     second_moment = root(size / batch, 1.0 - size / batch)
-    return deviation, second_moment, mean.norm(confidence)
+    return root(size, -size), second_moment, mean.norm(confidence)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crosslearning.certificates.text import (
-    bullets,
-    estimate,
-    number,
-    page_of,
-    save_page,
-    table,
-    wrapped,
-)
+from crosslearning.certificates import text
+from crosslearning.certificates.text import bullets, number, table, wrapped
 from crosslearning.theory.estimates import KINDS
 from crosslearning.theory.study import TheoremNumbers, TheoryStudy
 
@@ -29,16 +22,12 @@ def theory_page(study: TheoryStudy) -> str:
             "1. Constants": _constants(study),
             "2. The theorem": _theorem(study.theorem),
         }
-    return page_of(f"The theorem at {study.run}", study.subtitle, sections)
+    return text.page_of(f"The theorem at {study.run}", study.subtitle, sections)
 
 
 def save_theory(study: TheoryStudy, folder: Path) -> list[Path]:
-    """Write ``theory.txt`` and ``.json`` into a folder, and return them.
-
-    An earlier study that says something else is kept, see
-    :func:`crosslearning.certificates.text.save_page`.
-    """
-    return save_page(folder, "theory", theory_page(study), study.to_json())
+    """Write ``theory.txt`` and ``.json``, and keep what stood there; see :mod:`text`."""
+    return text.save_page(folder, "theory", theory_page(study), study.to_json())
 
 
 def _verdict(theorem: TheoremNumbers) -> str:
@@ -59,13 +48,13 @@ def _verdict(theorem: TheoremNumbers) -> str:
 
 def _constants(study: TheoryStudy) -> str:
     rows = [
-        (task.task, f"{letter}, {name.replace('_', ' ')}", *estimate(getattr(task, name)))
+        (task.task, f"{letter}, {name.replace('_', ' ')}", *text.estimate(getattr(task, name)))
         for task in study.constants
         for name, letter in _LETTERS.items()
     ]
     headings = ("task", "constant", "estimate", f"{100 * study.confidence:g} % interval")
-    drawn = study.constants[0].samples
-    notes = [*KINDS.values(), f"{drawn} fresh samples per task, seed {study.seed}."]
+    drawn = f"{study.constants[0].samples} fresh samples per task, seed {study.seed}."
+    notes = [*KINDS.values(), drawn]
     doubtful = [task.task for task in study.constants if task.doubtful]
     if doubtful:
         notes.append(
@@ -75,13 +64,12 @@ def _constants(study: TheoryStudy) -> str:
     return "\n".join([table(headings, rows), *map(wrapped, notes)])
 
 
-def _theorem(theorem: TheoremNumbers) -> str:
-    said = bullets(list(theorem.sentences.values()))
-    if theorem.alpha is None or theorem.weighted_alpha is None:
+def _theorem(t: TheoremNumbers) -> str:
+    said = bullets(list(t.sentences.values()))
+    if t.alpha is None or t.weighted_alpha is None:
         return said
-    weighted = theorem.weighted_alpha < theorem.alpha
+    weighted = t.weighted_alpha < t.alpha
     of = " of the weighted returns" if weighted else ""
-    t = theorem
     rows: dict[str, tuple[float | None, ...]] = {
         f"expected gain{of} in an iteration, at least": (t.gain, t.printed_gain),
         f"α' of one look, with probability {1 - t.delta:g}": (t.accuracy, t.printed_accuracy),
@@ -92,7 +80,7 @@ def _theorem(theorem: TheoremNumbers) -> str:
         "noise floor: smallest α with a gain": (t.noise_floor,),
     }
     cells = [[name, *map(number, row), *[""] * (2 - len(row))] for name, row in rows.items()]
-    sizes = ", ".join(f"{size:.4g}" for size in theorem.step_sizes)
-    asked = f" (weighted by the steps: {theorem.weighted_alpha:.4g})" if weighted else ""
-    at = f"at α = {theorem.alpha:.4g}{asked}, δ = {theorem.delta:g}, η = {sizes}"
+    sizes = ", ".join(f"{size:.4g}" for size in t.step_sizes)
+    asked = f" (weighted by the steps: {t.weighted_alpha:.4g})" if weighted else ""
+    at = f"at α = {t.alpha:.4g}{asked}, δ = {t.delta:g}, η = {sizes}"
     return "\n".join([wrapped(at), table(("", "corrected", "printed"), cells), said])

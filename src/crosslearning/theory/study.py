@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,26 +13,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from crosslearning.certificates.arguments import check_asked
-from crosslearning.certificates.history import pruning_history
-from crosslearning.certificates.reading import Reading, verified, working
+from crosslearning.certificates.certificate import pruning_history
+from crosslearning.certificates.reading import Reading, check_asked, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.policy_gradient.settings import Settings
 from crosslearning.runs import RunFolder
-from crosslearning.theory.bounds import (
-    accuracy,
-    batch_for,
-    batch_for_gain,
-    best_step,
-    gain,
-    noise_floor,
-    step_range,
-)
+from crosslearning.theory import bounds
 from crosslearning.theory.constants import Constants, effective_step_sizes
 from crosslearning.theory.estimates import EstimatedConstants, estimate_constants
-from crosslearning.theory.printed import printed_accuracy, printed_gain, printed_largest_step
 from crosslearning.theory.words import rule_sentence, sentences
 
 #: The method that the theorem speaks of, as files name it.
@@ -40,50 +31,28 @@ _METHOD = "policy-gradient"
 
 @dataclass(frozen=True)
 class TheoremNumbers:
-    """The theorem's numbers, corrected and as printed.
+    """The theorem's numbers, corrected and by the paper's formulas; None where it says nothing.
 
     Where the tasks' step sizes differ, the gain is that of the returns weighted by them, and so
     are the steps and the batch that go with it; everything else is in plain gaps.
-
-    Attributes
-    ----------
-    delta : float
-    step_sizes : tuple of float
-        The η_i of the last iteration, as the theory counts them.
-    budget : float
-        The pruning error that was put in for β: what the run really spent in its worst
-        iteration, if that is more than the budget.
-    alpha, weighted_alpha : float or None
-        The α that it was evaluated at, and what it comes to in the weighted returns; None where
-        the theorem says nothing, and so are all the others then.
-    gain, accuracy, noise_floor : float or None
-        The least expected gain of an iteration while some gap is above α; α' that one look
-        certifies with probability 1 − δ; the smallest α with a positive gain at any step.
-    largest_step, best_step : float or None
-        The largest η with a positive gain, and the one with the largest.
-    batch_for_gain, batch_for_accuracy : int or None
-        Samples for a positive gain at the present step, and for α' = 2α.
-    printed_gain, printed_accuracy, printed_largest_step : float or None
-        The same by the paper's formulas, for comparison.
-    sentences : dict of str to str
-        What the numbers say, vacuous or not, by topic; see :func:`words.sentences`.
     """
 
     delta: float
-    step_sizes: tuple[float, ...]
-    budget: float
-    alpha: float | None = None
-    weighted_alpha: float | None = None
-    gain: float | None = None
-    accuracy: float | None = None
-    noise_floor: float | None = None
-    largest_step: float | None = None
-    best_step: float | None = None
-    batch_for_gain: int | None = None
-    batch_for_accuracy: int | None = None
+    step_sizes: tuple[float, ...]  #: the η_i of the last iteration, as the theory counts them
+    budget: float  #: β, or what the run spent in its worst iteration, if that is more
+    alpha: float | None = None  #: the α that it was evaluated at
+    weighted_alpha: float | None = None  #: what that comes to in the weighted returns
+    gain: float | None = None  #: least expected gain of an iteration while some gap is above α
+    accuracy: float | None = None  #: α' that one look certifies with probability 1 − δ
+    noise_floor: float | None = None  #: the smallest α with a positive gain at any step
+    largest_step: float | None = None  #: the largest η with a positive gain
+    best_step: float | None = None  #: the η with the largest gain
+    batch_for_gain: int | None = None  #: samples for a positive gain at the present step
+    batch_for_accuracy: int | None = None  #: samples for α' = 2α
     printed_gain: float | None = None
     printed_accuracy: float | None = None
     printed_largest_step: float | None = None
+    #: What the numbers say, vacuous or not, by topic; see :func:`words.sentences`.
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -112,10 +81,8 @@ def study_run(
     alpha : float, optional
         The stationarity to ask about; by default what the run was asked for, or else the
         smallest at which every task is certified.
-    delta : float
-        The probability of error in the theorem's statement.
-    samples, seed : int
-        Fresh gradient samples per task, and their seed.
+    delta, samples, seed : float, int, int
+        The theorem's probability of error; fresh gradient samples per task, and their seed.
     console : Console, optional
         Shows progress, if it is a terminal.
     """
@@ -129,15 +96,14 @@ def study_run(
         )
     study = TheoryStudy.of(verification, samples, seed)
     if model.method != _METHOD:
-        return dataclasses.replace(
-            study,
-            left_out=f"the theorem speaks of the paper's method, {_METHOD}, only, and this run was "
-            f"learned by {model.method}. Its gaps are measured all the same: crosslearning certify",
+        reason = (
+            f"the theorem speaks of the paper's method, {_METHOD}, only, and this run was learned "
+            f"by {model.method}. Its gaps are measured all the same: crosslearning certify"
         )
+        return dataclasses.replace(study, left_out=reason)
     pruning = pruning_history(verification.reached, model.settings)
-    learner = RunFolder.open(run).load()
-    try:
-        note = {}
+    note = {}
+    with closing(RunFolder.open(run).load()) as learner:
         if alpha is None and 0.0 < model.epsilon < math.inf:
             with working(console, "measuring the stationarity gaps"):
                 alpha = max(own.gap.high for own in stationarity_gaps(learner, samples, seed))
@@ -149,8 +115,6 @@ def study_run(
             constants = tuple(estimate_constants(learner, samples, seed))
         largest = 0.0 if pruning is None else pruning.largest
         theorem = evaluate_theorem(learner, constants, alpha, delta, largest)
-    finally:
-        learner.close()
     theorem = dataclasses.replace(theorem, sentences={**note, **theorem.sentences})
     return dataclasses.replace(study, constants=constants, theorem=theorem)
 
@@ -162,11 +126,10 @@ def evaluate_theorem(
     delta: float,
     largest_pruning: float,
 ) -> TheoremNumbers:
-    """Return the theorem's numbers at a trained family.
+    """Return the theorem's numbers at a trained family, from the upper ends of the estimates.
 
-    The upper ends of the estimates are taken: larger constants promise less. ``alpha`` may be None
-    for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning`` is the farthest that
-    pruning moved any policy in one iteration.
+    ``alpha`` may be None for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning``
+    is the farthest that pruning moved any policy in one iteration.
     """
     settings = learner.settings
     assert isinstance(settings, Settings)  # the theorem speaks of no other method
@@ -179,15 +142,14 @@ def evaluate_theorem(
             f"for β = {settings.budget:g} here."
         )
     said["rule"] = rule_sentence(settings.step_rule, settings.step_clip)
-    numbers = TheoremNumbers(delta, tuple(map(float, step_sizes)), budget)
     try:
         constants = Constants.from_estimates(learner, estimates).replace(budget=budget)
         found = _numbers(constants, step_sizes, alpha, delta)
     except (InputError, ArithmeticError) as problem:
         found = {"sentences": {"problem": f"The theorem cannot be evaluated here: {problem}."}}
     said |= found.pop("sentences")
-    kept = {topic: sentence for topic, sentence in said.items() if sentence}
-    return dataclasses.replace(numbers, **found, sentences=kept)
+    found["sentences"] = {topic: sentence for topic, sentence in said.items() if sentence}
+    return TheoremNumbers(delta, tuple(map(float, step_sizes)), budget, **found)
 
 
 def _numbers(
@@ -211,19 +173,19 @@ def _numbers(
             f"there as {asked:.4g} or more. A gap without that word is a task's own."
         )
         said = {"units": units, **said}
-    sizes = step_range(weighted, asked)
+    sizes = bounds.step_range(weighted, asked)
     return {
         "alpha": alpha,
         "weighted_alpha": asked,
-        "gain": gain(weighted, asked),
-        "accuracy": accuracy(constants, alpha, delta),
-        "noise_floor": noise_floor(weighted) / share,
+        "gain": bounds.gain(weighted, asked),
+        "accuracy": bounds.accuracy(constants, alpha, delta),
+        "noise_floor": bounds.noise_floor(weighted) / share,
         "largest_step": None if sizes is None else sizes[1],
-        "best_step": best_step(weighted, asked),
-        "batch_for_gain": batch_for_gain(weighted, asked),
-        "batch_for_accuracy": batch_for(constants, alpha, 2.0 * alpha, delta),
-        "printed_gain": printed_gain(weighted, asked),
-        "printed_accuracy": printed_accuracy(constants, alpha, delta),
-        "printed_largest_step": printed_largest_step(weighted, asked),
+        "best_step": bounds.best_step(weighted, asked),
+        "batch_for_gain": bounds.batch_for_gain(weighted, asked),
+        "batch_for_accuracy": bounds.batch_for(constants, alpha, 2.0 * alpha, delta),
+        "printed_gain": bounds.printed_gain(weighted, asked),
+        "printed_accuracy": bounds.printed_accuracy(constants, alpha, delta),
+        "printed_largest_step": bounds.printed_largest_step(weighted, asked),
         "sentences": said,
     }

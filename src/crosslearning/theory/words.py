@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 
-from crosslearning.certificates.arguments import check_asked
+from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.text import number
-from crosslearning.theory.bounds import (
-    accuracy,
-    batch_for_gain,
-    best_step,
-    gain,
-    iteration_bound,
-    largest_budget,
-    noise_floor,
-    step_range,
-)
+from crosslearning.theory import bounds
 from crosslearning.theory.constants import Constants
-from crosslearning.theory.printed import printed_gain
+
+#: Where the theorem is empty, and why.
+_EMPTY = {
+    0.0: "ε is 0: every policy equals the centre, so every stationarity gap is 0 at every point. "
+    "The theorem is true and empty; look at the sum of the gradients instead.",
+    math.inf: "ε is infinite: the policies are not bounded, the stationarity gap is infinite "
+    "wherever a gradient is not zero, and the theorem says nothing.",
+}
 
 
 def sentences(
@@ -26,31 +24,19 @@ def sentences(
     delta: float,
     *,
     rise: float | None = None,
-    looks: int = 1,
     weighted: bool = False,
 ) -> dict[str, str]:
-    """Return what the numbers say, vacuous or not, by topic.
+    """Return what the numbers say, vacuous or not, by topic, in the order in which they are read.
 
-    Parameters
-    ----------
-    constants, alpha, delta, looks
-        As in :func:`bounds.accuracy`.
-    rise : float, optional
-        As in :func:`bounds.iteration_bound`.
-    weighted : bool
-        Whether constants and α are those of the returns weighted by their steps.
-
-    Returns
-    -------
-    dict of str to str
-        In the order in which they are read: ``possible``, ``gain``, ``iterations`` if there is a
-        bound on them, ``remedy`` if the gain is vacuous, ``step``, ``printed`` and ``stop``. For
-        ε = 0 and ε = ∞ only ``epsilon``.
+    The topics are ``possible``, ``gain``, ``iterations`` if the ``rise`` of
+    :func:`bounds.iteration_bound` is given and bounds them, ``remedy`` if the gain is vacuous,
+    ``step``, ``printed`` and ``stop``; for ε = 0 and ε = ∞ only ``epsilon``. Constants and α may
+    be those of the returns ``weighted`` by their steps.
     """
-    check_asked(alpha=alpha, delta=delta, looks=looks)
-    if constants.epsilon == 0.0 or math.isinf(constants.epsilon):
-        return {"epsilon": _epsilon(constants.epsilon)}
-    gained = gain(constants, alpha)
+    check_asked(alpha=alpha, delta=delta)
+    if constants.epsilon in _EMPTY:
+        return {"epsilon": _EMPTY[constants.epsilon]}
+    gained = bounds.gain(constants, alpha)
     gap = "weighted gap" if weighted else "gap"
     level = f"the weighted α = {alpha:.4g}" if weighted else f"α = {alpha:.4g}"
     said = {"possible": _possible(constants, alpha, gap, level)}
@@ -62,7 +48,7 @@ def sentences(
         if rise is not None:
             said["iterations"] = (
                 "So the expected number of iterations before the first α-stationary point is at "
-                f"most {iteration_bound(constants, alpha, rise):.4g}."
+                f"most {bounds.iteration_bound(constants, alpha, rise):.4g}."
             )
     else:
         size = f" ({gained:.4g})" if math.isfinite(gained) else ""
@@ -71,15 +57,12 @@ def sentences(
             "vacuous, and so is the bound on the number of iterations."
         )
         said["remedy"] = _remedy(constants, alpha)
-    step = _step(constants, alpha)
-    if step:
-        said["step"] = step
-    printed = printed_gain(constants, alpha)
-    said["printed"] = f"The printed γ_F is {printed:.4g}. It is " + (
-        "not positive, hence vacuous." if printed <= 0.0 else "no valid bound: see the docs."
-    )
-    said["stop"] = _stop(constants, alpha, delta, looks)
-    return said
+    said["step"] = _step(constants, alpha)
+    printed = bounds.printed_gain(constants, alpha)
+    worth = "not positive, hence vacuous" if printed <= 0.0 else "no valid bound: see the docs"
+    said["printed"] = f"The printed γ_F is {printed:.4g}. It is {worth}."
+    said["stop"] = _stop(constants, alpha, delta)
+    return {topic: sentence for topic, sentence in said.items() if sentence}
 
 
 def rule_sentence(step_rule: str, clip: float) -> str:
@@ -104,20 +87,8 @@ def rule_sentence(step_rule: str, clip: float) -> str:
     return said
 
 
-def _epsilon(epsilon: float) -> str:
-    if epsilon == 0.0:
-        return (
-            "ε is 0: every policy equals the centre, so every stationarity gap is 0 at every "
-            "point. The theorem is true and empty; look at the sum of the gradients instead."
-        )
-    return (
-        "ε is infinite: the policies are not bounded, the stationarity gap is infinite wherever a "
-        "gradient is not zero, and the theorem says nothing."
-    )
-
-
 def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:
-    top, floor = constants.largest_gap, noise_floor(constants)
+    top, floor = constants.largest_gap, bounds.noise_floor(constants)
     if alpha >= top:
         return (
             f"A bound of {level} asks for nothing: with gradients of norm at most "
@@ -135,7 +106,7 @@ def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:
 
 
 def _remedy(constants: Constants, alpha: float) -> str:
-    batch = batch_for_gain(constants, alpha)
+    batch = bounds.batch_for_gain(constants, alpha)
     if batch is not None:
         return f"At this step size it would be positive with a batch of {number(batch)}."
     x = constants.step_size * constants.smoothness
@@ -144,7 +115,7 @@ def _remedy(constants: Constants, alpha: float) -> str:
             f"No batch helps: ηL is {x:.4g}, and a step as long as 2/L or longer may overshoot; "
             f"take η below {2.0 / constants.smoothness:.4g}."
         )
-    budget = largest_budget(constants.replace(deviation=0.0 * constants.deviation), alpha)
+    budget = bounds.largest_budget(constants.replace(deviation=0.0 * constants.deviation), alpha)
     return (
         f"No batch helps: pruning by up to {constants.budget:.4g} may cost more than a step of "
         f"this size gains; even without noise the budget would have to be below {budget:.4g}."
@@ -152,7 +123,7 @@ def _remedy(constants: Constants, alpha: float) -> str:
 
 
 def _step(constants: Constants, alpha: float) -> str:
-    sizes, best = step_range(constants, alpha), best_step(constants, alpha)
+    sizes, best = bounds.step_range(constants, alpha), bounds.best_step(constants, alpha)
     if sizes is None or best is None:
         return f"No step size makes it positive at batch size {constants.batch_size}."
     if math.isinf(best):
@@ -164,12 +135,11 @@ def _step(constants: Constants, alpha: float) -> str:
     )
 
 
-def _stop(constants: Constants, alpha: float, delta: float, looks: int) -> str:
-    promised = accuracy(constants, alpha, delta, looks)
-    often = "looks once" if looks == 1 else f"looks up to {looks:,} times"
+def _stop(constants: Constants, alpha: float, delta: float) -> str:
+    promised = bounds.accuracy(constants, alpha, delta)
     said = (
-        f"A rule that {often}, and stops if all estimated gaps are at most α = {alpha:.4g}, stops "
-        f"at a point with a gap above α' = {promised:.4g} with probability at most {delta:g}"
+        f"A rule that looks once, and stops if all estimated gaps are at most α = {alpha:.4g}, "
+        f"stops at a point with a gap above α' = {promised:.4g} with probability at most {delta:g}"
     )
     if promised >= constants.largest_gap:
         return f"{said}; but no gap can be above {constants.largest_gap:.4g}, so this is vacuous."

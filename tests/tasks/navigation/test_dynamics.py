@@ -11,6 +11,7 @@ from crosslearning.tasks import Circle, Ellipse, Navigation, NavigationEnvironme
 from crosslearning.tasks.navigation import dynamics as dynamics
 from crosslearning.tasks.navigation.dynamics import FAR_AWAY, RESET_SIZE, STATE_SIZE, State
 from crosslearning.tasks.navigation.geometry import wrap_angle
+from crosslearning.tasks.navigation.obstacles import clearances
 
 TURNED = Ellipse((4.0, 4.0), (0.5, 2.0), 0.6)
 
@@ -125,8 +126,10 @@ def test_the_observation_does_not_depend_on_the_frame(x, y, heading, turn, east,
 
     goal, round_one = (9.0, 1.0), Circle((2.0, 7.0), 1.0)
     here = Navigation(obstacles=(TURNED, round_one), goals=(goal,))
-    clearance = min(abs(here._clearances((x, y))[0]), math.hypot(x - goal[0], y - goal[1]))
-    apart = np.diff([here.replace(obstacles=(o,))._clearances((x, y))[0] for o in here.obstacles])
+    clearance = min(
+        abs(clearances((x, y), here.obstacles)[0]), math.hypot(x - goal[0], y - goal[1])
+    )
+    apart = np.diff([clearances((x, y), [o])[0] for o in here.obstacles])
     if clearance < 1e-3 or abs(apart[0]) < 1e-6:
         return  # at a surface, at the goal or at a tie the observation may change at once
     there = Navigation(
@@ -154,7 +157,7 @@ def test_the_observation_is_continuous_outside():
         begin, end = generator.uniform(0.0, 8.0, size=(2, 2))
         shares = np.linspace(0.0, 1.0, 4_001)
         path = begin + shares[:, None] * (end - begin)
-        free = navigation._clearances(path) > 0.02
+        free = clearances(path, navigation.obstacles) > 0.02
         seen = np.empty((len(path), 5))
         for point, observation in zip(path, seen, strict=True):
             dynamics.observe(parameters, start(*point, 0.5), observation)
@@ -311,7 +314,7 @@ def test_a_start_is_uniform_in_the_area_and_free():
     navigation = Navigation(obstacles=(Circle((7.0, 7.0), 2.0),))
     uniforms = np.random.default_rng(2).random((4_000, RESET_SIZE))
     states = np.array([reset(navigation, row) for row in uniforms])
-    assert (navigation._clearances(states[:, :2]) > 0.0).all()
+    assert (clearances(states[:, :2], navigation.obstacles) > 0.0).all()
     np.testing.assert_array_equal(states[:, 3:], np.tile([0, 0, 0, -1, 0, 0], (4_000, 1)))
     assert (states[:, :2].min(), states[:, :2].max()) == pytest.approx((0.0, 10.0), abs=0.02)
     assert states[:, 2].min() >= -math.pi

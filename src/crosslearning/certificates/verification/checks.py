@@ -9,40 +9,22 @@ from typing import Literal
 
 from crosslearning.errors import CrossLearningError
 
+Topic = Literal["files", "constraint"]
+
 #: What content that is not as it should be may raise.
-_UNREADABLE = (
-    KeyError,
-    TypeError,
-    ValueError,
-    IndexError,
-    AttributeError,
-    ArithmeticError,
-    OSError,
-    RecursionError,
-)
+_ODD_VALUES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+_UNREADABLE = (*_ODD_VALUES, OSError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a run's files.
+    """One check of a run's files; one that is not possible speaks neither for it nor against it."""
 
-    Attributes
-    ----------
-    name : str
-        What was checked, such as ``"model: checksum"``.
-    status : {"pass", "fail", "not possible"}
-        ``"not possible"`` neither speaks for the run nor against it.
-    found, expected : str
-        What was found and what should have been, for people.
-    topic : {"files", "constraint"}
-        What the check tells about: the files as such, or how the policies keep to ε.
-    """
-
-    name: str
+    name: str  #: what was checked, such as ``"model: checksum"``
     status: Literal["pass", "fail", "not possible"]
-    found: str
+    found: str  #: for people, as is what should have been found
     expected: str
-    topic: Literal["files", "constraint"] = "files"
+    topic: Topic = "files"  #: the files as such, or how the policies keep to ε
 
 
 class Checks:
@@ -52,12 +34,7 @@ class Checks:
         self.made: list[Check] = []
 
     def expect(
-        self,
-        name: str,
-        fine: bool,
-        found: str,
-        expected: str,
-        topic: Literal["files", "constraint"] = "files",
+        self, name: str, fine: bool, found: str, expected: str, topic: Topic = "files"
     ) -> bool:
         """Note a check, and return whether it passed."""
         self.made.append(Check(name, "pass" if fine else "fail", found, expected, topic))
@@ -69,10 +46,7 @@ class Checks:
 
     @contextmanager
     def guarding(self, name: str, expected: str) -> Iterator[None]:
-        """Turn whatever unreadable content raises into a failed check.
-
-        A file may hold anything; a certificate must come out whatever it holds.
-        """
+        """Turn whatever unreadable content raises into a failed check: files may hold anything."""
         try:
             yield
         except CrossLearningError as problem:

@@ -19,30 +19,14 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
 
-_TYPES = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "I64": "<i8",
-    "I32": "<i4",
-    "U64": "<u8",
-    "U8": "|u1",
-    "BOOL": "|b1",
-}
+_FLOATS = {"F64": "<f8", "F32": "<f4"}
+_TYPES = {**_FLOATS, "I64": "<i8", "I32": "<i4", "U64": "<u8", "U8": "|u1", "BOOL": "|b1"}
 _PREFIX = 8
 
 
 @dataclass(frozen=True)
 class PlainFile:
-    """What a tensor file holds.
-
-    Attributes
-    ----------
-    arrays : dict of str to array
-    description : dict
-        Its plain data, without the checksum.
-    claimed, computed : str
-        The checksum that the file carries, and that of its content.
-    """
+    """What a tensor file holds: its plain data comes without the checksum that it claims."""
 
     arrays: dict[str, NDArray[Any]]
     description: dict[str, Any]
@@ -60,10 +44,7 @@ def read_plain_json(text: str) -> Any:
 
 
 def read_plain_file(path: Path) -> PlainFile:
-    """Read a tensor file, or raise an error that says what is wrong with it.
-
-    The checksum is computed and not judged.
-    """
+    """Read a tensor file, or say what is wrong with it; the checksum is computed, not judged."""
     try:
         content = path.read_bytes()
     except OSError as problem:
@@ -77,7 +58,10 @@ def read_plain_file(path: Path) -> PlainFile:
         claimed = description.pop("sha256")
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as problem:
         raise FileFormatError("carries no description of crosslearning's") from problem
-    return PlainFile(arrays, description, str(claimed), _digest(arrays, description))
+    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode() + array.tobytes())
+    return PlainFile(arrays, description, str(claimed), digest.hexdigest())
 
 
 def _split(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -111,8 +95,7 @@ def _check_places(entries: dict[str, Any], size: int) -> None:
 
 def _array(name: str, entry: Any, body: bytes) -> NDArray[Any]:
     try:
-        kind = np.dtype(_TYPES[entry["dtype"]])
-        shape = tuple(entry["shape"])
+        kind, shape = np.dtype(_TYPES[entry["dtype"]]), tuple(entry["shape"])
         start, stop = entry["data_offsets"]
         sizes = [start, stop, *shape]
         if not all(isinstance(size, int) and size >= 0 for size in sizes):
@@ -122,12 +105,3 @@ def _array(name: str, entry: Any, body: bytes) -> NDArray[Any]:
     except (KeyError, TypeError, ValueError) as problem:
         raise FileFormatError(f"the entry of its array {name!r} is wrong: {problem}") from problem
     return np.frombuffer(body[start:stop], dtype=kind).reshape(shape)
-
-
-def _digest(arrays: dict[str, NDArray[Any]], description: dict[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()

@@ -21,28 +21,30 @@ Floats = NDArray[np.float64]
 _UNITS = 64.0
 _PRECISION = float(np.finfo(np.float64).eps)
 _ROWS = 64
+#: Kernels of the points divided by their widths.
+_OF_SCALED = ("laplacian", "linear", "polynomial")
 
 
 def kernel_matrix(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, Floats]:
-    """Return κ at every pair of points (n, q), and bounds on its rounding error, both (n, n).
-
-    A kernel of the user's own formula raises :class:`MissingFormulaError`.
-    """
+    """Return κ at every pair of points (n, q), and bounds on its rounding error, both (n, n)."""
     name = kernel["kernel"]
     if name in _OF_DISTANCE:
         return _stationary(kernel, points, _OF_DISTANCE[name])
-    if name == "laplacian":
-        scaled = points / _vector(kernel["std"], points)
-        apart = _pairwise(scaled, lambda difference: np.abs(difference).sum(axis=2))
-        return np.exp(-apart), _stationary_error(scaled, apart)
-    if name in ("linear", "polynomial"):
-        scaled = points / _vector(kernel["std"], points)
-        bias, degree = float(kernel["bias"]), int(kernel.get("degree", 1))
-        largest = (bias + np.abs(scaled) @ np.abs(scaled).T) ** degree
-        return (bias + scaled @ scaled.T) ** degree, _UNITS * degree * _PRECISION * largest
     if name == "product":
         return _product(kernel["parts"], points)
-    raise _unknown(kernel)
+    if name == "pair":
+        raise MissingFormulaError(
+            f"the kernel {kernel.get('label')!r} is a formula of its author's, and not in the file"
+        )
+    if name not in _OF_SCALED:
+        raise FileFormatError(f"the kernel {name!r} is not known")
+    scaled = points / _vector(kernel["std"], points)
+    if name == "laplacian":
+        apart = _pairwise(scaled, lambda difference: np.abs(difference).sum(axis=2))
+        return np.exp(-apart), _stationary_error(scaled, apart)
+    bias, degree = float(kernel["bias"]), int(kernel.get("degree", 1))
+    largest = (bias + np.abs(scaled) @ np.abs(scaled).T) ** degree
+    return (bias + scaled @ scaled.T) ** degree, _UNITS * degree * _PRECISION * largest
 
 
 def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
@@ -54,13 +56,11 @@ def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
     name = kernel["kernel"]
     if name == "pair":
         return points.T
-    if name in ("laplacian", "linear", "polynomial"):
+    if name in _OF_SCALED:
         return (points / _vector(kernel["std"], points)).T
     if name == "product":
         rows = [kernel_features(part, points[:, list(dims)]) for part, dims in kernel["parts"]]
         return np.concatenate(rows)
-    if name not in _OF_DISTANCE:
-        raise _unknown(kernel)
     covariance, periods = _widths(kernel, points)
     plain = [d for d in range(points.shape[1]) if d not in periods]
     root = np.linalg.cholesky(covariance[np.ix_(plain, plain)])
@@ -125,8 +125,9 @@ def _stationary(
 
     square = _pairwise(points, squares)
     # A full covariance that is nearly singular costs digits.
-    condition = float(np.linalg.cond(covariance / _outer_root(np.diag(covariance))))
-    scaled = points / np.sqrt(np.diag(covariance))
+    variances = np.diag(covariance)
+    condition = float(np.linalg.cond(covariance / np.sqrt(np.outer(variances, variances))))
+    scaled = points / np.sqrt(variances)
     return formula(square), condition * _stationary_error(scaled, np.sqrt(square))
 
 
@@ -143,10 +144,6 @@ def _stationary_error(scaled: Floats, apart: Floats) -> Floats:
     """Bound the error of a kernel of differences: large coordinates cancel in them."""
     reach = 1.0 + float(np.max(np.abs(scaled), initial=0.0))
     return _UNITS * _PRECISION * reach * np.minimum(1.0 + apart, 3.0)
-
-
-def _outer_root(diagonal: Floats) -> Floats:
-    return np.sqrt(np.outer(diagonal, diagonal))
 
 
 def _product(parts: Sequence[Any], points: Floats) -> tuple[Floats, Floats]:
@@ -181,11 +178,3 @@ def _widths(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, dict[int
         d, period = entry if isinstance(entry, list | tuple) else (entry, 2 * math.pi)
         periods[int(d)] = float(period)
     return covariance, periods
-
-
-def _unknown(kernel: Mapping[str, Any]) -> Exception:
-    if kernel["kernel"] == "pair":
-        return MissingFormulaError(
-            f"the kernel {kernel.get('label')!r} is a formula of its author's, and not in the file"
-        )
-    return FileFormatError(f"the kernel {kernel['kernel']!r} is not known")

@@ -28,55 +28,37 @@ _RECORD_EXPECTED = "the record that every finished run leaves; --replay tells wh
 
 def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool) -> None:
     """Check that the model is what ``config.toml`` asks for."""
-    settings = model.settings
+    settings, description = model.settings, model.description
     for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
         asked = _plain(config.get(name))
-        checks.expect(
-            f"config.toml: {word}",
-            _plain(settings.get(name)) == asked,
-            f"the model was learned with {settings.get(name)}",
-            f"{asked}, as config.toml says",
-        )
+        found = f"the model was learned with {settings.get(name)}"
+        fine = _plain(settings.get(name)) == asked
+        checks.expect(f"config.toml: {word}", fine, found, f"{asked}, as config.toml says")
     others = [
         f"{name} is {settings[name]} in the model, {config[name]} in config.toml"
         for name in settings
         if name in config and name not in _NAMED and _plain(settings[name]) != _plain(config[name])
     ]
-    checks.expect(
-        "config.toml: other settings",
-        not others,
-        "; ".join(others) or "no difference",
-        "the model's settings are those of config.toml",
-    )
-    asked_tasks = (config.get("tasks"), config.get("task_options") or {})
-    found_tasks = (model.description["task_set"], model.description["task_options"] or {})
-    checks.expect(
-        "config.toml: tasks",
-        asked_tasks == found_tasks,
-        f"{found_tasks[0]}: {', '.join(model.tasks)}",
-        f"{asked_tasks[0]}, as config.toml says",
-    )
+    found, expected = "; ".join(others), "the model's settings are those of config.toml"
+    checks.expect("config.toml: other settings", not others, found or "no difference", expected)
+    asked = (config.get("tasks"), config.get("task_options") or {})
+    learned = (description["task_set"], description["task_options"] or {})
+    found = f"{learned[0]}: {', '.join(model.tasks)}"
+    checks.expect("config.toml: tasks", asked == learned, found, f"{asked[0]}, as config.toml says")
     if config.get("kernel") is not None:
+        fine = same_kernel(description["kernel"], config["kernel"])
+        found = f"the model's kernel is {description['kernel']}"
         checks.expect(
-            "config.toml: kernel",
-            same_kernel(model.description["kernel"], config["kernel"]),
-            f"the model's kernel is {model.description['kernel']}",
-            f"{config['kernel']}, as config.toml says",
+            "config.toml: kernel", fine, found, f"{config['kernel']}, as config.toml says"
         )
     last = int(config["iterations"])
     early = config.get("alpha") is not None or not finished
-    checks.expect(
-        "config.toml: iterations",
-        0 <= model.iteration <= last if early else model.iteration == last,
-        f"the model is at iteration {model.iteration}",
-        f"at most {last}" if early else f"{last}",
-    )
-    checks.expect(
-        "config.toml: knots",
-        model.knots <= int(config["max_knots"]),
-        f"{model.knots} knots",
-        f"at most max_knots = {config['max_knots']}",
-    )
+    fine = 0 <= model.iteration <= last if early else model.iteration == last
+    found = f"the model is at iteration {model.iteration}"
+    checks.expect("config.toml: iterations", fine, found, f"at most {last}" if early else f"{last}")
+    fine = model.knots <= int(config["max_knots"])
+    expected = f"at most max_knots = {config['max_knots']}"
+    checks.expect("config.toml: knots", fine, f"{model.knots} knots", expected)
 
 
 def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
@@ -85,12 +67,11 @@ def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
     expected = "one JSON object of finite numbers a line, iterations increasing"
     with checks.guarding("metrics.jsonl: well formed", expected):
         problem = ""
-        for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for text in path.read_text(encoding="utf-8").splitlines():
             problem = _problem_of(text, lines)
             if problem:
-                problem = f"line {number}: {problem}"
                 break
-        found = problem or f"{len(lines)} lines"
+        found = f"line {len(lines) + 1}: {problem}" if problem else f"{len(lines)} lines"
         checks.expect("metrics.jsonl: well formed", bool(lines) and not problem, found, expected)
     return lines
 
@@ -104,9 +85,9 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
     if not isinstance(line, dict) or not _is_number(line.get("iteration")):
         return "no object with an iteration"
     first, before = (lines[0], lines[-1]) if lines else (line, {})
-    needed = {*_PER_TASK, *_PLAIN, *(set(_SINCE) & set(before))}
-    if needed - set(line):
-        return f"lacks {', '.join(sorted(needed - set(line)))}"
+    lacking = {*_PER_TASK, *_PLAIN, *(set(_SINCE) & set(before))} - set(line)
+    if lacking:
+        return f"lacks {', '.join(sorted(lacking))}"
     for name, value in line.items():
         table = name in _PER_TASK or isinstance(first.get(name), dict)
         # What is none of these, and no table, is a later version's.
@@ -121,8 +102,8 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
                 # Null stands for infinity, or for what a method has not measured.
                 if not _is_number(number) and (number is not None or name == "distance"):
                     return f"{name} is {number!r}"
-    if lines and line["iteration"] <= lines[-1]["iteration"]:
-        return f"iteration {line['iteration']} after {lines[-1]['iteration']}"
+    if before and line["iteration"] <= before["iteration"]:
+        return f"iteration {line['iteration']} after {before['iteration']}"
     lines.append(line)
     return ""
 
@@ -147,45 +128,35 @@ def check_metrics(
         and (at[-1]["knots"], at[-1]["steps"]) == (model.knots, steps)
         and tuple(at[-1]["distance"]) == model.tasks
     )
-    checks.expect(
-        "metrics.jsonl: tells of the model",
-        agrees,
-        f"last line: iteration {last['iteration']}, {last['knots']} knots, {last['steps']} steps",
-        f"{'last' if finished else 'a'} line: iteration {model.iteration}, {model.knots} knots, "
-        f"{steps} steps",
-    )
-    logged = {line["iteration"] for line in lines}
-    every = int(config["log_every"])
-    lacking = [k for k in range(every, lines[-1]["iteration"] + 1, every) if k not in logged]
-    checks.expect(
-        "metrics.jsonl: complete",
-        not lacking,
-        f"no line for iteration {lacking[0]}, {len(lacking)} in all"
-        if lacking
-        else "no line is lacking",
-        f"a line every {every} iterations",
-    )
+    told = "line: iteration {}, {} knots, {} steps"
+    found = "last " + told.format(last["iteration"], last["knots"], last["steps"])
+    expected = ("last " if finished else "a ") + told.format(model.iteration, model.knots, steps)
+    checks.expect("metrics.jsonl: tells of the model", agrees, found, expected)
+    logged, every = {line["iteration"] for line in lines}, int(config["log_every"])
+    lacking = [k for k in range(every, last["iteration"] + 1, every) if k not in logged]
+    found = "no line is lacking"
+    if lacking:
+        found = f"no line for iteration {lacking[0]}, {len(lacking)} in all"
+    expected = f"a line every {every} iterations"
+    checks.expect("metrics.jsonl: complete", not lacking, found, expected)
     # A line keeps each task's largest distance since the one before. The relaxed projection
     # bounds only their mean square, so a single one may be √N ε.
     relaxed = model.settings["projection"] == "relaxed"
     bound = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
     largest = max(max(line["distance"].values()) for line in lines)
-    checks.expect(
-        "metrics.jsonl: constraint",
+    fine, found = (
         largest <= bound + model.room(bound),
         f"largest distance of any line {largest:.6g}",
-        f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line",
-        topic="constraint",
     )
+    expected = f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line"
+    checks.expect("metrics.jsonl: constraint", fine, found, expected, topic="constraint")
     if agrees:
         before = np.array(list(at[-1]["distance"].values()))
         longer = float(np.max(model.ridged_distances - before))
-        checks.expect(
-            "metrics.jsonl: pruning lengthened nothing",
-            longer <= model.room(float(np.max(before))),
-            f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}",
-            "not above the distances before the last pruning, up to rounding",
-        )
+        fine = longer <= model.room(float(np.max(before)))
+        found = f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}"
+        expected = "not above the distances before the last pruning, up to rounding"
+        checks.expect("metrics.jsonl: pruning lengthened nothing", fine, found, expected)
 
 
 def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict[str, Any] | None:
@@ -199,15 +170,12 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
         content: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
         files = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
         for key, name in files.items():
-            recorded, found = content["sha256"][key], "no such file"
+            recorded, digest, found = content["sha256"][key], None, "no such file"
             if (folder / name).exists():
-                found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-            checks.expect(
-                f"record.json: {name}",
-                found == recorded,
-                f"SHA-256 {found[:16]}…" if found != "no such file" else found,
-                f"{recorded[:16]}…, as recorded at the end of the run",
-            )
+                digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+                found = f"SHA-256 {digest[:16]}…"
+            expected = f"{recorded[:16]}…, as recorded at the end of the run"
+            checks.expect(f"record.json: {name}", digest == recorded, found, expected)
         if model is not None:
             _compare(checks, content, model)
         record = content
@@ -223,40 +191,31 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
         "tasks": (list(model.tasks), record["tasks"]),
         "epsilon": (model.epsilon, float(record["epsilon"])),
     }
-    wrong = [
-        f"{name} {found}, not {said}" for name, (found, said) in facts.items() if found != said
-    ]
+    wrong = [f"{name} {now}, not {said}" for name, (now, said) in facts.items() if now != said]
     if not same_kernel(description["kernel"], record["kernel"]):
         wrong.append(f"kernel {description['kernel']}, not {record['kernel']}")
-    checks.expect(
-        "record.json: what was learned",
-        not wrong,
-        "; ".join(wrong) or f"iteration {model.iteration}, {model.knots} knots",
-        "iteration, steps, knots, tasks, ε and kernel as recorded",
-    )
+    found = "; ".join(wrong) or f"iteration {model.iteration}, {model.knots} knots"
+    expected = "iteration, steps, knots, tasks, ε and kernel as recorded"
+    checks.expect("record.json: what was learned", not wrong, found, expected)
     for name, squares, errors in (
         ("norms", model.squared_norms, model.norm_errors),
         ("distances", model.squared_distances, model.distance_errors),
     ):
         recorded = np.array(record[name], dtype=np.float64)
-        fits = recorded.shape == squares.shape
-        # Both sides round, so twice the bound for one.
-        excess = np.abs(squares - recorded**2) if fits else np.array([math.inf])
-        apart = np.max(np.abs(np.sqrt(squares) - recorded)) if fits else math.inf
-        checks.expect(
-            f"record.json: {name}",
-            bool(fits and np.all(excess <= 2.0 * errors)),
-            f"farthest from the recorded ones: {apart:.2g}",
-            f"the {name} of all functions, computed again, as recorded",
-        )
+        fine, apart = recorded.shape == squares.shape, math.inf
+        if fine:
+            # Both sides round, so twice the bound for one.
+            fine = bool(np.all(np.abs(squares - recorded**2) <= 2.0 * errors))
+            apart = np.max(np.abs(np.sqrt(squares) - recorded))
+        found = f"farthest from the recorded ones: {apart:.2g}"
+        expected = f"the {name} of all functions, computed again, as recorded"
+        checks.expect(f"record.json: {name}", fine, found, expected)
 
 
 def _plain(value: Any) -> Any:
     """Return a setting as TOML and JSON hold it alike: infinities as words, lists as lists."""
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int | float):
-        return str(float(value)) if math.isinf(value) or value != value else float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from crosslearning.certificates.verification.checks import Check, Checks
-from crosslearning.certificates.verification.model import (
-    Formula,
-    PlainModel,
-    check_file,
-    check_model,
+from crosslearning.certificates.verification.model import Formula, PlainModel, check_model
+from crosslearning.certificates.verification.plain_files import (
+    PlainFile,
+    read_plain_file,
+    read_plain_json,
 )
-from crosslearning.certificates.verification.plain_files import read_plain_json
 from crosslearning.certificates.verification.records import (
     check_config,
     check_metrics,
@@ -37,35 +36,16 @@ _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 @dataclass(frozen=True)
 class Verification:
-    """What the files of a run say by themselves.
+    """What the files of a run say by themselves."""
 
-    Attributes
-    ----------
-    run : str
-        The run's folder.
-    source : str
-        The file that was taken as the model, relative to the run.
-    finished : bool
-        Whether that is the finished model; else it is the newest checkpoint.
-    checks : tuple of Check
-    model : PlainModel or None
-        Norms and distances computed anew, if the file could be read.
-    config : dict
-        The fields of ``config.toml``; empty if it could not be read.
-    metrics : list of dict
-        The readable lines of metrics.
-    record : dict or None
-        The run's record, if there is one.
-    """
-
-    run: str
-    source: str
-    finished: bool
+    run: str  #: the run's folder
+    source: str  #: the file in it that was taken as the model
+    finished: bool  #: whether that is the finished model; else it is the newest checkpoint
     checks: tuple[Check, ...]
-    model: PlainModel | None
-    config: dict[str, Any]
-    metrics: list[dict[str, Any]]
-    record: dict[str, Any] | None
+    model: PlainModel | None  #: norms and distances computed anew, if the file could be read
+    config: dict[str, Any]  #: the fields of ``config.toml``; empty if it could not be read
+    metrics: list[dict[str, Any]]  #: the readable lines of metrics
+    record: dict[str, Any] | None  #: the run's record, if there is one
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -83,11 +63,6 @@ class Verification:
         """The names of the checks that failed."""
         return [check.name for check in self.checks if check.status == "fail"]
 
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return not self.failed
-
 
 def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     """Check the files of a run against one another and against the mathematics.
@@ -95,15 +70,10 @@ def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     Parameters
     ----------
     run : str or Path
-        The run's folder.
+        The run's folder. Only one without any file of a run is an error.
     formula : callable, optional
         For a kernel of your own formula, which no file holds: points (n, q) to the matrix of
         its values, shape (n, n).
-
-    Returns
-    -------
-    Verification
-        Whatever the files hold; only a folder without any file of a run is an error.
     """
     folder = Path(run)
     names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
@@ -118,11 +88,10 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
     checks = Checks()
     config = _read_settings(checks, folder)
     source, finished = _source(checks, folder)
+    content = None if source is None else _check_file(checks, source, source.name)
     model = None
-    if source is not None:
-        content = check_file(checks, source, source.name)
-        if content is not None:
-            model = check_model(checks, content, source.name, formula)
+    if source is not None and content is not None:
+        model = check_model(checks, content, source.name, formula)
     started = model is None or model.iteration > 0
     lines = read_metrics(checks, folder / "metrics.jsonl") if started else []
     if model is not None:
@@ -135,11 +104,9 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
     if finished:
         record = check_record(checks, folder, model)
     else:
-        checks.impossible(
-            "record.json",
-            "it is written at the end of a run, and this one has not ended",
-            f"'crosslearning resume {folder}', then certify again",
-        )
+        reason = "it is written at the end of a run, and this one has not ended"
+        remedy = f"'crosslearning resume {folder}', then certify again"
+        checks.impossible("record.json", reason, remedy)
     for place in ("checkpoints", "snapshots"):
         for path in sorted((folder / place).glob("*.safetensors")):
             if path != source:
@@ -153,57 +120,56 @@ def _read_settings(checks: Checks, folder: Path) -> dict[str, Any]:
     config: dict[str, Any] = {}
     with checks.guarding("run.json", "the version of the folder's layout"):
         version = read_plain_json((folder / "run.json").read_text(encoding="utf-8"))["version"]
-        checks.expect(
-            "run.json", version == _FOLDER_VERSION, f"version {version}", f"{_FOLDER_VERSION}"
-        )
-    with checks.guarding("config.toml: readable", "a TOML file with all fields of a run"):
+        fine, expected = version == _FOLDER_VERSION, f"{_FOLDER_VERSION}"
+        checks.expect("run.json", fine, f"version {version}", expected)
+    name = "config.toml: readable"
+    with checks.guarding(name, "a TOML file with all fields of a run"):
         config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
-        checks.expect(
-            "config.toml: readable", True, f"{len(config)} fields", "a TOML file with fields"
-        )
+        checks.expect(name, True, f"{len(config)} fields", "a TOML file with fields")
     return config
 
 
 def _source(checks: Checks, folder: Path) -> tuple[Path | None, bool]:
     """Return the file to certify, and whether it is the finished model."""
-    model = folder / "model.safetensors"
+    model, missing = folder / "model.safetensors", "model.safetensors: there"
     if model.exists():
         return model, True
     if (folder / "record.json").exists():
-        checks.expect(
-            "model.safetensors: there",
-            False,
-            "no such file",
-            "a model: the run recorded that it finished",
-        )
+        expected = "a model: the run recorded that it finished"
+        checks.expect(missing, False, "no such file", expected)
         return None, True
     found = [path for path in (folder / "checkpoints").glob("*") if _NUMBERED.fullmatch(path.name)]
     if not found:
-        checks.expect(
-            "model.safetensors: there",
-            False,
-            "neither a model nor a checkpoint",
-            f"one of them; 'crosslearning resume {folder}' makes them",
-        )
+        expected = f"one of them; 'crosslearning resume {folder}' makes them"
+        checks.expect(missing, False, "neither a model nor a checkpoint", expected)
         return None, False
     return max(found, key=lambda path: int(path.stem.split("-")[1])), False
+
+
+def _check_file(checks: Checks, path: Path, label: str) -> PlainFile | None:
+    """Check that a tensor file is whole and unedited; return its content if it can be read."""
+    name, expected = f"{label}: whole", "a file as long as its header says"
+    content: PlainFile | None = None
+    with checks.guarding(name, expected):
+        content = read_plain_file(path)
+        checks.expect(name, True, f"{path.stat().st_size} bytes", expected)
+        found = f"SHA-256 {content.computed[:16]}… of its content"
+        said = f"{content.claimed[:16]}…, as the file says"
+        checks.expect(f"{label}: checksum", content.claimed == content.computed, found, said)
+    return content
 
 
 def _check_other(checks: Checks, path: Path, config: dict[str, Any]) -> None:
     """Check a checkpoint or a snapshot: whole, and of this run."""
     label = f"{path.parent.name}/{path.name}"
-    content = check_file(checks, path, label)
+    content = _check_file(checks, path, label)
     if content is None:
         return
     with checks.guarding(label, "what the run's other files say"):
-        match = _NUMBERED.fullmatch(path.name)
-        settings = content.description.get("settings")
+        match, settings = _NUMBERED.fullmatch(path.name), content.description.get("settings")
         if settings is not None and match is not None:
-            found = float(settings["epsilon"]), content.description["iteration"]
-            asked = float(config["epsilon"]), int(match[1])
-            checks.expect(
-                f"{label}: of this run",
-                found == asked and settings["seed"] == config["seed"],
-                f"ε = {found[0]:g}, iteration {found[1]}, seed {settings['seed']}",
-                f"ε = {asked[0]:g}, iteration {asked[1]}, seed {config['seed']}",
-            )
+            said = "ε = {:g}, iteration {}, seed {}"
+            found = float(settings["epsilon"]), content.description["iteration"], settings["seed"]
+            asked = float(config["epsilon"]), int(match[1]), config["seed"]
+            fine = found == asked
+            checks.expect(f"{label}: of this run", fine, said.format(*found), said.format(*asked))

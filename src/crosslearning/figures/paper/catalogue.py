@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -11,46 +10,29 @@ from matplotlib.figure import Figure
 from crosslearning.errors import unknown_name
 from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
-from crosslearning.figures.paper.common import Results
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.paper.drives import SceneDrives
-from crosslearning.paper.experiment import CROSS, Experiment, experiment_configs
+from crosslearning.paper.experiment import CROSS, Experiment
 
-
-@dataclass(frozen=True, eq=False)
-class Reproduction:
-    """What the figures are drawn from.
-
-    ``measurements`` (by seed and policy) and ``adaptation`` (by seed) are as their files hold
-    them, ``drives`` as :func:`crosslearning.paper.drives.scene_drives` returns them; the
-    numbers are those of the cross-learned policies' runs.
-    """
-
-    measurements: Results
-    adaptation: curves.Adaptation
-    drives: Mapping[str, SceneDrives]
-    epsilon: float
-    budget: float
-    max_knots: int
-
-
-FIGURES: dict[str, Callable[[Reproduction], Figure]] = {
-    "robot-model": lambda _: robot_model_figure(),
-    "projection-exact": lambda _: projections.exact_projection_figure()[0],
-    "projection-relaxed": lambda _: projections.relaxed_projection_figure()[0],
-    "trajectories": lambda given: scenes.trajectories_figure(given.drives),
-    "cost-by-task": lambda given: curves.cost_by_task_figure(given.measurements),
-    "cost-average": lambda given: curves.cost_average_figure(given.measurements),
-    "mission": lambda given: scenes.mission_figure(given.drives),
-    "distances-and-multipliers": lambda given: curves.constraint_figure(
-        given.measurements, given.epsilon
+#: Every figure, from what it takes of measurements, adaptation, drives and the settings of the
+#: cross-learned policies' runs.
+FIGURES: dict[str, Callable[..., Figure]] = {
+    "robot-model": lambda **_: robot_model_figure(),
+    "projection-exact": lambda **_: projections.exact_projection_figure()[0],
+    "projection-relaxed": lambda **_: projections.relaxed_projection_figure()[0],
+    "trajectories": lambda drives, **_: scenes.trajectories_figure(drives),
+    "cost-by-task": lambda measurements, **_: curves.cost_by_task_figure(measurements),
+    "cost-average": lambda measurements, **_: curves.cost_average_figure(measurements),
+    "mission": lambda drives, **_: scenes.mission_figure(drives),
+    "distances-and-multipliers": lambda measurements, settings, **_: curves.constraint_figure(
+        measurements, settings.epsilon
     ),
-    "model-order": lambda given: curves.model_order_figure(
-        given.measurements, given.budget, given.max_knots
+    "model-order": lambda measurements, settings, **_: curves.model_order_figure(
+        measurements, settings.budget, settings.max_knots
     ),
-    "held-out-maps": lambda given: curves.held_out_maps_figure(given.measurements),
-    "adaptation": lambda given: curves.adaptation_figure(given.adaptation),
+    "held-out-maps": lambda measurements, **_: curves.held_out_maps_figure(measurements),
+    "adaptation": lambda adaptation, **_: curves.adaptation_figure(adaptation),
 }
 
 
@@ -63,20 +45,17 @@ def check_names(only: Iterable[str] | None) -> None:
 
 def draw(
     experiment: Experiment,
-    measurements: Results,
+    measurements: curves.Results,
     adaptation: curves.Adaptation,
     drives: Mapping[str, SceneDrives],
     only: Iterable[str] | None = None,
 ) -> Iterator[list[Path]]:
-    """Draw an experiment's figures, all or some, into its folder; yield the files of each.
-
-    See :class:`Reproduction` for what they are drawn from.
-    """
+    """Draw an experiment's figures, all or some, into its folder; yield the files of each."""
     chosen = list(only or FIGURES)
     check_names(chosen)
-    config = experiment_configs(experiment.seeds[0], experiment.scale, experiment.reading)[CROSS]
-    bounds = config.settings.epsilon, config.settings.budget, experiment.scale.max_knots
-    given = Reproduction(measurements, adaptation, drives, *bounds)
+    settings = experiment.configs(experiment.seeds[0])[CROSS].settings
+    given = {"measurements": measurements, "adaptation": adaptation, "drives": drives}
     for name, figure in FIGURES.items():
         if name in chosen:
-            yield save_figure(figure(given), experiment.path / "figures" / name)
+            drawn = figure(**given, settings=settings)
+            yield save_figure(drawn, experiment.path / "figures" / name)

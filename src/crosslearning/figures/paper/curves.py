@@ -7,93 +7,77 @@ the wide bands of the costs are, as in the paper, over the random starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from crosslearning.errors import InputError
 from crosslearning.figures import parts
-from crosslearning.figures.paper import common
-from crosslearning.figures.paper.common import POLICY_COLOURS, Results, over_seeds
-from crosslearning.figures.parts import Floats
+from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
 from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
-from crosslearning.paper.adapt import STARTS, ZERO
+from crosslearning.paper.adapt import ZERO
 from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.paper.measure import Measurements
 from crosslearning.statistics import student
+
+#: By seed, the answers of :func:`measurement`, by policy, and of :func:`adaptation`.
+Results = Mapping[int, Measurements]
+Adaptation = Mapping[int, Mapping[str, Any]]
 
 #: Blocks of neighbouring iterations that curves over training are averaged in.
 BLOCKS = 60
-#: More blocks than there are points, for a curve that needs no averaging.
-_EVERY = 1_000_000
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
-
-#: adaptation[seed]; see :func:`crosslearning.paper.adapt.measure_adaptation`.
-Adaptation = Mapping[int, Mapping[str, Any]]
-
 _TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
-_LABELS = {
-    CENTRAL_START: "from the central policy $g$",
-    **{radius: f"from the task policy of {radius}" for radius in RADII},
-    AVERAGE: "from the average policy (ε = 0)",
-    ZERO: "from nothing",
+#: Where adaptation starts, and how its curve looks.
+_STARTS: dict[str, dict[str, Any]] = {
+    CENTRAL_START: {"label": "from the central policy $g$", **line_style(CROSS)},
+    **{r: {"label": f"from the task policy of {r}", **line_style(r)} for r in RADII},
+    AVERAGE: {"label": "from the average policy (ε = 0)", **line_style(AVERAGE)},
+    ZERO: {"label": "from nothing", "color": LIGHT, "linestyle": ":", "linewidth": 1.4},
 }
+
+
+def over_seeds(results: Results, policy: str, *keys: str) -> parts.Floats:
+    """Return what the keys lead to of a policy for every seed, shape (seeds[, points])."""
+    found: list[Any] = [reduce(getitem, keys, m[policy]) for m in results.values()]
+    rows = [np.asarray(values, dtype=np.float64) for values in found]
+    if len({row.shape for row in rows}) != 1:
+        raise InputError(
+            f"the seeds have different numbers of points of {'/'.join((policy, *keys))}: "
+            f"{[row.size for row in rows]}; finish and measure all of them at one scale"
+        )
+    return np.stack(rows)
 
 
 @figure_style()
 def cost_by_task_figure(results: Results) -> Figure:
-    """Draw the cost −U against the iteration, one panel for each radius.
-
-    Lines are means over seeds and starts; the bands are standard deviations of the
-    cross-learned policy: the wide one over starts, the narrow one over seeds.
-    """
-    figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
-    panels = figure.subplots(1, len(RADII), sharey=True)
-    for axes, radius in zip(panels, RADII, strict=True):
-        _draw_costs(axes, results, [radius])
-        axes.set_title(f"obstacle of radius {radius.removeprefix('r=')}")
-    _finish_costs(figure, list(panels), results)
-    panels[0].set_ylabel("cost")
-    return figure
+    """Draw the cost −U against the iteration, one panel for each radius."""
+    panels = {f"obstacle of radius {radius.removeprefix('r=')}": [radius] for radius in RADII}
+    return _costs(results, (WIDE, 2.5), panels, "cost")
 
 
 @figure_style()
 def cost_average_figure(results: Results) -> Figure:
     """Draw the cost averaged over the three radii against the iteration, as for each radius."""
-    figure = Figure(figsize=(NARROW, 2.7), layout="constrained")
-    axes = figure.subplots()
-    _draw_costs(axes, results, RADII)
-    _finish_costs(figure, [axes], results)
-    axes.set_ylabel("cost, mean of the three radii")
-    return figure
+    return _costs(results, (NARROW, 2.7), {"": RADII}, "cost, mean of the three radii")
 
 
-def _draw_costs(axes: Axes, results: Results, radii: Sequence[str]) -> None:
-    """Draw every policy's cost, averaged over some radii, with its bands."""
-
-    def curve(radius: str, key: str) -> Floats:
-        return over_seeds(results, policy, "curves", "radii", radius, key)
-
-    for policy in POLICIES:
-        iterations = curve(radii[0], "iteration")[0]
-        costs = np.mean([curve(radius, "cost") for radius in radii], axis=0)
-        mean = costs.mean(axis=0)
-        if policy == CROSS:
-            spreads = [curve(radius, "deviation") for radius in radii]
-            bands = {_OVER_STARTS: np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))}
-            if len(costs) > 1:
-                bands[_OVER_SEEDS] = np.std(costs, axis=0, ddof=1)
-            for shade, spread in bands.items():
-                parts.draw_band(axes, iterations, mean - spread, mean + spread, CENTRAL, shade)
-        axes.plot(iterations, mean, **common.line_style(policy), label=LABELS[policy])
-
-
-def _finish_costs(figure: Figure, panels: list[Axes], results: Results) -> None:
-    """Give panels of costs a legend and one scale: logarithmic, if all costs are positive."""
+def _costs(
+    results: Results, size: tuple[float, float], titles: Mapping[str, Sequence[str]], label: str
+) -> Figure:
+    """Draw a panel of costs for each title, averaged over its radii, logarithmic if positive."""
+    figure, (panels,) = parts.new_figure(size, 1, len(titles), sharey=True, squeeze=False)
+    for axes, (title, radii) in zip(panels, titles.items(), strict=True):
+        axes.set_title(title)
+        for policy in POLICIES:
+            _draw_cost(axes, results, policy, radii)
     lines = [line for axes in panels for line in axes.get_lines()]
     lowest = min(float(np.min(line.get_ydata())) for line in lines)
     for axes in panels:
@@ -101,17 +85,33 @@ def _finish_costs(figure: Figure, panels: list[Axes], results: Results) -> None:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, False)))
+            axes.set_ylim(bottom=0.75 * lowest)
         parts.iteration_axis(axes, float(np.max(lines[0].get_xdata())), 3)
-    if lowest > 0.0:
-        panels[0].set_ylim(bottom=0.75 * lowest)
-    handles = [
-        *common.policy_handles(),
-        parts.band_handle("its deviation over starts", CENTRAL, _OVER_STARTS),
-    ]
+    panels[0].set_ylabel(label)
+    handles: list[Any] = [parts.entry(LABELS[p], **line_style(p)) for p in POLICIES]
+    handles.append(parts.band_handle("its deviation over starts", CENTRAL, _OVER_STARTS))
     if len(results) > 1:
         # Where the bands are drawn, the narrow one lies on the wide one.
         handles.append(parts.band_handle("and over seeds", CENTRAL, _OVER_SEEDS + _OVER_STARTS))
     parts.legend_outside(figure, handles, "upper")
+    return figure
+
+
+def _draw_cost(axes: Axes, results: Results, policy: str, radii: Sequence[str]) -> None:
+    """Draw a policy's cost, averaged over some radii, and the cross-learned one's bands."""
+    iterations, costs, spreads = (
+        np.array([over_seeds(results, policy, "curves", "radii", radius, key) for radius in radii])
+        for key in ("iteration", "cost", "deviation")
+    )  # (radii, seeds, points)
+    by_seed = costs.mean(axis=0)
+    x, mean = iterations[0, 0], by_seed.mean(axis=0)
+    if policy == CROSS:
+        bands = {_OVER_STARTS: np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))}
+        if len(by_seed) > 1:
+            bands[_OVER_SEEDS] = np.std(by_seed, axis=0, ddof=1)
+        for shade, spread in bands.items():
+            parts.draw_band(axes, x, mean - spread, mean + spread, CENTRAL, shade)
+    axes.plot(x, mean, **line_style(policy), label=LABELS[policy])
 
 
 def _of_few(value: float, powers: bool) -> str:
@@ -126,21 +126,20 @@ def _of_few(value: float, powers: bool) -> str:
 @figure_style()
 def constraint_figure(results: Results, epsilon: float) -> Figure:
     """Draw distances to the central policy, under their bound, and multipliers."""
-    figure = Figure(figsize=(WIDE, 2.5), layout="constrained")
-    distances, multipliers = figure.subplots(1, 2)
+    figure, (distances, multipliers) = parts.new_figure((WIDE, 2.5), 1, 2)
     colours = {radius: POLICY_COLOURS[radius] for radius in RADII}
     apart = {}
     for radius, colour in colours.items():
-        iterations, apart[radius] = _draw_range(distances, results, colour, "distance", radius)
+        keys = "distance", radius
+        iterations, apart[radius] = _draw_training(distances, results, colour, *keys, line=False)
         _draw_training(multipliers, results, colour, "multiplier", radius)
     lowest = min(float(np.min(curve)) for curve in apart.values())
     below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
     height = 1.25 * (epsilon - below)
     distances.set_ylim(below, below + height)
     parts.draw_bound(distances, epsilon, f"ε = {epsilon:g}")
-    handles: list[Any] = [*parts.task_handles(colours), *_ranges(results)]
-    if parts.draw_apart(distances, iterations, apart, colours, height):
-        handles.append(parts.turns_handle())
+    turns = parts.draw_apart(distances, iterations, apart, colours, height)
+    handles = [*parts.task_handles(colours), *_ranges(results), *turns]
     distances.set_ylabel("distance ‖$h_i$ − $g$‖")
     _positive_log(multipliers)
     multipliers.set_ylabel("multiplier $μ_i$")
@@ -152,41 +151,32 @@ def _ranges(results: Results) -> list[Any]:
     return [parts.band_handle("range over seeds")] if len(results) > 1 else []
 
 
-def in_blocks(values: Floats, blocks: int = BLOCKS) -> Floats:
-    """Return the means of neighbouring points, shape (seeds, blocks or fewer).
-
-    Single iterations scatter so much that nothing could be seen behind them.
-    """
-    parts = np.array_split(values, min(blocks, values.shape[1]), axis=1)
-    return np.stack([part.mean(axis=1) for part in parts], axis=1)
+def in_blocks(values: parts.Floats, blocks: int = BLOCKS) -> parts.Floats:
+    """Return the means of neighbouring points, which scatter too much alone: (seeds, blocks)."""
+    split = np.array_split(values, min(blocks, values.shape[1]), axis=1)
+    return np.stack([block.mean(axis=1) for block in split], axis=1)
 
 
-def _draw_range(
-    axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS
-) -> tuple[Floats, Floats]:
-    """Draw the range between the least and the greatest seed; return where, and the means."""
+def _draw_training(
+    axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS, line: bool = True
+) -> tuple[parts.Floats, parts.Floats]:
+    """Draw the range over seeds, and their mean in a line; return where, and the means."""
     every = over_seeds(results, CROSS, "training", "iteration")[:1]
     iterations = in_blocks(every, blocks)[0]
     values = in_blocks(over_seeds(results, CROSS, "training", *keys), blocks)
     parts.draw_band(axes, iterations, values.min(axis=0), values.max(axis=0), colour)
     parts.iteration_axis(axes, float(every[0, -1]), 3)
-    return iterations, np.asarray(values.mean(axis=0))
-
-
-def _draw_training(axes: Axes, results: Results, colour: str, *keys: str, **options: Any) -> None:
-    """Draw the mean over seeds and the range of them."""
-    iterations, mean = _draw_range(axes, results, colour, *keys, **options)
-    axes.plot(iterations, mean, color=colour, linewidth=1.2)
+    mean = np.asarray(values.mean(axis=0))
+    if line:
+        axes.plot(iterations, mean, color=colour, linewidth=1.2)
+    return iterations, mean
 
 
 def _positive_log(axes: Axes, *shown: float) -> None:
-    """Make an axis logarithmic that shows the positive means and ``shown``; zeros fall below.
-
-    With nothing positive to show it stays linear.
-    """
+    """Make an axis logarithmic, if there are positive means, to show these and ``shown``."""
     means = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
-    positive = [*means[means > 0.0]]
-    if positive:
+    positive = means[means > 0.0]
+    if len(positive):
         axes.set_yscale("log")
         low, high = min([*positive, *shown]), max([*positive, *shown])
         if high < 80.0 * low:
@@ -198,98 +188,66 @@ def _positive_log(axes: Axes, *shown: float) -> None:
 @figure_style()
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
     """Draw knots, pruning error and forced removals, with the budget and the cap as lines."""
-    figure = Figure(figsize=(WIDE, 2.3), layout="constrained")
-    knots, error, forced = figure.subplots(1, 3)
-    _draw_training(knots, results, CENTRAL, "knots", blocks=_EVERY)
+    figure, (knots, error, forced) = parts.new_figure((WIDE, 2.3), 1, 3)
+    _draw_training(knots, results, CENTRAL, "knots", blocks=1_000_000)  # every point is its own
     parts.draw_bound(knots, max_knots, f"cap {max_knots}")
-    knots.set_ylim(0, 1.15 * max_knots)
-    knots.set_title("knots")
+    knots.set(title="knots", ylim=(0, 1.15 * max_knots))
     _draw_training(error, results, CENTRAL, "pruning_error")
     _positive_log(error, budget)
     parts.draw_bound(error, budget, f"budget β = {budget:g}")
     error.set_title("pruning error of an iteration")
     _draw_training(forced, results, CENTRAL, "forced_by_cap")
-    forced.set_ylim(bottom=0)
-    forced.set_title("removals forced in an iteration")
-    mean = Line2D([], [], color=CENTRAL, linewidth=1.2, label="mean over seeds")
+    forced.set(title="removals forced in an iteration", ylim=(0, None))
+    mean = parts.entry("mean over seeds", color=CENTRAL, linewidth=1.2)
     parts.legend_outside(figure, [mean, *_ranges(results)])
     return figure
 
 
 @figure_style()
 def held_out_maps_figure(results: Results) -> Figure:
-    """Draw the rates of arrivals and of crashes on random maps, one row for each policy.
-
-    Small dots are seeds; large ones their mean with Student's 95 % interval, cut at 0 and 1.
-    """
+    """Draw the rates of arrivals and of crashes on random maps, one row for each policy."""
     rows = np.arange(len(POLICIES))[::-1]
-    figure = Figure(figsize=(WIDE, 2.1), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    figure, panels = parts.new_figure((WIDE, 2.1), 1, 2, sharey=True)
     titles = {"arrived": "episodes that arrive", "crashed": "episodes that crash"}
     for axes, (rate, title) in zip(panels, titles.items(), strict=True):
         for row, policy in zip(rows, POLICIES, strict=True):
             rates = over_seeds(results, policy, "final", "maps", "maps", rate)
-            style: dict[str, Any] = {"color": POLICY_COLOURS[policy]}
-            axes.plot(rates, np.full(len(rates), row - 0.27), ".", ms=4, alpha=0.45, **style)
-            style |= {"markersize": 6.5, "elinewidth": 2.0} if policy == CROSS else {}
-            style = {"marker": "o", "markersize": 5.5, "elinewidth": 1.3} | style
+            colour = POLICY_COLOURS[policy]
+            axes.plot(rates, np.full(len(rates), row - 0.27), ".", ms=4, alpha=0.45, color=colour)
+            size, width = (6.5, 2.0) if policy == CROSS else (5.5, 1.3)
+            style = {"color": colour, "marker": "o", "markersize": size, "elinewidth": width}
             parts.error_bars(axes, [float(row)], [student(rates)], True, (0.0, 1.0), **style)
-        axes.set_title(title)
-        axes.set_ylim(-0.6, len(rows) - 0.4)
+        axes.set(title=title, ylim=(-0.6, len(rows) - 0.4), axisbelow=True)
         axes.grid(axis="x", color=PALE, linewidth=0.5)
-        axes.set_axisbelow(True)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
     panels[0].set_xlim(-0.02, 1.02)
     panels[1].set_xlim(left=-0.02 * panels[1].get_xlim()[1])
     panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
-    dots: dict[str, Any] = {"color": GREY, "linestyle": "none"}
-    large = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
-    small = Line2D([], [], label="one seed", marker=".", markersize=4, **dots)
-    parts.legend_outside(figure, [small, Line2D([], [], label=large, marker="o", **dots)])
+    words = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
+    small = parts.entry("one seed", marker=".", markersize=4, color=GREY, linestyle="none")
+    large = parts.entry(words, marker="o", color=GREY, linestyle="none")
+    parts.legend_outside(figure, [small, large])
     return figure
-
-
-# Adaptation --------------------------------------------------------------------------------
-
-
-def _style(start: str) -> dict[str, Any]:
-    if start == ZERO:
-        return {"color": LIGHT, "linestyle": ":", "linewidth": 1.4}
-    return common.line_style(CROSS if start == CENTRAL_START else start)
-
-
-def mean_curves(adaptation: Adaptation, kind: str, start: str) -> tuple[Floats, Floats]:
-    """Return the rollouts, shape (n,), and each seed's mean return over targets, (seeds, n)."""
-    episodes: Floats = np.empty(0)
-    rows = []
-    for curves in adaptation.values():
-        targets = [by_start[start] for by_start in curves["curves"][kind].values()]
-        episodes = np.asarray(targets[0]["episodes"])
-        rows.append(np.mean([target["returns"] for target in targets], axis=0))
-    return episodes, np.stack(rows)
 
 
 @figure_style()
 def adaptation_figure(adaptation: Adaptation) -> Figure:
-    """Draw mean returns over seeds against rollouts, one panel for each kind of target.
-
-    The band is Student's 95 % interval of the mean over seeds, for the central start alone.
-    """
-    figure = Figure(figsize=(WIDE, 2.6), layout="constrained")
-    for axes, (kind, title) in zip(figure.subplots(1, 2), _TITLES.items(), strict=True):
-        for start in reversed(STARTS):
-            episodes, values = mean_curves(adaptation, kind, start)
-            axes.plot(episodes, values.mean(axis=0), **_style(start))
+    """Draw mean returns over seeds against rollouts, one panel for each kind of target."""
+    figure, panels = parts.new_figure((WIDE, 2.6), 1, 2)
+    for axes, (kind, title) in zip(panels, _TITLES.items(), strict=True):
+        targets = [list(one["curves"][kind].values()) for one in adaptation.values()]
+        for start, look in reversed(_STARTS.items()):
+            episodes = np.array(targets[0][0][start]["episodes"])
+            values = np.array([[t[start]["returns"] for t in one] for one in targets]).mean(axis=1)
+            axes.plot(episodes, values.mean(axis=0), **look)
             if start == CENTRAL_START:
                 low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
                 parts.draw_band(axes, episodes, low, high, CENTRAL)
-        axes.set_title(f"adapting to {title}")
-        axes.set_xlabel("rollouts")
+        axes.set(title=f"adapting to {title}", xlabel="rollouts", ylabel="discounted return")
         axes.set_xlim(0, episodes[-1])
-        axes.set_ylabel("discounted return")
-    handles: list[Any] = [Line2D([], [], label=_LABELS[s], **_style(s)) for s in STARTS]
+    handles: list[Any] = [parts.entry(**look) for look in _STARTS.values()]
     if len(adaptation) > 1:
         handles.append(parts.band_handle("its 95 % interval over seeds", CENTRAL))
     parts.legend_outside(figure, handles)

@@ -10,7 +10,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from crosslearning.figures.parts import legend_outside
+from crosslearning.figures.parts import legend_outside, new_figure
 from crosslearning.figures.style import TASKS, figure_style
 
 #: Colours that are told apart in grey too: dark for what holds, middle for what does not.
@@ -24,9 +24,7 @@ def readings_figure(content: Mapping[str, Any]) -> Figure:
     claims = [claim["key"] for claim in readings[0]["claims"]]
     words = list(VERDICTS)
     grid = np.array([[words.index(c["verdict"]) for c in row["claims"]] for row in readings]).T
-    size = (2.6 + 0.3 * len(readings), 1.3 + 0.19 * len(claims))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((2.6 + 0.3 * len(readings), 1.3 + 0.19 * len(claims)))
     colours = ListedColormap(list(VERDICTS.values()))
     axes.imshow(grid, cmap=colours, vmin=-0.5, vmax=len(words) - 0.5, aspect="auto")
     names: dict[str, Any] = {"rotation": 50, "ha": "left", "rotation_mode": "anchor"}

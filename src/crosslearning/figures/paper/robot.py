@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, FancyArrowPatch, Polygon, Wedge
 
+from crosslearning.figures.parts import MIDDLE, new_figure, write
 from crosslearning.figures.paths import draw_map
 from crosslearning.figures.style import DARK, GOAL, GREY, NARROW, TASKS, figure_style
 from crosslearning.tasks import Circle, Navigation
@@ -24,20 +25,17 @@ SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.5, 0.3),))
 PLACE = (0.9, 1.1)
 HEADING = math.radians(10.0)
 _OPENING, _ROBOT = TASKS[4], TASKS[0]
-#: Radii of the arcs of φ_o, φ_g and φ_obs.
-_ARCS = {"obstacle": 1.3, "goal": 1.9, "opening": 1.8}
 
 Point = tuple[float, float]
 
 
-def observation() -> tuple[float, float, float, float, float]:
-    """Return (d_o, φ_o, d_g, φ_g, φ_obs) at the drawn place."""
+def observation() -> list[float]:
+    """Return [d_o, φ_o, d_g, φ_g, φ_obs] at the drawn place."""
     state = np.zeros(STATE_SIZE)
     state[[State.X, State.Y, State.HEADING]] = *PLACE, HEADING
     seen = np.empty(OBSERVATION_SIZE)
     observe(SCENE.parameters, state, seen)
-    d_o, phi_o, d_g, phi_g, phi_obs = (float(value) for value in seen)
-    return d_o, phi_o, d_g, phi_g, phi_obs
+    return seen.tolist()
 
 
 @figure_style()
@@ -45,26 +43,26 @@ def robot_model_figure() -> Figure:
     """Draw the robot, an obstacle and a goal, with the observation and the actions named."""
     d_o, phi_o, d_g, phi_g, phi_obs = observation()
     to_obstacle, to_goal = HEADING + phi_o, HEADING + phi_g
-    figure = Figure(figsize=(NARROW, 3.2), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((NARROW, 3.2))
     draw_map(axes, SCENE)
     _draw_tangents(axes, to_obstacle, phi_obs)
     _draw_ray(axes, HEADING, 3.9, GREY, (0, (5, 3)))
-    _arrow(axes, PLACE, _at(to_obstacle, d_o), "<|-|>", color=DARK)
-    _write(axes, "$d_o$", _beside(to_obstacle, 0.87 * d_o), DARK)
-    _arrow(axes, PLACE, _at(to_goal, d_g), "<|-|>", color=GOAL)
-    _write(axes, "$d_g$", _beside(to_goal, 0.66 * d_g), GOAL)
-    _angle(axes, phi_o, _ARCS["obstacle"], DARK, r"$\phi_o$", 0.27)
-    _angle(axes, phi_g, _ARCS["goal"], GOAL, r"$\phi_g$", 0.5)
+    for text, angle, distance, share, colour in (
+        ("$d_o$", to_obstacle, d_o, 0.87, DARK),
+        ("$d_g$", to_goal, d_g, 0.66, GOAL),
+    ):
+        _arrow(axes, PLACE, _at(angle, distance), "<|-|>", color=colour)
+        x, y = _at(angle, share * distance)
+        _write(axes, text, (x + 0.18 * math.sin(angle), y - 0.18 * math.cos(angle)), colour)
+    _angle(axes, phi_o, 1.3, DARK, r"$\phi_o$", 0.27)
+    _angle(axes, phi_g, 1.9, GOAL, r"$\phi_g$", 0.5)
     _draw_robot(axes)
-    along = math.degrees(HEADING)
-    _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, size=8.5, rotation=along)
+    _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, 8.5, rotation=math.degrees(HEADING))
     _write(axes, "obstacle", SCENE.obstacles[0].centre, DARK, size=9)
-    (x, y), below = SCENE.goals[0], 0.32
-    _write(axes, "goal", (x, y - below), GOAL, size=9)
+    x, y = SCENE.goals[0]
+    _write(axes, "goal", (x, y - 0.32), GOAL, size=9)
     axes.set_axis_off()
-    axes.set_xlim(0.0, 6.1)
-    axes.set_ylim(-0.3, 4.2)
+    axes.set(xlim=(0.0, 6.1), ylim=(-0.3, 4.2))
     return figure
 
 
@@ -73,17 +71,8 @@ def _at(angle: float, distance: float) -> Point:
     return PLACE[0] + distance * math.cos(angle), PLACE[1] + distance * math.sin(angle)
 
 
-def _beside(angle: float, distance: float) -> Point:
-    """Return the place a bit to the right of that."""
-    x, y = _at(angle, distance)
-    return x + 0.18 * math.sin(angle), y - 0.18 * math.cos(angle)
-
-
-def _write(
-    axes: Axes, text: str, at: Point, colour: str, size: float = 11, rotation: float = 0.0
-) -> None:
-    middle: dict[str, Any] = {"ha": "center", "va": "center", "rotation": rotation}
-    axes.annotate(text, at, color=colour, fontsize=size, **middle)
+def _write(axes: Axes, text: str, at: Point, colour: str, size: float = 11, **look: Any) -> None:
+    write(axes, text, at, (0, 0), colour, fontsize=size, **MIDDLE, **look)
 
 
 def _arrow(axes: Axes, start: Point, end: Point, look: str, **style: Any) -> None:
@@ -106,9 +95,8 @@ def _draw_tangents(axes: Axes, middle: float, opening: float) -> None:
     for edge in edges:
         _draw_ray(axes, edge, 1.13 * touch, _OPENING, "-")
         axes.plot(*_at(edge, touch), "o", color=_OPENING, markersize=3, zorder=4)
-    width = 2 * _ARCS["opening"]
-    axes.add_patch(Arc(PLACE, width, width, theta1=low, theta2=high, color=_OPENING, lw=1.4))
-    _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, _ARCS["opening"]), "#9A5B00")
+    axes.add_patch(Arc(PLACE, 3.6, 3.6, theta1=low, theta2=high, color=_OPENING, lw=1.4))
+    _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, 1.8), "#9A5B00")
 
 
 def _angle(axes: Axes, turn: float, radius: float, colour: str, text: str, share: float) -> None:
@@ -126,11 +114,11 @@ def _draw_robot(axes: Axes) -> None:
     cosine, sine = math.cos(HEADING), math.sin(HEADING)
     turned = shape @ np.array([[cosine, sine], [-sine, cosine]]) + PLACE
     axes.add_patch(Polygon(turned, facecolor=_ROBOT, edgecolor="white", linewidth=0.8, zorder=6))
-    begin, end = HEADING + math.radians(100.0), HEADING + math.radians(205.0)
-    bow = math.tan((end - begin) / 4)  # an arc3 of this radius is close to the circle's arc
     thick: dict[str, Any] = {"color": _ROBOT, "linewidth": 1.8, "mutation_scale": 11, "zorder": 5}
     _arrow(axes, _at(HEADING, 0.2), _at(HEADING, 1.0), "-|>", **thick)
-    curved = f"arc3,rad={bow}"
+    begin, end = HEADING + math.radians(100.0), HEADING + math.radians(205.0)
+    # An arc3 of this radius is close to the circle's arc.
+    curved = f"arc3,rad={math.tan((end - begin) / 4)}"
     _arrow(axes, _at(begin, 0.5), _at(end, 0.5), "-|>", connectionstyle=curved, **thick)
     _write(axes, r"$\dot z$", _at(HEADING - 0.185, 1.14), _ROBOT)
     _write(axes, r"$\dot\psi$", _at(end - 0.9, 0.72), _ROBOT)

@@ -8,31 +8,26 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
-from crosslearning.figures.paper.common import POLICY_COLOURS, line_style, policy_handles
-from crosslearning.figures.parts import legend_outside
+from crosslearning.figures.paper import POLICY_COLOURS, line_style
+from crosslearning.figures.parts import entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
 from crosslearning.paper.drives import Drive, SceneDrives
-from crosslearning.paper.experiment import LABELS
+from crosslearning.paper.experiment import LABELS, POLICIES
 
 #: How far a path may leave the usual frame and still be seen whole.
 _BEYOND = 2.0
 _BUNDLE: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "alpha": 0.6}
 
-Range = tuple[float, float]
+Point = tuple[float, float]
 
 
 @figure_style()
 def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
-    """Draw one path of each policy around the circle and around the ellipse.
-
-    The other seeds' cross-learned policies are a thin grey bundle.
-    """
-    figure = Figure(figsize=(WIDE, 3.45), layout="constrained")
-    panels = figure.subplots(1, 2, sharey=True)
+    """Draw a path of each policy around circle and ellipse, other seeds' as a thin grey bundle."""
+    figure, panels = new_figure((WIDE, 3.45), 1, 2, sharey=True)
     shown = {name: scenes[name] for name in ("circle", "ellipse")}
     for axes, (name, scene) in zip(panels, shown.items(), strict=True):
         draw_map(axes, scene.navigation)
@@ -44,37 +39,31 @@ def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
         axes.set_title(f"{name} obstacle")
     every = [drive for scene in shown.values() for drive in scene.drives.values()]
     for axes in panels:
-        _frame(axes, every, (-0.3, 6.3), (0.3, 7.0))
+        _frame(axes, every, (-0.3, 0.3), (6.3, 7.0))
     panels[1].set_ylabel("")
     marks = end_handles()
     if shown["circle"].others:
-        marks.append(Line2D([], [], label="cross-learned, other seeds", **_BUNDLE))
+        marks.append(entry("cross-learned, other seeds", **_BUNDLE))
     panels[0].legend(handles=marks, loc="lower right", fontsize=8, handlelength=1.4)
-    legend_outside(figure, policy_handles(), "upper")
+    legend_outside(figure, [entry(LABELS[p], **line_style(p)) for p in POLICIES], "upper")
     return figure
 
 
 @figure_style()
 def mission_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
-    """Draw one path of each policy through the map with many obstacles and three goals.
-
-    The legend says how many goals each reached.
-    """
+    """Draw a path of each policy through the map with three goals, and say how many it reached."""
     scene = scenes["mission"]
-
-    def describe(policy: str) -> str:
-        one, goals = scene.drives[policy], len(scene.navigation.goals)
-        return f"{LABELS[policy]}\n{one.goals} of {goals} goals{one.ending}"
-
-    figure = Figure(figsize=(WIDE, 4.1), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = new_figure((WIDE, 4.1))
     draw_map(axes, scene.navigation)
     _draw_drives(axes, scene)
-    _frame(axes, scene.drives.values(), (-0.3, 12.0), (-0.3, 8.6))
+    _frame(axes, scene.drives.values(), (-0.3, -0.3), (12.0, 8.6))
     for word in axes.texts:
         word.set(zorder=8, path_effects=[withStroke(linewidth=2.5, foreground="white")])
-    handles = [*policy_handles(describe), *end_handles()]
-    figure.legend(handles=handles, loc="outside right center", labelspacing=0.9)
+    handles = []
+    for policy, one in scene.drives.items():
+        reached = f"{one.goals} of {len(scene.navigation.goals)} goals{one.ending}"
+        handles.append(entry(f"{LABELS[policy]}\n{reached}", **line_style(policy)))
+    figure.legend(handles=[*handles, *end_handles()], loc="outside right center", labelspacing=0.9)
     return figure
 
 
@@ -87,17 +76,12 @@ def _draw_drives(axes: Axes, scene: SceneDrives) -> None:
     start = scene.navigation.start
     assert start is not None
     axes.plot(*start, marker="o", markersize=4.5, color=DARK, zorder=7)
-    beside: dict[str, Any] = {"xytext": (4, -5), "textcoords": "offset points", "va": "top"}
-    axes.annotate("start", start, color=DARK, **beside)
+    write(axes, "start", start, (4, -5), DARK, va="top")
 
 
-def _frame(axes: Axes, drives: Iterable[Drive], x: Range, y: Range) -> None:
+def _frame(axes: Axes, drives: Iterable[Drive], lowest: Point, highest: Point) -> None:
     """Show this part of the plane, and up to ``_BEYOND`` more where a path leaves it."""
     together = np.concatenate([one.path for one in drives])
-    for (low, high), values, limit in (
-        (x, together[:, 0], axes.set_xlim),
-        (y, together[:, 1], axes.set_ylim),
-    ):
-        least = max(low - _BEYOND, min(low, float(values.min()) - 0.2))
-        most = min(high + _BEYOND, max(high, float(values.max()) + 0.2))
-        limit(least, most)
+    low = np.clip(together.min(axis=0) - 0.2, np.subtract(lowest, _BEYOND), lowest)
+    high = np.clip(together.max(axis=0) + 0.2, highest, np.add(highest, _BEYOND))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))

@@ -24,15 +24,7 @@ Floats = NDArray[np.float64]
 
 
 class Method:
-    """A gradient estimate for every task by Algorithm 1, and a step along it.
-
-    Parameters
-    ----------
-    executor : Executor
-        Runs the rollouts.
-    settings : Settings
-        With nothing left open.
-    """
+    """A gradient estimate for every task by Algorithm 1, and a step along it."""
 
     def __init__(self, executor: Executor, settings: Settings) -> None:
         self.executor = executor

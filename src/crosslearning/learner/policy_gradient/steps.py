@@ -19,16 +19,10 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class StepRule:
-    """The state of a step rule: what a checkpoint must hold of it.
-
-    Parameters
-    ----------
-    settings : Settings
-    mean_square : array, shape (N,)
-        Running mean of the squared gradient norms, without bias correction.
-    """
+    """The state of a step rule: what a checkpoint must hold of it."""
 
     settings: Settings
+    #: Running mean of the squared gradient norms, without bias correction, shape (N,).
     mean_square: Floats
 
     @property

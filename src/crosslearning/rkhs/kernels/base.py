@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from crosslearning.compiled import FunctionPointer
+from crosslearning.compiled import FunctionPointer, pointer_to
 from crosslearning.errors import InputError
 from crosslearning.rkhs import program as programs
-from crosslearning.rkhs.checks import finite_matrix
+from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.program import KernelProgram
-
-Floats = NDArray[np.float64]
 
 
 class Kernel(abc.ABC):
@@ -31,23 +29,21 @@ class Kernel(abc.ABC):
     name: ClassVar[str]
     #: The number q of coordinates of a state.
     dimension: int
+    #: Whether κ(x, x) = 1 for every x, to the last bit.
+    normalised: bool = False
 
     @abc.abstractmethod
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y) for two points of shape (q,): the readable reference."""
 
-    @property
-    def normalised(self) -> bool:
-        """Whether κ(x, x) = 1 for every x, to the last bit."""
-        return False
-
     @abc.abstractmethod
     def _factors(self) -> list[Factor]:
         """Return the product of factors that compiled code computes."""
 
-    @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain data for files; see :func:`kernel_from_dict`."""
+        names = [field.name for field in fields(cast("Any", self)) if field.init]
+        return {"kernel": self.name, **{name: _plain(getattr(self, name)) for name in names}}
 
     @cached_property
     def program(self) -> KernelProgram:
@@ -56,9 +52,9 @@ class Kernel(abc.ABC):
 
     def embed(self, points: ArrayLike) -> Floats:
         """Return the features of points (n, q) as an array of shape (r, n)."""
-        states = finite_matrix("points", points, columns=self.dimension)
+        states = finite_array("points", points, (None, self.dimension))
         features = np.empty((int(self.program.factors[-1, 2]), len(states)))
-        programs.embed_states(*self.program, states, features)
+        programs.embed_states(self.program, states, features)
         return features
 
     def __call__(self, points: ArrayLike, others: ArrayLike | None = None) -> Floats:
@@ -66,7 +62,7 @@ class Kernel(abc.ABC):
         left = self.embed(points)
         right = left if others is None else self.embed(others)
         values = np.empty((left.shape[1], right.shape[1]))
-        programs.kernel_matrix(*self.program, right, left, values)
+        programs.kernel_matrix(self.program, right, left, values)
         return values
 
     def diagonal(self, points: ArrayLike) -> Floats:
@@ -75,7 +71,7 @@ class Kernel(abc.ABC):
         values = np.empty((features.shape[1], 1))
         for n in range(features.shape[1]):
             one = np.ascontiguousarray(features[:, n : n + 1])
-            programs.kernel_matrix(*self.program, one, one, values[n : n + 1])
+            programs.kernel_matrix(self.program, one, one, values[n : n + 1])
         return values[:, 0]
 
 
@@ -102,9 +98,8 @@ class Factor:
 
     def on(self, dimensions: Sequence[int]) -> Factor:
         """Return the same factor reading other coordinates of a larger state."""
-        return replace(
-            self, terms=tuple(t._replace(source=dimensions[t.source]) for t in self.terms)
-        )
+        terms = (term._replace(source=dimensions[term.source]) for term in self.terms)
+        return replace(self, terms=tuple(terms))
 
 
 def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
@@ -113,13 +108,15 @@ def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
     return Factor(kind, len(std), terms, **formula)
 
 
+def _plain(value: Any) -> Any:
+    """Return a kernel's parameter as JSON has it."""
+    if isinstance(value, Kernel):
+        return value.to_dict()
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
+
+
 def _one(x: Floats, y: Floats) -> float:
     return 1.0
-
-
-@cache
-def _no_pair() -> FunctionPointer:
-    return FunctionPointer(_one, programs.PAIR_SIGNATURE)
 
 
 def _assemble(factors: list[Factor]) -> KernelProgram:
@@ -144,7 +141,7 @@ def _assemble(factors: list[Factor]) -> KernelProgram:
             dtype=np.int64,
         ),
         biases=np.array([f.bias for f in factors], dtype=np.float64),
-        pair=pairs[0] if pairs else _no_pair(),
+        pair=pairs[0] if pairs else pointer_to(_one, programs.PAIR_SIGNATURE),
     )
 
 

@@ -1,22 +1,21 @@
-"""Kernels of inner products, products of kernels, and kernels from a formula of your own."""
+"""Kernels of inner products, products of kernels, kernels from your formula, or from files."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.compiled import FunctionPointer
-from crosslearning.errors import InputError
+from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
 from crosslearning.rkhs import program as programs
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.kernels import stationary
 from crosslearning.rkhs.kernels.base import Factor, Kernel, positive_vector, scaled_factor
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ class Polynomial(Kernel):
     name: ClassVar[str] = "polynomial"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", positive_vector("std", self.std))
+        std = positive_vector("std", self.std)
+        vars(self).update(std=std, dimension=len(std))
         if isinstance(self.degree, bool) or int(self.degree) != self.degree or self.degree < 1:
             raise InputError(f"degree must be a whole number of at least 1, got {self.degree!r}")
         if not (math.isfinite(self.bias) and self.bias >= 0):
@@ -47,11 +47,6 @@ class Polynomial(Kernel):
                 f"bias must be at least 0, got {self.bias!r}: with less the kernel is not "
                 "positive definite"
             )
-
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """The number q of coordinates."""
-        return len(self.std)
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -61,37 +56,18 @@ class Polynomial(Kernel):
     def _factors(self) -> list[Factor]:
         return [scaled_factor(programs.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data."""
-        return {
-            "kernel": self.name,
-            "std": list(self.std),
-            "degree": self.degree,
-            "bias": self.bias,
-        }
-
 
 @dataclass(frozen=True)
 class Linear(Polynomial):
     """κ(x, y) = bias + Σ_d x_d y_d / std_d²: linear policies, or affine ones if bias > 0.
 
     Its functions are known in closed form: h(s) = (Σ_m w_m s_mᵀ/std²) s + bias Σ_m w_m.
-
-    Parameters
-    ----------
-    std : sequence of q floats
-        The size of each coordinate that counts as one.
-    bias : float
-        At least 0.
+    The parameters are those of :class:`Polynomial`, but for the degree.
     """
 
     degree: int = field(default=1, init=False)
     bias: float = 0.0
     name: ClassVar[str] = "linear"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data."""
-        return {"kernel": self.name, "std": list(self.std), "bias": self.bias}
 
 
 @dataclass(frozen=True, init=False)
@@ -103,11 +79,6 @@ class Product(Kernel):
     *parts : (kernel, dimensions)
         Each kernel with the coordinates of the state that it reads, as many as its own
         dimension. Together they must read every coordinate 0 … q−1.
-
-    Examples
-    --------
-    >>> Product((Gaussian(std=[1.0, 2.0]), [0, 2]), (Laplacian(std=[0.5]), [1])).dimension
-    3
     """
 
     parts: tuple[tuple[Kernel, tuple[int, ...]], ...]
@@ -128,17 +99,8 @@ class Product(Kernel):
             raise InputError(
                 f"the parts must read every dimension 0 … {max(read)}; they read {sorted(read)}"
             )
-        object.__setattr__(self, "parts", checked)
-
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """The number q of coordinates."""
-        return 1 + max(d for _, dims in self.parts for d in dims)
-
-    @property
-    def normalised(self) -> bool:
-        """Whether κ(x, x) = 1: if every part's is."""
-        return all(kernel.normalised for kernel, _ in self.parts)
+        normalised = all(kernel.normalised for kernel, _ in checked)
+        vars(self).update(parts=checked, dimension=len(read), normalised=normalised)
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -147,13 +109,6 @@ class Product(Kernel):
 
     def _factors(self) -> list[Factor]:
         return [f.on(dims) for kernel, dims in self.parts for f in kernel._factors()]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data."""
-        return {
-            "kernel": self.name,
-            "parts": [[kernel.to_dict(), list(dims)] for kernel, dims in self.parts],
-        }
 
 
 class PairKernel(Kernel):
@@ -171,14 +126,6 @@ class PairKernel(Kernel):
     label : str, optional
         The name that files carry; by default the function's own. Files never carry code: to
         load a family, pass this kernel to ``Family.load(path, kernel=...)``.
-
-    Examples
-    --------
-    >>> def rational_quadratic(x, y):
-    ...     return 1.0 / (1.0 + np.sum((x - y) ** 2))
-    >>> kernel = PairKernel(rational_quadratic, dimension=2)
-    >>> float(kernel([[0.0, 0.0]], [[1.0, 0.0]])[0, 0])
-    0.5
     """
 
     name = "pair"
@@ -223,3 +170,43 @@ class PairKernel(Kernel):
 
     def __hash__(self) -> int:
         return hash((self._pointer.python, self.dimension))
+
+
+_STATIONARY = (stationary.Gaussian, stationary.Matern32, stationary.Matern52)
+_KERNELS: dict[str, Any] = {
+    kernel.name: kernel
+    for kernel in (*_STATIONARY, stationary.Laplacian, Polynomial, Linear, Product)
+}
+
+
+def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
+    """Return the kernel that ``Kernel.to_dict`` wrote.
+
+    A kernel with a formula of the user's is not in the file and raises an error that says so.
+    """
+    name = data.get("kernel") if isinstance(data, Mapping) else None
+    if name == PairKernel.name:
+        raise MissingFormulaError(
+            f"the kernel {data.get('label')!r} is a formula of its author's and is not in the "
+            "file; pass it when loading: Family.load(path, kernel=...)"
+        )
+    if not isinstance(name, str):
+        raise FileFormatError(f"the kernel's description is not readable: {data!r}")
+    if name not in _KERNELS:
+        raise unknown_name("kernel", name, _KERNELS)
+    kind = _KERNELS[name]
+    try:
+        if kind is Product:
+            return Product(*((kernel_from_dict(part), dims) for part, dims in data["parts"]))
+        if kind in _STATIONARY:
+            periods = {int(d): float(period) for d, period in data.get("periodic", ())}
+            widths = {"std": data.get("std"), "covariance": data.get("covariance")}
+            kernel: Kernel = kind(**widths, periodic=periods)
+        else:
+            kernel = kind(**{f.name: data[f.name] for f in fields(kind) if f.init})
+    except MissingFormulaError:
+        raise
+    except (KeyError, TypeError, ValueError) as problem:
+        message = f"the description of the {name} kernel is damaged: {problem}"
+        raise FileFormatError(message) from problem
+    return kernel

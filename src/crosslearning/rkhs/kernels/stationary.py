@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs import program as programs
-from crosslearning.rkhs.checks import finite_matrix
+from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vector, scaled_factor
-
-Floats = NDArray[np.float64]
 
 
 def _periods(
@@ -63,6 +61,7 @@ class _Stationary(Kernel):
     covariance: tuple[tuple[float, ...], ...]
     periodic: tuple[tuple[int, float], ...] = ()
     kind: ClassVar[int]
+    normalised = True
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class _Stationary(Kernel):
         if std is not None:
             matrix = np.diag(np.square(positive_vector("std", std)))
         elif np.ndim(cast("Any", covariance)) == 2:
-            matrix = finite_matrix("covariance", cast("ArrayLike", covariance))
+            matrix = finite_array("covariance", cast("ArrayLike", covariance), (None, None))
         else:
             matrix = np.diag(positive_vector("covariance", cast("ArrayLike", covariance)))
         if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
@@ -96,18 +95,8 @@ class _Stationary(Kernel):
                 raise InputError(
                     f"periodic dimension {d} has covariance with others; set those entries to zero"
                 )
-        object.__setattr__(self, "covariance", tuple(map(tuple, matrix.tolist())))
-        object.__setattr__(self, "periodic", periods)
-
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """The number q of coordinates."""
-        return len(self.covariance)
-
-    @property
-    def normalised(self) -> bool:
-        """Whether κ(x, x) = 1: it is."""
-        return True
+        rows = tuple(map(tuple, matrix.tolist()))
+        vars(self).update(covariance=rows, periodic=periods, dimension=len(rows))
 
     @property
     def std(self) -> tuple[float, ...]:
@@ -143,14 +132,6 @@ class _Stationary(Kernel):
                 terms.append(Term(d, features, 1 / (frequency * self.std[d]), wave, frequency))
                 features += 1
         return [Factor(self.kind, features, tuple(terms))]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data."""
-        return {
-            "kernel": self.name,
-            "covariance": [list(row) for row in self.covariance],
-            "periodic": [[d, period] for d, period in self.periodic],
-        }
 
 
 class Gaussian(_Stationary):
@@ -200,19 +181,11 @@ class Laplacian(Kernel):
 
     std: Sequence[float]
     name: ClassVar[str] = "laplacian"
+    normalised = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "std", positive_vector("std", self.std))
-
-    @property
-    def dimension(self) -> int:  # type: ignore[override]
-        """The number q of coordinates."""
-        return len(self.std)
-
-    @property
-    def normalised(self) -> bool:
-        """Whether κ(x, x) = 1: it is."""
-        return True
+        std = positive_vector("std", self.std)
+        vars(self).update(std=std, dimension=len(std))
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -220,7 +193,3 @@ class Laplacian(Kernel):
 
     def _factors(self) -> list[Factor]:
         return [scaled_factor(programs.LAPLACIAN, self.std)]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data."""
-        return {"kernel": self.name, "std": list(self.std)}

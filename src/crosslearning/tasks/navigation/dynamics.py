@@ -1,11 +1,8 @@
 """The physics of the navigation task, compiled: reset, observe, step and ended.
 
-This is the only place where the robot moves. It works on two flat float64 vectors.
-
-Parameters, in this order: the numbers of :class:`Slot`; the goals (x, y), one after another;
+This is the only place where the robot moves. It works on two flat float64 vectors: the state, with
+the numbers of :class:`State`, and the parameters, with those of :class:`Slot`, the goals (x, y) and
 the obstacles, six numbers each, as in :mod:`crosslearning.tasks.navigation.geometry`.
-
-State: the numbers of :class:`State`.
 """
 
 from __future__ import annotations
@@ -14,92 +11,33 @@ import math
 from enum import IntEnum
 
 from crosslearning.compiled import compiled
-from crosslearning.errors import unknown_name
 from crosslearning.tasks.environment import Physics, clipped
-from crosslearning.tasks.navigation.geometry import (
-    Row,
-    first_contact,
-    nearest_obstacle,
-    tangent_cone,
-    to_frame,
-    wrap_angle,
-)
+from crosslearning.tasks.navigation import geometry
+from crosslearning.tasks.navigation.geometry import Row, wrap_angle
 from crosslearning.tasks.task import Floats
 
+# The words that a user chooses from; in the parameter vector stands the number of the chosen one.
+StartInObstacle = IntEnum("StartInObstacle", "REDRAW CRASH", start=0)
+Arrival = IntEnum("Arrival", "CONTINUE TERMINATE", start=0)
+Crash = IntEnum("Crash", "ABSORBING TERMINATE CONTINUE", start=0)
+ObstacleDistance = IntEnum("ObstacleDistance", "SURFACE CENTRE", start=0)
+CHOICES: dict[str, type[IntEnum]] = {
+    "start_in_obstacle": StartInObstacle,
+    "arrival": Arrival,
+    "crash": Crash,
+    "obstacle_distance": ObstacleDistance,
+}
 
-class Choice(IntEnum):
-    """Words that a user chooses from; in the parameter vector stands the chosen one's number."""
-
-    @classmethod
-    def words(cls) -> tuple[str, ...]:
-        """Return the words, as users write them."""
-        return tuple(member.name.lower() for member in cls)
-
-    @classmethod
-    def of(cls, what: str, word: object) -> Choice:
-        """Return the member that a word names, or say which words there are."""
-        if word not in cls.words():
-            raise unknown_name(f"choice for {what}", str(word), cls.words())
-        return cls[str(word).upper()]
-
-
-class StartInObstacle(Choice):
-    """What becomes of a start that falls into an obstacle."""
-
-    REDRAW = 0
-    CRASH = 1
-
-
-class Arrival(Choice):
-    """What follows at the last goal."""
-
-    CONTINUE = 0
-    TERMINATE = 1
-
-
-class Crash(Choice):
-    """What follows a collision."""
-
-    ABSORBING = 0
-    TERMINATE = 1
-    CONTINUE = 2
-
-
-class ObstacleDistance(Choice):
-    """To what the distance of the nearest obstacle is observed."""
-
-    SURFACE = 0
-    CENTRE = 1
-
-
-class Slot(IntEnum):
-    """Where each number stands in the parameter vector."""
-
-    TIME_STEP = 0
-    SPEED_LOW = 1
-    SPEED_HIGH = 2
-    TURN_LOW = 3
-    TURN_HIGH = 4
-    START_X = 5  #: low end of the start area
-    START_Y = 6
-    START_WIDTH = 7  #: 0 for a fixed start
-    START_HEIGHT = 8
-    HEADING = 9  #: low end of the start heading
-    HEADING_WIDTH = 10  #: 0 for a fixed heading
-    START_IN_OBSTACLE = 11  #: a choice
-    FREE_X = 12  #: the free place that is taken when every drawn start is covered
-    FREE_Y = 13
-    ARRIVAL_RADIUS = 14
-    ARRIVAL = 15  #: a choice
-    CRASH = 16  #: a choice
-    SWEPT = 17  #: 1: the whole path is tested for collisions
-    OBSTACLE_DISTANCE = 18  #: a choice
-    CRASH_REWARD = 19
-    GOAL_REWARD = 20
-    DISTANCE_COST = 21
-    GOALS = 22  #: how many
-    OBSTACLES = 23  #: how many
-    END = 24  #: the goals begin here
+#: Where each number stands in the parameter vector. START and HEADING are low ends, and a width of
+#: 0 is a fixed start; FREE is taken when every drawn start is covered; SWEPT is 1 if the whole
+#: path is tested for collisions; GOALS and OBSTACLES are how many; the goals begin at END.
+Slot = IntEnum(
+    "Slot",
+    "TIME_STEP SPEED_LOW SPEED_HIGH TURN_LOW TURN_HIGH START_X START_Y START_WIDTH START_HEIGHT "
+    "HEADING HEADING_WIDTH START_IN_OBSTACLE FREE_X FREE_Y ARRIVAL_RADIUS ARRIVAL CRASH SWEPT "
+    "OBSTACLE_DISTANCE CRASH_REWARD GOAL_REWARD DISTANCE_COST GOALS OBSTACLES END",
+    start=0,
+)
 
 
 class State(IntEnum):
@@ -127,19 +65,10 @@ FAR_AWAY = 100.0
 
 
 @compiled
-def _covered(parameters: Floats, x: float, y: float) -> bool:
-    """Tell whether (x, y) lies in or on an obstacle."""
-    begin = Slot.END + 2 * int(parameters[Slot.GOALS])
-    count = int(parameters[Slot.OBSTACLES])
-    return first_contact(parameters, begin, count, x, y, x, y) == 0.0
-
-
-@compiled
-def _turn_to(x: float, y: float, heading: float) -> float:
-    """Return the angle from the heading to the direction (x, y); 0 if that has no length."""
-    if x == 0.0 and y == 0.0:
-        return 0.0
-    return wrap_angle(math.atan2(y, x) - heading)
+def _contact(parameters: Floats, x: float, y: float, to_x: float, to_y: float) -> float:
+    """Return the share of the segment at which it first touches an obstacle, or infinity."""
+    begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
+    return geometry.first_contact(parameters, begin, count, x, y, to_x, to_y)
 
 
 @compiled
@@ -151,56 +80,43 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     """
     state[:] = 0.0
     state[State.ARRIVAL_STEP] = -1.0
-    state[State.HEADING] = wrap_angle(
-        parameters[Slot.HEADING] + uniforms[2] * parameters[Slot.HEADING_WIDTH]
-    )
-    state[State.X] = parameters[Slot.FREE_X]
-    state[State.Y] = parameters[Slot.FREE_Y]
+    heading = parameters[Slot.HEADING] + uniforms[2] * parameters[Slot.HEADING_WIDTH]
+    state[State.HEADING] = wrap_angle(heading)
+    state[State.X], state[State.Y] = parameters[Slot.FREE_X], parameters[Slot.FREE_Y]
     keep_covered = int(parameters[Slot.START_IN_OBSTACLE]) == StartInObstacle.CRASH
     for candidate in range(CANDIDATES):
         first = 0 if candidate == 0 else 1 + 2 * candidate
         x = parameters[Slot.START_X] + uniforms[first] * parameters[Slot.START_WIDTH]
         y = parameters[Slot.START_Y] + uniforms[first + 1] * parameters[Slot.START_HEIGHT]
-        if keep_covered or not _covered(parameters, x, y):
-            state[State.X] = x
-            state[State.Y] = y
+        if keep_covered or _contact(parameters, x, y, x, y) > 0.0:
+            state[State.X], state[State.Y] = x, y
             break
 
 
 @compiled
 def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
     """Fill ``observation`` with (d_o, φ_o, d_g, φ_g, φ_obs)."""
-    x = state[State.X]
-    y = state[State.Y]
-    heading = state[State.HEADING]
-    goals = int(parameters[Slot.GOALS])
-    row, distance = nearest_obstacle(
-        parameters, Slot.END + 2 * goals, int(parameters[Slot.OBSTACLES]), x, y
-    )
+    x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
+    begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
+    row, distance = geometry.nearest_obstacle(parameters, begin, count, x, y)
     if row < 0:
-        observation[0] = FAR_AWAY
-        observation[1] = 0.0
-        observation[4] = 0.0
+        observation[0], observation[1], observation[4] = FAR_AWAY, 0.0, 0.0
     else:
-        u, v = to_frame(parameters, row, x, y)
-        middle, opening = tangent_cone(
-            u,
-            v,
-            parameters[row + Row.FIRST_AXIS],
-            parameters[row + Row.SECOND_AXIS],
-            parameters[row + Row.COSINE],
-            parameters[row + Row.SINE],
-        )
+        u, v = geometry.to_frame(parameters, row, x, y)
+        a, b = parameters[row + Row.FIRST_AXIS], parameters[row + Row.SECOND_AXIS]
+        cosine, sine = parameters[row + Row.COSINE], parameters[row + Row.SINE]
+        middle, opening = geometry.tangent_cone(u, v, a, b, cosine, sine)
         if int(parameters[Slot.OBSTACLE_DISTANCE]) == ObstacleDistance.CENTRE:
             distance = math.sqrt(u * u + v * v)
         observation[0] = distance
         observation[1] = wrap_angle(middle - heading)
         observation[4] = opening
     goal = Slot.END + 2 * int(state[State.GOAL])
-    to_x = parameters[goal] - x
-    to_y = parameters[goal + 1] - y
+    to_x, to_y = parameters[goal] - x, parameters[goal + 1] - y
     observation[2] = math.sqrt(to_x * to_x + to_y * to_y)
-    observation[3] = _turn_to(to_x, to_y, heading)
+    # At the goal itself, which lies in no direction, the angle is 0.
+    at_goal = to_x == 0.0 and to_y == 0.0
+    observation[3] = 0.0 if at_goal else wrap_angle(math.atan2(to_y, to_x) - heading)
 
 
 @compiled
@@ -228,41 +144,33 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     time_step = parameters[Slot.TIME_STEP]
     speed = clipped(action[0], parameters[Slot.SPEED_LOW], parameters[Slot.SPEED_HIGH])
     turn = clipped(action[1], parameters[Slot.TURN_LOW], parameters[Slot.TURN_HIGH])
-    x = state[State.X]
-    y = state[State.Y]
-    heading = state[State.HEADING]
+    x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
     to_x = x + time_step * speed * math.cos(heading)
     to_y = y + time_step * speed * math.sin(heading)
 
-    goals = int(parameters[Slot.GOALS])
-    touch = math.inf
     if parameters[Slot.SWEPT] == 1.0:
-        begin = Slot.END + 2 * goals
-        count = int(parameters[Slot.OBSTACLES])
-        touch = first_contact(parameters, begin, count, x, y, to_x, to_y)
-    elif _covered(parameters, to_x, to_y):
-        touch = 1.0
+        touch = _contact(parameters, x, y, to_x, to_y)
+    else:
+        # Only the end counts, and a robot that is stuck is stuck there.
+        touch = max(1.0, _contact(parameters, to_x, to_y, to_x, to_y))
     crashed = touch <= 1.0
     if crashed:
         state[State.CRASHED] = 1.0
         if crash_rule != Crash.CONTINUE:
             # Stuck where the path met the obstacle; the turn does not take place.
-            state[State.X] = x + touch * (to_x - x)
-            state[State.Y] = y + touch * (to_y - y)
+            state[State.X], state[State.Y] = x + touch * (to_x - x), y + touch * (to_y - y)
             state[State.PATH_LENGTH] += touch * time_step * abs(speed)
             return float(parameters[Slot.CRASH_REWARD])
-    state[State.X] = to_x
-    state[State.Y] = to_y
+    state[State.X], state[State.Y] = to_x, to_y
     state[State.HEADING] = wrap_angle(heading + time_step * turn)
     state[State.PATH_LENGTH] += time_step * abs(speed)
 
     current = int(state[State.GOAL])
     goal = Slot.END + 2 * current
-    off_x = parameters[goal] - to_x
-    off_y = parameters[goal + 1] - to_y
+    off_x, off_y = parameters[goal] - to_x, parameters[goal + 1] - to_y
     distance = math.sqrt(off_x * off_x + off_y * off_y)
     if distance <= parameters[Slot.ARRIVAL_RADIUS]:
-        if current < goals - 1:
+        if current < int(parameters[Slot.GOALS]) - 1:
             state[State.GOAL] = current + 1.0
         elif state[State.ARRIVED] == 0.0:
             state[State.ARRIVED] = 1.0

@@ -6,54 +6,41 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment
-from crosslearning.tasks.navigation.dynamics import (
-    NAVIGATION,
-    STATE_SIZE,
-    Arrival,
-    Choice,
-    Crash,
-    ObstacleDistance,
-    Slot,
-    StartInObstacle,
-    State,
+from crosslearning.tasks.navigation.dynamics import CHOICES, NAVIGATION, STATE_SIZE, Slot, State
+from crosslearning.tasks.navigation.obstacles import (
+    Circle,
+    Obstacle,
+    clearances,
+    obstacle_rows,
+    read_obstacle,
 )
-from crosslearning.tasks.navigation.geometry import clearances
-from crosslearning.tasks.navigation.obstacles import Circle, Obstacle, obstacle_rows, read_obstacle
-from crosslearning.tasks.numbers import read_interval, read_number, read_numbers
+from crosslearning.tasks.numbers import (
+    check_names,
+    read_interval,
+    read_number,
+    read_numbers,
+    replaced,
+)
 from crosslearning.tasks.task import HORIZON, Floats, Task
-
-if TYPE_CHECKING:
-    from crosslearning.tasks.navigation.rendering import Painter
 
 ENVIRONMENT_ID = "crosslearning/Navigation-v0"
 
-_CHOICES: dict[str, type[Choice]] = {
-    "start_in_obstacle": StartInObstacle,
-    "arrival": Arrival,
-    "crash": Crash,
-    "obstacle_distance": ObstacleDistance,
-}
 _NUMBERS = ("time_step", "arrival_radius", "crash_reward", "goal_reward", "distance_cost")
 #: Places along each side of the start area that are tried in the search for a free one.
 _SEARCH = 65
 
 Point = tuple[float, float]
-
-#: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
-KERNEL_COVARIANCE = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)
 
 
 @dataclass(frozen=True)
@@ -63,10 +50,10 @@ class Navigation:
     Parameters
     ----------
     obstacles : sequence of Circle, Ellipse, mapping or numbers
-        Any number, also none. Default: the circle of the paper's first task. Plain forms are
-        described at :func:`crosslearning.tasks.navigation.obstacles.read_obstacle`.
+        Any number, also none; :func:`~crosslearning.tasks.navigation.obstacles.read_obstacle`
+        describes the plain forms.
     goals : sequence of pairs
-        Visited in this order. The paper gives no training goal; (5, 6) is its evaluation goal.
+        Visited in this order.
     start : pair, optional
         A fixed start place. Without it the start is uniform in ``start_area``.
     start_area : pair of pairs
@@ -74,8 +61,7 @@ class Navigation:
     heading : float, optional
         A fixed start heading. Without it the heading is uniform in [−π, π).
     start_in_obstacle : {"redraw", "crash"}
-        What becomes of a start that falls into an obstacle: replaced by another uniform place,
-        or kept, so that the first step is a collision.
+        A start in an obstacle is replaced, or kept, so that the first step is a collision.
     time_step : float
         T_s of the dynamics.
     speed_bounds, turn_bounds : pairs of float
@@ -95,12 +81,6 @@ class Navigation:
     crash_reward, goal_reward, distance_cost : float
         The reward is ``crash_reward`` for a collision, and otherwise
         ``goal_reward - distance_cost · d_g``.
-
-    Raises
-    ------
-    InputError
-        If a parameter has no meaning, a goal or a fixed start lies in an obstacle, or no free
-        place is found in the start area.
     """
 
     obstacles: tuple[Obstacle, ...] = (Circle((7.0, 2.0), 0.5),)
@@ -122,31 +102,32 @@ class Navigation:
     distance_cost: float = 10.0
 
     def __post_init__(self) -> None:
-        read: dict[str, Any] = {
-            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
-            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
-        }
         sides = _items("start_area", self.start_area)
         if len(sides) != 2:
             raise InputError(
                 f"start_area is {self.start_area!r}; give ((x low, x high), (y low, y high))"
             )
-        read["start_area"] = tuple(read_interval("a side of start_area", s) for s in sides)
+        if not isinstance(self.swept, bool | np.bool_):
+            raise InputError(f"swept is {self.swept!r}; give True or False")
+        read: dict[str, Any] = {
+            "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
+            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
+            "start_area": tuple(read_interval("a side of start_area", side) for side in sides),
+            "speed_bounds": read_interval("speed_bounds", self.speed_bounds),
+            "turn_bounds": read_interval("turn_bounds", self.turn_bounds),
+            "swept": bool(self.swept),
+        }
         if self.start is not None:
             read["start"] = read_numbers("start", self.start, 2)
         if self.heading is not None:
             read["heading"] = read_number("heading", self.heading)
-        for name in ("speed_bounds", "turn_bounds"):
-            read[name] = read_interval(name, getattr(self, name))
         for name in _NUMBERS:
             read[name] = read_number(name, getattr(self, name))
             if name in ("time_step", "arrival_radius") and read[name] <= 0.0:
                 raise InputError(f"{name} is {read[name]}; it must be greater than 0")
-        if not isinstance(self.swept, bool | np.bool_):
-            raise InputError(f"swept is {self.swept!r}; give True or False")
-        read["swept"] = bool(self.swept)
-        for name, choice in _CHOICES.items():
-            choice.of(name, getattr(self, name))
+        for name, choice in CHOICES.items():
+            words = [member.name.lower() for member in choice]
+            check_names(f"choice for {name}", [getattr(self, name)], words)
         for name, value in read.items():
             object.__setattr__(self, name, value)
         if not self.goals:
@@ -159,13 +140,14 @@ class Navigation:
                 )
         self._free_place()
 
-    def _clearances(self, points: Any) -> Floats:
-        places = np.ascontiguousarray(points, dtype=np.float64).reshape(-1, 2)
-        return clearances(places, obstacle_rows(self.obstacles))
-
     def is_free(self, x: float, y: float) -> bool:
         """Tell whether (x, y) lies outside every obstacle."""
-        return bool(self._clearances((x, y))[0] > 0.0)
+        return bool(clearances((x, y), self.obstacles)[0] > 0.0)
+
+    def grid(self, count: int) -> Floats:
+        """Return ``count`` × ``count`` places that cover the start area, shape (count², 2)."""
+        axes = (np.linspace(low, high, count) for low, high in self.start_area)
+        return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
     def _free_place(self) -> Point:
         """Return a free place in the start area, the one farthest from the obstacles."""
@@ -176,9 +158,8 @@ class Navigation:
                     "start_in_obstacle='crash'"
                 )
             return self.start
-        across, along = (np.linspace(low, high, _SEARCH) for low, high in self.start_area)
-        places = np.stack(np.meshgrid(across, along), axis=-1).reshape(-1, 2)
-        free = self._clearances(places)
+        places = self.grid(_SEARCH)
+        free = clearances(places, self.obstacles)
         best = int(np.argmax(free))
         if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
             raise InputError(
@@ -200,23 +181,18 @@ class Navigation:
         vector[[Slot.TURN_LOW, Slot.TURN_HIGH]] = self.turn_bounds
         vector[[Slot.START_X, Slot.START_Y]] = x_low, y_low
         vector[[Slot.START_WIDTH, Slot.START_HEIGHT]] = x_high - x_low, y_high - y_low
-        vector[Slot.HEADING] = -math.pi if self.heading is None else self.heading
-        vector[Slot.HEADING_WIDTH] = 2.0 * math.pi if self.heading is None else 0.0
+        heading = (-math.pi, 2.0 * math.pi) if self.heading is None else (self.heading, 0.0)
+        vector[[Slot.HEADING, Slot.HEADING_WIDTH]] = heading
         vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
         vector[Slot.SWEPT] = self.swept
-        for name, choice in _CHOICES.items():
-            vector[Slot[name.upper()]] = choice.of(name, getattr(self, name))
-        vector[Slot.GOALS] = len(self.goals)
-        vector[Slot.OBSTACLES] = len(self.obstacles)
+        for name, choice in CHOICES.items():
+            vector[Slot[name.upper()]] = choice[getattr(self, name).upper()]
+        vector[[Slot.GOALS, Slot.OBSTACLES]] = len(self.goals), len(self.obstacles)
         return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
 
     def replace(self, /, **changes: Any) -> Navigation:
         """Return a copy with some parameters changed; an unknown name is an error."""
-        names = [field.name for field in dataclasses.fields(self)]
-        for name in changes:
-            if name not in names:
-                raise unknown_name("navigation parameter", name, names)
-        return dataclasses.replace(self, **changes)
+        return replaced("navigation parameter", self, changes)
 
     def environment(self, render_mode: str | None = None) -> NavigationEnvironment:
         """Return a new Gymnasium environment of this task, without a time limit."""
@@ -236,20 +212,11 @@ def _items(name: str, given: Any) -> tuple[Any, ...]:
 class NavigationEnvironment(CompiledEnvironment):
     """A robot that drives to a goal around obstacles.
 
-    Parameters
-    ----------
-    navigation : Navigation, optional
-        The task. Without it, ``parameters`` alone describe it.
-    render_mode : {"rgb_array"}, optional
-    **parameters
-        Parameters of :class:`Navigation`; beside ``navigation``, changes to it.
+    It is described by ``navigation``, by default the paper's first task, and by ``parameters`` of
+    :class:`Navigation` to change in it. The one render mode is ``"rgb_array"``.
 
-    Notes
-    -----
-    An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate).
-
-    Beside ``uniforms`` and ``state``, ``reset(options=...)`` takes
-    ``{"start": (x, y, heading)}``.
+    An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate). Beside
+    ``uniforms`` and ``state``, ``reset(options=...)`` takes ``{"start": (x, y, heading)}``.
     """
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012
@@ -271,28 +238,18 @@ class NavigationEnvironment(CompiledEnvironment):
         # distance to its surface is negative, but never below its smaller semi-axis.
         far = float(np.finfo(np.float64).max)
         deepest = max((min(o.semi_axes) for o in self.navigation.obstacles), default=0.0)
-        self.observation_space = gymnasium.spaces.Box(
-            np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0]),
-            np.array([far, math.pi, far, math.pi, math.pi]),
-            dtype=np.float64,
-        )
-        bounds = np.array([self.navigation.speed_bounds, self.navigation.turn_bounds])
-        self.action_space = gymnasium.spaces.Box(bounds[:, 0], bounds[:, 1], dtype=np.float64)
+        low = np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0])
+        high = np.array([far, math.pi, far, math.pi, math.pi])
+        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
+        low, high = np.transpose([self.navigation.speed_bounds, self.navigation.turn_bounds])
+        self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
         self._trail: list[tuple[float, float]] = []
 
     def outcomes(self, states: Floats) -> dict[str, NDArray[Any]]:
-        """Read final states into named arrays.
+        """Read final states, shape (n, STATE_SIZE), into named arrays of length n.
 
-        Parameters
-        ----------
-        states : ndarray, shape (n, STATE_SIZE)
-
-        Returns
-        -------
-        dict
-            ``crashed`` and ``arrived``, bool, shape (n,); ``goals_reached``, int, shape (n,);
-            ``arrival_time``, float, shape (n,), in steps, NaN if the robot never arrived;
-            ``path_length``, float, shape (n,); ``position``, float, shape (n, 2).
+        ``arrival_time`` is in steps, and NaN if the robot never arrived; ``position`` has shape
+        (n, 2).
         """
         states = np.atleast_2d(np.asarray(states, dtype=np.float64))
         arrived = states[:, State.ARRIVED] == 1.0
@@ -332,27 +289,29 @@ class NavigationEnvironment(CompiledEnvironment):
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the task, shape (height, width, 3)."""
-        return self._painter.picture(self.state, np.array(self._trail))
-
-    @functools.cached_property
-    def _painter(self) -> Painter:
         # Imported here so that only those who look at pictures load the drawing library.
-        from crosslearning.tasks.navigation.rendering import Painter
+        from crosslearning.tasks.navigation.rendering import painter_of
 
-        return Painter(self.navigation)
-
-    def __getstate__(self) -> dict[str, Any]:
-        kept = super().__getstate__()
-        kept.pop("_painter", None)
-        return kept
+        return painter_of(self.navigation).picture(self.state, np.array(self._trail))
 
     def state_from(self, option: str, given: Any) -> Floats:
-        """Return the state that the option "start" or "state" asks for."""
-        if option == "start":
-            return self._started(given)
-        state = super().state_from(option, given)
+        """Return the state that a reset option asks for; beside the usual ones, "start"."""
+        if option != "start":
+            return self._sound(super().state_from(option, given))
+        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
+        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
+            raise InputError(
+                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
+                "task with start_in_obstacle='crash'"
+            )
+        state = np.zeros(STATE_SIZE)
+        state[[State.X, State.Y, State.HEADING, State.ARRIVAL_STEP]] = x, y, heading, -1.0
+        return state
+
+    def _sound(self, state: Floats) -> Floats:
+        """Return a state, or refuse one that no episode of the task can come to."""
         goal, goals = state[State.GOAL], len(self.navigation.goals)
-        if not 0 <= goal < goals or goal != int(goal):
+        if goal not in range(goals):
             raise InputError(
                 f"the option 'state' is at goal {goal}, but the task has {goals} (counted from "
                 "0); use a state that was read from an environment of the same task"
@@ -362,18 +321,6 @@ class NavigationEnvironment(CompiledEnvironment):
             raise InputError(
                 f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
             )
-        return state
-
-    def _started(self, given: Any) -> Floats:
-        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
-        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
-            raise InputError(
-                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
-                "task with start_in_obstacle='crash'"
-            )
-        state = np.zeros(STATE_SIZE)
-        state[[State.X, State.Y, State.HEADING]] = x, y, heading
-        state[State.ARRIVAL_STEP] = -1.0
         return state
 
 

@@ -12,23 +12,12 @@ import math
 from enum import IntEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.compiled import compiled
+from crosslearning.tasks.task import Floats
 
-
-class Row(IntEnum):
-    """Where each number stands in an obstacle's row."""
-
-    X = 0
-    Y = 1
-    FIRST_AXIS = 2
-    SECOND_AXIS = 3
-    COSINE = 4
-    SINE = 5
-
-
-#: Numbers in an obstacle's row.
+#: Where each number stands in an obstacle's row, and how many there are.
+Row = IntEnum("Row", "X Y FIRST_AXIS SECOND_AXIS COSINE SINE", start=0)
 ROW = len(Row)
 
 #: Newton's method below takes two or three steps as a rule and took at most 25 in 300,000 hard
@@ -52,12 +41,10 @@ def wrap_angle(angle: float) -> float:
 
 
 @compiled
-def to_frame(rows: NDArray[np.float64], row: int, x: float, y: float) -> tuple[float, float]:
+def to_frame(rows: Floats, row: int, x: float, y: float) -> tuple[float, float]:
     """Return the point (x, y) in the frame of the obstacle whose row begins at ``rows[row]``."""
-    across = x - rows[row + Row.X]
-    along = y - rows[row + Row.Y]
-    cosine = rows[row + Row.COSINE]
-    sine = rows[row + Row.SINE]
+    across, along = x - rows[row + Row.X], y - rows[row + Row.Y]
+    cosine, sine = rows[row + Row.COSINE], rows[row + Row.SINE]
     return cosine * across + sine * along, cosine * along - sine * across
 
 
@@ -72,13 +59,11 @@ def surface_distance(x: float, y: float, a: float, b: float) -> float:
     from the pole, rather than the usual parameter u − 1, keeps all digits when the root lies
     close to the pole: at points near the long axis and in very flat ellipses.
     """
-    x = abs(x)
-    y = abs(y)
+    x, y = abs(x), abs(y)
     if a == b:
         return math.sqrt(x * x + y * y) - a
     if a < b:
-        x, y = y, x
-        a, b = b, a
+        x, y, a, b = y, x, b, a
     ratio = (a / b) * (a / b)
     excess = (a - b) * (a + b) / (b * b)
     first = ratio * (x / a)
@@ -94,8 +79,7 @@ def surface_distance(x: float, y: float, a: float, b: float) -> float:
     # Each component of p alone is at most 1 at the root: two lower bounds of it.
     u = max(second, first - excess)
     for step in range(_MOST_STEPS):
-        p = first / (u + excess)
-        q = second / u
+        p, q = first / (u + excess), second / u
         squared = p * p + q * q
         slope = p * p / (u + excess) + q * q / u
         before = u
@@ -103,8 +87,7 @@ def surface_distance(x: float, y: float, a: float, b: float) -> float:
         # After the first step the iterates only climb, until rounding takes over.
         if abs(u - before) <= 4e-16 * u or (step > 0 and u <= before):
             break
-    p = x / (u + excess)
-    q = y / u
+    p, q = x / (u + excess), y / u
     return (u - 1.0) * math.sqrt(p * p + q * q)
 
 
@@ -121,14 +104,11 @@ def tangent_cone(
     An affine map keeps tangents tangent, so they are found on the unit circle: seen from w
     with m = √(|w|² − 1) they run along −m·w ± w⊥. Nothing cancels there as m goes to 0.
     """
-    w = x / a
-    v = y / b
+    w, v = x / a, y / b
     squared = w * w + v * v
     m = math.sqrt(max(squared - 1.0, 0.0))
-    right_x = a * (-m * w - v)
-    right_y = b * (-m * v + w)
-    left_x = a * (-m * w + v)
-    left_y = b * (-m * v - w)
+    right_x, right_y = a * (-m * w - v), b * (-m * v + w)
+    left_x, left_y = a * (-m * w + v), b * (-m * v - w)
     if m > 0.0:
         # The cross product of the two directions, in closed form.
         opening = math.atan2(2.0 * a * b * m * squared, right_x * left_x + right_y * left_y)
@@ -147,13 +127,11 @@ def contact(x: float, y: float, to_x: float, to_y: float, a: float, b: float) ->
     Infinity if it never does. Both ends are in the obstacle's frame; the ellipse is a closed
     set, so that a segment that starts on it or inside touches at 0.
     """
-    w = x / a
-    v = y / b
+    w, v = x / a, y / b
     outside = w * w + v * v - 1.0
     if outside <= 0.0:
         return 0.0
-    dw = (to_x - x) / a
-    dv = (to_y - y) / b
+    dw, dv = (to_x - x) / a, (to_y - y) / b
     approach = -(w * dw + v * dv)
     if approach <= 0.0:
         return math.inf
@@ -167,40 +145,29 @@ def contact(x: float, y: float, to_x: float, to_y: float, a: float, b: float) ->
 
 
 @compiled
-def nearest_obstacle(
-    rows: NDArray[np.float64], begin: int, count: int, x: float, y: float
-) -> tuple[int, float]:
+def nearest_obstacle(rows: Floats, begin: int, count: int, x: float, y: float) -> tuple[int, float]:
     """Return where the row of the obstacle nearest to (x, y) begins, and its surface distance.
 
     ``rows`` is a flat vector whose obstacles begin at ``rows[begin]``. Without an obstacle the
     answer is (−1, infinity).
     """
-    nearest = -1
-    least = math.inf
+    nearest, least = -1, math.inf
     for index in range(count):
         row = begin + ROW * index
         u, v = to_frame(rows, row, x, y)
-        a = rows[row + Row.FIRST_AXIS]
-        b = rows[row + Row.SECOND_AXIS]
+        a, b = rows[row + Row.FIRST_AXIS], rows[row + Row.SECOND_AXIS]
         # The circle around the obstacle is never farther than the obstacle itself.
         if math.sqrt(u * u + v * v) - max(a, b) >= least:
             continue
         distance = surface_distance(u, v, a, b)
         if distance < least:
-            nearest = row
-            least = distance
+            nearest, least = row, distance
     return nearest, least
 
 
 @compiled
 def first_contact(
-    rows: NDArray[np.float64],
-    begin: int,
-    count: int,
-    x: float,
-    y: float,
-    to_x: float,
-    to_y: float,
+    rows: Floats, begin: int, count: int, x: float, y: float, to_x: float, to_y: float
 ) -> float:
     """Return the share of the segment at which it first touches any obstacle, or infinity."""
     first = math.inf
@@ -208,25 +175,15 @@ def first_contact(
         row = begin + ROW * index
         u, v = to_frame(rows, row, x, y)
         to_u, to_v = to_frame(rows, row, to_x, to_y)
-        a = rows[row + Row.FIRST_AXIS]
-        b = rows[row + Row.SECOND_AXIS]
+        a, b = rows[row + Row.FIRST_AXIS], rows[row + Row.SECOND_AXIS]
         first = min(first, contact(u, v, to_u, to_v, a, b))
     return first
 
 
 @compiled
-def clearances(points: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return each point's distance to the nearest obstacle's surface, negative inside.
-
-    Parameters
-    ----------
-    points : ndarray, shape (n, 2)
-    rows : ndarray, shape (6 · obstacles,)
-        Infinity is returned if there is no obstacle.
-    """
-    distances = np.empty(points.shape[0])
-    for index in range(points.shape[0]):
-        distances[index] = nearest_obstacle(
-            rows, 0, rows.size // ROW, points[index, 0], points[index, 1]
-        )[1]
+def clearances(points: Floats, rows: Floats) -> Floats:
+    """Return what :func:`nearest_obstacle` says of the distance of each point, shape (n, 2)."""
+    distances = np.empty(len(points))
+    for i in range(len(points)):
+        _, distances[i] = nearest_obstacle(rows, 0, rows.size // ROW, points[i, 0], points[i, 1])
     return distances

@@ -9,17 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.navigation.environment import Navigation
-from crosslearning.tasks.navigation.geometry import clearances
-from crosslearning.tasks.navigation.obstacles import (
-    Circle,
-    Ellipse,
-    Obstacle,
-    obstacle_rows,
-    outline,
-)
-from crosslearning.tasks.numbers import read_numbers
+from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle, clearances, outline
+from crosslearning.tasks.numbers import check_names, read_numbers
 
 #: The seed of the maps that are kept for evaluation; training maps have smaller ones.
 UNSEEN_SEED = 30_000
@@ -32,28 +25,16 @@ ROOM = 0.5
 FREE_SHARE = 0.6
 
 #: How often a map is begun anew, and how many obstacles are drawn for it before that.
-_BEGINNINGS = 20
-_DRAWS = 200
+_BEGINNINGS, _DRAWS = 20, 200
 
 
 def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
     """Return a set of navigation tasks as descriptions that can be drawn, changed and sent.
 
-    Parameters
-    ----------
-    name : str
-        A key of :data:`NAVIGATION_SETS`.
-    **options
-        Parameters of :class:`Navigation` to change in every task; for ``"random"`` also those
-        of :func:`random_maps`.
-
-    Returns
-    -------
-    dict of str to Navigation
-        In the order of the set.
+    The options are parameters of :class:`Navigation` to change in every task; for ``"random"``
+    also those of :func:`random_maps`.
     """
-    if name not in NAVIGATION_SETS:
-        raise unknown_name("navigation task set", str(name), NAVIGATION_SETS)
+    check_names("navigation task set", [name], NAVIGATION_SETS)
     return NAVIGATION_SETS[name](**options)
 
 
@@ -65,29 +46,31 @@ def _radii(*circles: tuple[float, float, float]) -> dict[str, dict[str, Any]]:
     return {f"r={radius:g}": {"obstacles": [(x, y, radius)]} for x, y, radius in circles}
 
 
-_START, _GOAL = (0.5, 1.5), (5.0, 6.0)
-#: The three training tasks of the paper.
-_PAPER = _radii((7, 2, 0.5), (2, 2, 1.0), (7, 7, 2.0))
-#: The scenes of its cost figures: one centre, three radii.
-_PAPER_RADII = _radii((2, 2, 0.5), (2, 2, 1.0), (2, 2, 2.0))
-#: The scenes of its sample trajectories, around a circle and around an ellipse.
-_PAPER_CIRCLE = {"circle": {"obstacles": [Circle((2.5, 3.5), 0.5)], "start": _START}}
-_PAPER_ELLIPSE = {"ellipse": {"obstacles": [Ellipse((2.5, 3.5), (0.5, 2.0))], "start": _START}}
-#: Three goals among many obstacles; the map is ours, as the paper's is lost.
-_MISSION = {
+_START = (0.5, 1.5)
+_SCENES: dict[str, dict[str, dict[str, Any]]] = {
+    # The three training tasks of the paper.
+    "paper": _radii((7, 2, 0.5), (2, 2, 1.0), (7, 7, 2.0)),
+    # The scenes of its sample trajectories, around a circle and around an ellipse.
+    "paper-circle": {"circle": {"obstacles": [(2.5, 3.5, 0.5)], "start": _START}},
+    "paper-ellipse": {"ellipse": {"obstacles": [(2.5, 3.5, 0.5, 2.0)], "start": _START}},
+    # The scenes of its cost figures: one centre, three radii.
+    "paper-radii": _radii((2, 2, 0.5), (2, 2, 1.0), (2, 2, 2.0)),
+    # Three goals among many obstacles; the map is ours, as the paper's is lost.
     "mission": {
-        "obstacles": [
-            Circle((2.5, 3.5), 0.5),  # on the way to the first goal
-            Circle((5.3, 3.8), 0.6),  # on the way to the second
-            Ellipse((8.3, 3.4), (0.7, 2.0), 0.3),  # the large one, before the last
-            Circle((2.4, 6.8), 1.0),
-            Circle((3.3, 0.8), 0.4),
-            Ellipse((8.2, 7.4), (1.1, 0.5), -0.5),
-            Circle((10.8, 2.2), 0.5),
-        ],
-        "goals": [_GOAL, (5.5, 1.5), (11.0, 5.0)],
-        "start": _START,
-    }
+        "mission": {
+            "obstacles": [
+                (2.5, 3.5, 0.5),  # on the way to the first goal
+                (5.3, 3.8, 0.6),  # on the way to the second
+                (8.3, 3.4, 0.7, 2.0, 0.3),  # the large one, before the last
+                (2.4, 6.8, 1.0),
+                (3.3, 0.8, 0.4),
+                (8.2, 7.4, 1.1, 0.5, -0.5),
+                (10.8, 2.2, 0.5),
+            ],
+            "goals": [(5.0, 6.0), (5.5, 1.5), (11.0, 5.0)],
+            "start": _START,
+        }
+    },
 }
 
 
@@ -103,12 +86,13 @@ def random_maps(
 ) -> dict[str, Navigation]:
     """Return random maps, each a pure function of the seed and of its own number.
 
+    Goals have room around them, obstacles keep a distance from one another, and at least 60 % of
+    the start area is free; so every goal can be reached.
+
     Parameters
     ----------
-    seed : int
-        At least 0. The first maps of a seed are the same whatever ``count`` is.
-    count : int
-        How many maps.
+    seed, count : int
+        Which maps and how many; the first maps of a seed are the same whatever ``count`` is.
     unseen : bool
         Whether to take the maps of :data:`UNSEEN_SEED`, which are kept for evaluation.
     obstacle_count : pair of int
@@ -120,17 +104,6 @@ def random_maps(
     **options
         Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn at random from
         the inner 80 % of the start area.
-
-    Returns
-    -------
-    dict of str to Navigation
-        Goals have room around them, obstacles keep a distance from one another, and at least
-        60 % of the start area is free; so every goal can be reached.
-
-    Raises
-    ------
-    InputError
-        If an argument has no meaning, or the obstacles do not fit into the start area.
     """
     fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
     smallest, largest = read_numbers("sizes", sizes, 2)
@@ -157,7 +130,7 @@ def random_maps(
             for _ in range(_DRAWS):
                 if len(obstacles) == wanted:
                     break
-                drawn = _random_obstacle(generator, empty, smallest, largest, ellipse_share)
+                drawn = _random_obstacle(generator, empty, (smallest, largest), ellipse_share)
                 if _fits(empty, obstacles, drawn):
                     obstacles.append(drawn)
             if len(obstacles) == wanted:
@@ -182,45 +155,31 @@ def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navig
 
 
 def _random_obstacle(
-    generator: np.random.Generator,
-    scene: Navigation,
-    smallest: float,
-    largest: float,
-    ellipse_share: float,
+    generator: np.random.Generator, scene: Navigation, sizes: tuple[float, float], share: float
 ) -> Obstacle:
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    centre = (generator.uniform(x_low, x_high), generator.uniform(y_low, y_high))
-    a, b = generator.uniform(smallest, largest, size=2)
+    """Return an obstacle in the start area, an ellipse with the probability ``share``."""
+    x, y = (generator.uniform(low, high) for low, high in scene.start_area)
+    a, b = generator.uniform(*sizes, size=2)
     angle = generator.uniform(0.0, math.pi)
-    if generator.random() < ellipse_share:
-        return Ellipse(centre, (a, b), angle)
-    return Circle(centre, a)
+    return Ellipse((x, y), (a, b), angle) if generator.random() < share else Circle((x, y), a)
 
 
 def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
     """Tell whether a drawn obstacle leaves room for the goals, the others and the starts."""
-    row = obstacle_rows([drawn])
-    if clearances(np.array(scene.goals), row).min() < scene.arrival_radius + ROOM:
+    if clearances(scene.goals, [drawn]).min() < scene.arrival_radius + ROOM:
         return False
-    if scene.start is not None and clearances(np.array([scene.start]), row)[0] < ROOM:
+    if scene.start is not None and clearances(scene.start, [drawn])[0] < ROOM:
         return False
     for other in placed:
         # Both ways, because one may lie inside the other.
-        apart = clearances(outline(drawn), obstacle_rows([other])).min()
-        if min(apart, clearances(outline(other), row).min()) < GAP:
+        apart = clearances(outline(drawn), [other]).min()
+        if min(apart, clearances(outline(other), [drawn]).min()) < GAP:
             return False
-    (x_low, x_high), (y_low, y_high) = scene.start_area
-    grid = np.meshgrid(np.linspace(x_low, x_high, 41), np.linspace(y_low, y_high, 41))
-    places = np.stack(grid, axis=-1).reshape(-1, 2)
-    free = clearances(places, obstacle_rows([*placed, drawn])) > 0.0
+    free = clearances(scene.grid(41), [*placed, drawn]) > 0.0
     return bool(free.mean() >= FREE_SHARE)
 
 
 NAVIGATION_SETS: dict[str, Callable[..., dict[str, Navigation]]] = {
-    "paper": partial(_scenes, _PAPER),
-    "paper-circle": partial(_scenes, _PAPER_CIRCLE),
-    "paper-ellipse": partial(_scenes, _PAPER_ELLIPSE),
-    "paper-radii": partial(_scenes, _PAPER_RADII),
-    "mission": partial(_scenes, _MISSION),
+    **{name: partial(_scenes, scenes) for name, scenes in _SCENES.items()},
     "random": random_maps,
 }

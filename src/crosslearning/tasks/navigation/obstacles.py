@@ -5,29 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.navigation.geometry import ROW
-from crosslearning.tasks.numbers import read_number, read_numbers
+from crosslearning.errors import InputError
+from crosslearning.tasks.navigation import geometry
+from crosslearning.tasks.numbers import check_names, read_number, read_numbers
+from crosslearning.tasks.task import Floats
 
 
 @dataclass(frozen=True)
 class Circle:
-    """A round obstacle.
-
-    Parameters
-    ----------
-    centre : pair of float
-    radius : float
-        Greater than 0.
-    """
+    """A round obstacle, with a radius greater than 0."""
 
     centre: tuple[float, float]
     radius: float
+    #: A circle is not turned.
+    angle: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "centre", read_numbers("a circle's centre", self.centre, 2))
@@ -40,23 +36,13 @@ class Circle:
         """The two semi-axes, which are both the radius."""
         return self.radius, self.radius
 
-    @property
-    def angle(self) -> float:
-        """The angle by which the axes are turned: 0."""
-        return 0.0
-
 
 @dataclass(frozen=True)
 class Ellipse:
     """An elliptical obstacle.
 
-    Parameters
-    ----------
-    centre : pair of float
-    semi_axes : pair of float
-        Half the width and half the height before turning, both greater than 0.
-    angle : float
-        Angle in radians by which the ellipse is turned, counterclockwise.
+    Its semi-axes, both greater than 0, are half the width and half the height before it is
+    turned counterclockwise by the angle, in radians.
     """
 
     centre: tuple[float, float]
@@ -77,8 +63,6 @@ class Ellipse:
 
 Obstacle: TypeAlias = Circle | Ellipse
 
-_FIELDS = ("centre", "radius", "semi_axes", "angle")
-
 
 def read_obstacle(given: Any) -> Obstacle:
     """Return the obstacle that ``given`` describes.
@@ -90,11 +74,15 @@ def read_obstacle(given: Any) -> Obstacle:
     if isinstance(given, Circle | Ellipse):
         return given
     if isinstance(given, Mapping):
-        for key in given:
-            if key not in _FIELDS:
-                raise unknown_name("field of an obstacle", str(key), _FIELDS)
-        if "centre" in given and ("radius" in given) != ("semi_axes" in given):
-            return Circle(**given) if given.keys() == {"centre", "radius"} else _ellipse(given)
+        check_names("field of an obstacle", given, ("centre", "radius", "semi_axes", "angle"))
+        if given.keys() == {"centre", "radius"}:
+            return Circle(**given)
+        if given.keys() == {"centre", "radius", "angle"}:
+            raise InputError(
+                f"the obstacle {dict(given)} is a circle, which takes no angle; drop it"
+            )
+        if given.keys() - {"angle"} == {"centre", "semi_axes"}:
+            return Ellipse(**given)
     elif isinstance(given, Iterable) and not isinstance(given, str):
         numbers = tuple(given)
         if len(numbers) == 3:
@@ -108,23 +96,16 @@ def read_obstacle(given: Any) -> Obstacle:
     )
 
 
-def _ellipse(fields: Mapping[str, Any]) -> Ellipse:
-    if "radius" in fields:
-        raise InputError(
-            f"the obstacle {dict(fields)!r} is a circle, which takes no angle; drop it"
-        )
-    return Ellipse(**fields)
-
-
-def obstacle_rows(obstacles: Iterable[Obstacle]) -> NDArray[np.float64]:
-    """Return the rows of the obstacles, one after another, as :mod:`geometry` takes them.
-
-    Returns
-    -------
-    ndarray, shape (6 · obstacles,)
-    """
+def obstacle_rows(obstacles: Iterable[Obstacle]) -> Floats:
+    """Return the rows of the obstacles, shape (6 · obstacles,), as :mod:`geometry` takes them."""
     rows = [(*o.centre, *o.semi_axes, math.cos(o.angle), math.sin(o.angle)) for o in obstacles]
-    return np.array(rows, dtype=np.float64).reshape(ROW * len(rows))
+    return np.array(rows, dtype=np.float64).ravel()
+
+
+def clearances(points: ArrayLike, obstacles: Iterable[Obstacle]) -> Floats:
+    """Return how far each point, shape (n, 2), is from the obstacles; inside one, less than 0."""
+    places = np.array(points, dtype=np.float64, order="C").reshape(-1, 2)
+    return geometry.clearances(places, obstacle_rows(obstacles))
 
 
 def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:
@@ -135,12 +116,10 @@ def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:
     return x - half_width, y - half_height, x + half_width, y + half_height
 
 
-def outline(obstacle: Obstacle, points: int = 96) -> NDArray[np.float64]:
+def outline(obstacle: Obstacle, points: int = 96) -> Floats:
     """Return points around the obstacle's boundary, shape (points, 2), counterclockwise."""
     turn = np.linspace(0.0, 2.0 * math.pi, points, endpoint=False)
-    a, b = obstacle.semi_axes
+    (x, y), (a, b) = obstacle.centre, obstacle.semi_axes
     u, v = a * np.cos(turn), b * np.sin(turn)
     cosine, sine = math.cos(obstacle.angle), math.sin(obstacle.angle)
-    x = obstacle.centre[0] + cosine * u - sine * v
-    y = obstacle.centre[1] + sine * u + cosine * v
-    return np.stack([x, y], axis=-1)
+    return np.stack([x + cosine * u - sine * v, y + sine * u + cosine * v], axis=-1)

@@ -10,89 +10,57 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
+from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
 
-if TYPE_CHECKING:
-    from crosslearning.tasks.navigation.environment import Navigation
-
-Colour = tuple[int, int, int] | tuple[int, int, int, int]
+Draw = ImageDraw.ImageDraw
+Colour = tuple[int, ...]
+Ink = Colour | None
 Place = tuple[float, float]
 
-_SCALE = 3
-_MARGIN = 0.9
+_SCALE, _MARGIN = 3, 0.9
 
-_PAPER: Colour = (246, 247, 249)
-_AREA: Colour = (255, 255, 255)
-_GRID: Colour = (228, 232, 238)
-_AREA_EDGE: Colour = (205, 212, 222)
-_TICK: Colour = (140, 149, 163)
-_OBSTACLE: Colour = (203, 210, 222)
-_OBSTACLE_EDGE: Colour = (108, 121, 142)
-_GOAL: Colour = (22, 150, 106)
-_GOAL_SOFT: Colour = (22, 150, 106, 34)
-_GOAL_PAST: Colour = (164, 199, 185)
-_ROBOT: Colour = (43, 88, 222)
-_ROBOT_EDGE: Colour = (255, 255, 255)
-_TRAIL_OLD = (190, 206, 246)
-_TRAIL_NEW = (84, 124, 236)
-_CRASH: Colour = (214, 48, 49)
-_CONE: Colour = (240, 158, 33, 62)
-_CONE_EDGE: Colour = (203, 122, 8)
-_INK: Colour = (52, 60, 75)
+_PAPER, _GRID = (246, 247, 249), (228, 232, 238)
+_AREA, _AREA_EDGE = (255, 255, 255), (205, 212, 222)
+_TICK, _INK = (140, 149, 163), (52, 60, 75)
+_OBSTACLE, _OBSTACLE_EDGE = (203, 210, 222), (108, 121, 142)
+_GOAL, _GOAL_SOFT, _GOAL_PAST = (22, 150, 106), (22, 150, 106, 34), (164, 199, 185)
+_ROBOT, _ROBOT_EDGE, _CRASH = (43, 88, 222), (255, 255, 255), (214, 48, 49)
+_TRAIL_OLD, _TRAIL_NEW = (190, 206, 246), (84, 124, 236)
+_CONE, _CONE_EDGE = (240, 158, 33, 62), (203, 122, 8)
+
+#: Outlines in pixels of a picture of 600, heading to the right.
+_DART = ((7.4, 0.0), (-4.6, 5.0), (-2.2, 0.0), (-4.6, -5.0))
+_ARROW = ((8.0, 0.0), (-6.0, 8.0), (-2.0, 0.0), (-6.0, -8.0))
 
 
 class Painter:
-    """Draws one navigation task.
-
-    Parameters
-    ----------
-    navigation : Navigation
-    size : int
-        Pixels along the longer side of a picture.
-    """
+    """Draws one navigation task, in pictures of ``size`` pixels along the longer side."""
 
     def __init__(self, navigation: Navigation, size: int = 600) -> None:
         self.navigation = navigation
         self._low, self._high = _view(navigation)
-        width, height = (high - low for low, high in zip(self._low, self._high, strict=True))
-        pixels_per_unit = size / max(width, height)
+        sides = self._high - self._low
+        pixels_per_unit = size / sides.max()
         self._unit = _SCALE * pixels_per_unit
         #: Line widths and letters grow with the picture, not with the width of the view.
         self._pen = _SCALE * size / 600.0
-        self._size = (
-            _SCALE * round(width * pixels_per_unit),
-            _SCALE * round(height * pixels_per_unit),
-        )
+        self._width, self._height = (_SCALE * round(side * pixels_per_unit) for side in sides)
 
     def picture(
-        self,
-        state: Floats,
-        trail: Floats | None = None,
-        *,
-        show_observation: bool = False,
+        self, state: Floats, trail: Floats | None = None, *, show_observation: bool = False
     ) -> NDArray[np.uint8]:
-        """Return a picture of one moment.
+        """Return a picture of one moment, shape (height, width, 3).
 
-        Parameters
-        ----------
-        state : ndarray, shape (STATE_SIZE,)
-            A state vector of the task.
-        trail : ndarray, shape (n, 2), optional
-            The places where the robot has been.
-        show_observation : bool
-            Whether to draw what the robot observes.
-
-        Returns
-        -------
-        ndarray of uint8, shape (height, width, 3)
+        The trail, shape (n, 2), are the places where the robot has been.
         """
         image = self._background.copy()
         draw = ImageDraw.Draw(image, "RGBA")
@@ -108,7 +76,7 @@ class Painter:
 
     @functools.cached_property
     def _background(self) -> Image.Image:
-        image = Image.new("RGB", self._size, _PAPER)
+        image = Image.new("RGB", (self._width, self._height), _PAPER)
         draw = ImageDraw.Draw(image, "RGBA")
         navigation = self.navigation
         (x_low, x_high), (y_low, y_high) = navigation.start_area
@@ -128,25 +96,25 @@ class Painter:
         self._draw_obstacles(draw)
         return image
 
-    def _draw_obstacles(self, draw: ImageDraw.ImageDraw) -> None:
+    def _draw_obstacles(self, draw: Draw) -> None:
         for obstacle in self.navigation.obstacles:
             edge = [self._place(x, y) for x, y in outline(obstacle, 240)]
             draw.polygon(edge, fill=_OBSTACLE)
             self._line(draw, [*edge, edge[0], edge[1]], _OBSTACLE_EDGE, 2.2)
 
-    def _draw_ticks(self, draw: ImageDraw.ImageDraw) -> None:
+    def _draw_ticks(self, draw: Draw) -> None:
         """Write every second whole number along the left and the lower side."""
         font, aside = _font(11.0 * self._pen), 12.0 * self._pen
         for axis in (0, 1):
             for value in _whole_numbers(self._low[axis] + 0.5, self._high[axis] - 0.5):
                 across, down = self._place(value, value)
-                place = (aside, down) if axis else (across, self._size[1] - aside)
+                place = (aside, down) if axis else (across, self._height - aside)
                 if value % 2 == 0:
                     draw.text(place, str(value), _TICK, font, anchor="mm")
 
     # ------------------------------------------------------------------ what changes
 
-    def _draw_goals(self, draw: ImageDraw.ImageDraw, current: int, arrived: bool) -> None:
+    def _draw_goals(self, draw: Draw, current: int, arrived: bool) -> None:
         font = _font(13.0 * self._pen)
         radius = self.navigation.arrival_radius * self._unit / self._pen
         for index, goal in enumerate(self.navigation.goals):
@@ -156,34 +124,28 @@ class Painter:
                 self._disc(draw, place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
             self._disc(draw, place, 10.5, colour if filled else _AREA, colour, 2.4)
-            ink = _AREA if filled else colour
-            draw.text(place, str(index + 1), ink, font, anchor="mm")
+            draw.text(place, str(index + 1), _AREA if filled else colour, font, anchor="mm")
 
-    def _draw_trail(self, draw: ImageDraw.ImageDraw, places: Sequence[Place]) -> None:
+    def _draw_trail(self, draw: Draw, places: Sequence[Place]) -> None:
         for index, (before, after) in enumerate(itertools.pairwise(places)):
             share = (index + 1) / (len(places) - 1)
-            colour = tuple(
-                round(old + share * (new - old))
-                for old, new in zip(_TRAIL_OLD, _TRAIL_NEW, strict=True)
-            )
-            self._line(draw, [before, after], (colour[0], colour[1], colour[2]), 2.6)
-            self._disc(draw, before, 2.6, (colour[0], colour[1], colour[2]), None, 0.0)
+            ends = zip(_TRAIL_OLD, _TRAIL_NEW, strict=True)
+            colour = tuple(round(old + share * (new - old)) for old, new in ends)
+            self._line(draw, [before, after], colour, 2.6)
+            self._disc(draw, before, 2.6, colour)
 
-    def _draw_robot(self, draw: ImageDraw.ImageDraw, state: Floats) -> None:
+    def _draw_robot(self, draw: Draw, state: Floats) -> None:
         x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
-        inside = tuple(
-            min(max(value, low + 0.25), high - 0.25)
-            for value, low, high in zip((x, y), self._low, self._high, strict=True)
-        )
+        inside = np.clip((x, y), self._low + 0.25, self._high - 0.25)
         place = self._place(*inside)
-        if inside != (x, y):
+        if (inside != (x, y)).any():
             # The robot has left the picture: an arrow at the border points to it.
             heading = math.atan2(y - inside[1], x - inside[0])
             self._shape(draw, place, heading, _ARROW, _ROBOT)
             return
         crashed = state[State.CRASHED] == 1.0
-        self._disc(draw, place, 11.5, _ROBOT_EDGE, None, 0.0)
-        self._disc(draw, place, 10.0, _CRASH if crashed else _ROBOT, None, 0.0)
+        self._disc(draw, place, 11.5, _ROBOT_EDGE)
+        self._disc(draw, place, 10.0, _CRASH if crashed else _ROBOT)
         if not crashed:
             self._shape(draw, place, heading, _DART, _ROBOT_EDGE)
             return
@@ -193,7 +155,7 @@ class Painter:
             self._line(draw, ends, _ROBOT_EDGE, 3.2)
         self._disc(draw, place, 15.5, None, _CRASH, 2.2)
 
-    def _draw_observation(self, draw: ImageDraw.ImageDraw, state: Floats) -> None:
+    def _draw_observation(self, draw: Draw, state: Floats) -> None:
         observation = np.empty(OBSERVATION_SIZE)
         observe(self.navigation.parameters, state, observation)
         distance, obstacle_angle, goal_distance, goal_angle, opening = observation
@@ -220,11 +182,10 @@ class Painter:
             self._line(draw, [here, at(obstacle_angle, 1.75)], _INK, 1.0)
             self._line(draw, arc(0.0, obstacle_angle, 1.45), _INK, 1.6)
             self._line(draw, [here, self._place(*nearest)], _INK, 2.2)
-            self._disc(draw, self._place(*nearest), 3.2, _INK, None, 0.0)
+            self._disc(draw, self._place(*nearest), 3.2, _INK)
             self._label(draw, at(sides[1] + 0.3, 0.95), "φ", "obs", _CONE_EDGE)
             self._label(draw, at(0.45 * obstacle_angle, 1.7), "φ", "o", _INK)
-            middle = 0.08 * np.array([x, y]) + 0.92 * nearest
-            over, down = self._place(*middle)
+            over, down = self._place(*(0.08 * np.array([x, y]) + 0.92 * nearest))
             self._label(draw, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", _INK)
         self._line(draw, [here, at(0.0, 2.9)], _INK, 1.4)
         self._line(draw, [here, at(goal_angle, goal_distance)], _GOAL, 2.0)
@@ -237,77 +198,47 @@ class Painter:
     def _place(self, x: float, y: float) -> Place:
         return (x - self._low[0]) * self._unit, (self._high[1] - y) * self._unit
 
-    def _line(
-        self, draw: ImageDraw.ImageDraw, places: Sequence[Place], colour: Colour, width: float
-    ) -> None:
+    def _line(self, draw: Draw, places: Sequence[Place], colour: Colour, width: float) -> None:
         draw.line(list(places), colour, max(1, round(width * self._pen)), joint="curve")
 
     def _disc(
-        self,
-        draw: ImageDraw.ImageDraw,
-        place: Place,
-        radius: float,
-        fill: Colour | None,
-        edge: Colour | None,
-        width: float,
+        self, draw: Draw, at: Place, radius: float, fill: Ink, edge: Ink = None, width: float = 0.0
     ) -> None:
-        reach = radius * self._pen
-        box = (place[0] - reach, place[1] - reach, place[0] + reach, place[1] + reach)
+        (x, y), reach = at, radius * self._pen
+        box = (x - reach, y - reach, x + reach, y + reach)
         draw.ellipse(box, fill, edge, round(width * self._pen))
 
     def _shape(
-        self,
-        draw: ImageDraw.ImageDraw,
-        place: Place,
-        heading: float,
-        shape: Iterable[Place],
-        colour: Colour,
+        self, draw: Draw, place: Place, heading: float, shape: Iterable[Place], colour: Colour
     ) -> None:
-        cosine, sine = math.cos(heading) * self._pen, math.sin(heading) * self._pen
-        corners = [
-            (place[0] + cosine * u - sine * v, place[1] - sine * u - cosine * v) for u, v in shape
-        ]
+        (x, y), cosine, sine = place, math.cos(heading) * self._pen, math.sin(heading) * self._pen
+        corners = [(x + cosine * u - sine * v, y - sine * u - cosine * v) for u, v in shape]
         draw.polygon(corners, colour)
 
-    def _label(
-        self, draw: ImageDraw.ImageDraw, place: Place, letter: str, index: str, colour: Colour
-    ) -> None:
-        halo = round(3.0 * self._pen)
+    def _label(self, draw: Draw, place: Place, letter: str, index: str, colour: Colour) -> None:
         large, small = _font(19.0 * self._pen), _font(12.5 * self._pen)
-        step = draw.textlength(letter, large)
-        x, y = place[0] - step, place[1]
-        for text, font, left, down in (
-            (letter, large, x, y),
-            (index, small, x + step, y + 4.0 * self._pen),
-        ):
-            draw.text((left, down), text, colour, font, "ls", stroke_width=halo, stroke_fill=_AREA)
+        halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": _AREA}
+        x, y = place
+        draw.text((x - draw.textlength(letter, large), y), letter, colour, large, "ls", **halo)
+        draw.text((x, y + 4.0 * self._pen), index, colour, small, "ls", **halo)
 
 
-#: Outlines in pixels of a picture of 600, heading to the right.
-_DART = ((7.4, 0.0), (-4.6, 5.0), (-2.2, 0.0), (-4.6, -5.0))
-_ARROW = ((8.0, 0.0), (-6.0, 8.0), (-2.0, 0.0), (-6.0, -8.0))
-
-
-def _view(navigation: Navigation) -> tuple[Place, Place]:
+def _view(navigation: Navigation) -> tuple[Floats, Floats]:
     """Return the low and the high corner of what a picture shows."""
-    boxes = [(x, y, x, y) for x, y in navigation.goals]
-    boxes += [bounding_box(obstacle) for obstacle in navigation.obstacles]
-    if navigation.start is None:
-        (x_low, x_high), (y_low, y_high) = navigation.start_area
-        boxes.append((x_low, y_low, x_high, y_high))
-    else:
-        boxes.append((*navigation.start, *navigation.start))
-    edges = np.array(boxes)
-    low, high = edges[:, :2].min(axis=0) - _MARGIN, edges[:, 2:].max(axis=0) + _MARGIN
-    return (float(low[0]), float(low[1])), (float(high[0]), float(high[1]))
+    corners = list(navigation.goals)
+    for obstacle in navigation.obstacles:
+        box = bounding_box(obstacle)
+        corners += [box[:2], box[2:]]
+    # The columns of the start area are its low and its high corner.
+    area = zip(*navigation.start_area, strict=True)
+    corners += area if navigation.start is None else [navigation.start]
+    return np.min(corners, axis=0) - _MARGIN, np.max(corners, axis=0) + _MARGIN
 
 
 def _whole_numbers(low: float, high: float) -> range:
     return range(math.ceil(low), math.floor(high) + 1)
 
 
-@functools.cache
-def _font(size: float) -> ImageFont.FreeTypeFont:
-    font = ImageFont.load_default(size)
-    assert isinstance(font, ImageFont.FreeTypeFont)
-    return font
+#: A painter for each of the last tasks, which keeps what never moves.
+painter_of = functools.lru_cache(8)(Painter)
+_font = functools.cache(ImageFont.load_default)
