@@ -12,10 +12,10 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import learner, rkhs
+from benchmarks import learner, rkhs, rollouts
 from benchmarks.table import show
 
-ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS}
+ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
 
 
 def main() -> None:
