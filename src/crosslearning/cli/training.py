@@ -85,6 +85,9 @@ def info(run: RunArgument) -> None:
     console.print(table)
     metrics = folder.read_metrics()
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
+    if saved or folder.model.exists():
+        kernel = folder.load().kernel
+        console.print(f"kernel: {kernel.to_dict()}", markup=False, highlight=False)
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
