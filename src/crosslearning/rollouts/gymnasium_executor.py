@@ -41,8 +41,8 @@ class Player:
     def __init__(self, task: Task) -> None:
         self.task = task
         self._environment = task.make()
-        self._seed = 0
-        self._steps = 0
+        self._shape = task.observation_space.shape
+        self._seed = self._steps = 0
         self.observation: Floats = np.empty(0)
         #: The observation as the environment gave it.
         self.seen: Any = None
@@ -73,11 +73,13 @@ class Player:
             raise self._wrong("what step returns", found, "five things, as Gymnasium's does")
         observation, reward, terminated, truncated, self._info = found
         self._see(observation)
-        for name, value in (("terminated", terminated), ("truncated", truncated)):
-            if not isinstance(value, bool | np.bool_):
-                raise self._wrong(name, value, "True or False")
+        # The usual types first: these lines run at every step.
+        if type(terminated) is not bool or type(truncated) is not bool:
+            for name, value in (("terminated", terminated), ("truncated", truncated)):
+                if not isinstance(value, bool | np.bool_):
+                    raise self._wrong(name, value, "True or False")
         self.terminated, self.truncated = bool(terminated), bool(truncated)
-        if not isinstance(reward, float | int | np.floating | np.integer):
+        if not isinstance(reward, float) and not isinstance(reward, int | np.floating | np.integer):
             raise self._wrong("the reward", reward, "a number")
         if not math.isfinite(reward):
             raise not_finite(self.task, "a reward", self._where)
@@ -85,16 +87,16 @@ class Player:
 
     def _see(self, observation: Any) -> None:
         """Keep an observation, if it is one."""
-        expected = self.task.observation_space.shape
         self.seen = observation
         try:
             self.observation = np.array(observation, dtype=np.float64)
         except (TypeError, ValueError):
             raise self._wrong("the observation", observation, "an array of numbers") from None
-        if self.observation.shape != expected:
-            shape = self.observation.shape
+        shape, expected = self.observation.shape, self._shape
+        if shape != expected:
             raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
-        self.observation = self.observation.reshape(-1)
+        if len(shape) != 1:
+            self.observation = self.observation.reshape(-1)
 
     def check(self) -> None:
         """Refuse an observation that is not finite; whoever acts on it asks first."""
