@@ -112,28 +112,36 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
 
 def trust(source: TaskSource, options: Mapping[str, Any]) -> None:
     """Remember that this user has trained with a source, so that its runs may be opened again."""
-    if source.content or source.code:
-        with contextlib.suppress(OSError):
-            known = _trusted_file()
-            known.parent.mkdir(parents=True, exist_ok=True)
-            with known.open("a", encoding="utf-8") as stream:
-                stream.write(f"{_stamp(source, options)}\n")
+    stamp = _stamp(source, options)
+    if not _needs_trust(source) or stamp in _trusted():
+        return
+    # Where nothing can be kept, the user is asked again.
+    with contextlib.suppress(OSError):
+        _trusted_file().parent.mkdir(parents=True, exist_ok=True)
+        with _trusted_file().open("a", encoding="utf-8") as stream:
+            stream.write(f"{stamp}\n")
 
 
 def require_trust(source: TaskSource, options: Mapping[str, Any]) -> None:
     """Refuse a source that was read from a file and that this user never trained with."""
-    if not source.content and not source.code:
-        return
-    try:
-        known = _trusted_file().read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError):
-        known = []
-    if _stamp(source, options) not in known:
+    if _needs_trust(source) and _stamp(source, options) not in _trusted():
         raise InputError(
             f"these files ask for tasks of {source.given}, which you have not trained with as this "
             "user on this machine; nothing was imported. If you trust them, say so: --tasks "
             f"{source.given} on the command line, or tasks=... in Python"
         )
+
+
+def _needs_trust(source: TaskSource) -> bool:
+    """Tell whether a source is more than the name of a set that ships or was registered here."""
+    return bool(source.content or source.code)
+
+
+def _trusted() -> list[str]:
+    try:
+        return _trusted_file().read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def _trusted_file() -> Path:
