@@ -144,6 +144,8 @@ def test_a_strangers_folder_runs_nothing(place, monkeypatch):
         learner.learn(1)
     with pytest.raises(InputError, match="you have not trained with"):
         resume("run", iterations=9)
+    assert RunFolder.open("run").config().iterations == 2
+    assert RunFolder.open("run").model.exists()
     assert "my_tasks" not in sys.modules
     # Who trusts it says so once.
     assert resume("run", tasks="my_tasks:carts").finished

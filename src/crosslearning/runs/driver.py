@@ -18,7 +18,7 @@ from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
 from crosslearning.runs.progress import Rate, progress_bar
-from crosslearning.tasks.sources import read_source
+from crosslearning.tasks.sources import load_tasks, read_source
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,9 @@ def resume(
     """
     folder = RunFolder.open(path)
     if iterations is not None:
+        if tasks is None:
+            # What cannot go on is told before the folder is changed.
+            load_tasks(folder.source(), folder.config().task_options)
         folder.extend(iterations)
     config = folder.config()
     workers = config.workers if workers is None else workers
