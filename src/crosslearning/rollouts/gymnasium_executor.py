@@ -66,7 +66,7 @@ class Player:
         """Take one step with an action of the action space; return the reward."""
         self._steps += 1
         try:
-            found = self._environment.step(action)
+            found: Any = self._environment.step(action)
         except Exception as problem:
             raise self._raised(problem) from problem
         if not isinstance(found, tuple) or len(found) != 5:
