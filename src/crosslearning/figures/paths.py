@@ -59,7 +59,7 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
         raise InputError("there are no paths to draw: no task was given")
     columns = min(len(found), _COLUMNS)
     rows = math.ceil(len(found) / columns)
-    size = (max(3.1 * columns, 4.2), 3.3 * rows + 0.3)
+    size = (max(3.1 * columns, 4.2), 3.35 * rows + 0.6)
     figure, grid = new_figure(size, rows, columns, squeeze=False)
     for axes, one in zip(grid.flat, found, strict=False):
         draw_map(axes, one.navigation)
@@ -84,5 +84,6 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
     start = entry("start", color=LIGHT, marker="o", markersize=3.0, linestyle="none")
     path = entry("path", color=CENTRAL, linewidth=0.8)
     legend_outside(figure, [start, path, *end_handles(ALARM, CENTRAL)])
-    figure.suptitle(f"The {policy} policy from random starts", fontsize=10.5)
+    # A line of its own: the panels have titles of two.
+    figure.suptitle(f"The {policy} policy from random starts\n", fontsize=10.5)
     return figure
