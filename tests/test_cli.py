@@ -227,3 +227,11 @@ def test_a_sweep_does_not_begin_in_a_run(run):
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     result = runner.invoke(cli.app, ["evaluate", str(tmp_path / "nowhere")])
     assert "there is no folder" in str(result.exception)
+
+
+def test_no_summary_of_a_command_is_cut(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = runner.invoke(cli.app, ["--help"]).output
+    commands = shown[shown.index("Commands:") :]
+    assert "sweep" in commands
+    assert "..." not in commands

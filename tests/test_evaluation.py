@@ -243,3 +243,9 @@ def test_over_tasks_only_what_all_of_them_tell_is_kept(learner):
     assert set(mixed.rates) == {"arrived", "crashed"}
     (both,) = evaluate_across([Wrapped(learner.central)], [plain, learner.tasks[1]], trials=2)
     assert set(both.rates) == {"arrived", "crashed"}
+
+
+def test_one_policy_and_one_task_need_no_lists(learner):
+    (alone,) = evaluate(learner.central, learner.tasks[0], trials=3, horizon=4)
+    (listed,) = evaluate([learner.central], learner.tasks[:1], trials=3, horizon=4)
+    assert alone == listed

@@ -198,6 +198,9 @@ def play(
     policies: Sequence[AnyPolicy], tasks: Sequence[Task], options: EpisodeOptions
 ) -> list[Row]:
     """Run every policy on every task, and keep the numbers of the episodes."""
+    # One alone will do.
+    policies = policies if isinstance(policies, list | tuple) else [policies]
+    tasks = [tasks] if isinstance(tasks, Task) else tasks
     if not policies or not tasks:
         raise InputError(f"got {len(policies)} policies and {len(tasks)} tasks; give one of each")
     known = (getattr(policy, "discount", None) for policy in policies)

@@ -11,7 +11,7 @@ from crosslearning.errors import InputError, NumericalError
 from crosslearning.rkhs import Gaussian
 from crosslearning.runs import describe_fields
 from crosslearning.tasks import task_set
-from tests.learner.examples import assert_same_bits, drift
+from tests.learner.examples import Drift, assert_same_bits, drift
 
 KERNEL = Gaussian(std=[1.0, 1.0])
 
@@ -97,7 +97,7 @@ class Discrete(gymnasium.Env):
         ((), "no tasks were given"),
         ("papr", "did you mean 'paper'"),
         ([drift("one"), drift("one")], "two tasks have the name 'one'"),
-        ([drift("one"), "paper"], "tasks must be Task objects, got str"),
+        ([drift("one"), "paper"], r"tasks has 'paper' for a task; give a Task, such as"),
         (
             [drift("small"), drift("large", size=3)],
             r"observation_space of task 'large' has shape \(3,\), but that of 'small' has \(2,\)",
@@ -161,3 +161,13 @@ def test_numbers_of_numpy_are_numbers():
 def test_a_kernel_table_that_makes_no_kernel_is_the_users_to_mend():
     with pytest.raises(InputError, match=r"kernel is .*gaussian.*"):
         CrossLearner("paper", kernel={"kernel": "gaussian", "std": "wide"})
+
+
+def test_tasks_may_be_makers_under_their_names():
+    makers = {"a": lambda render_mode=None: Drift(), "b": lambda render_mode=None: Drift()}
+    assert [task.name for task in CrossLearner(makers, kernel=KERNEL).tasks] == ["a", "b"]
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(InputError, match=r"is a folder; load the file .*model\.safetensors"):
+        CrossLearner.load(tmp_path)

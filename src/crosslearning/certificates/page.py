@@ -84,12 +84,14 @@ def _pruning_verdict(pruning: PruningHistory) -> str:
         )
     held = "" if share is None else f" The budget held in {100 * share:.1f} % of the iterations."
     by = "the cap, not the budget, decides" if pruning.cap_decides else "some were forced"
+    remedy = "A larger max_knots or a smaller step would change that."
+    if pruning.forced_by_cap == 0:
+        remedy = "Knots lie too close to be told apart; a narrower kernel would change that."
     return (
         f"Pruning: NOT CERTIFIED within the budget {pruning.budget:g}; {by}: {forced} removals "
         f"broke it ({pruning.forced_by_cap} by the cap of {pruning.max_knots} knots, "
         f"{pruning.forced_by_conditioning} by conditioning), and a policy moved by up to "
-        f"{pruning.largest:.3g} in one iteration.{held} A larger max_knots or a smaller step would "
-        "change that."
+        f"{pruning.largest:.3g} in one iteration.{held} {remedy}"
     )
 
 

@@ -23,7 +23,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command()
 def relate(run: RunArgument, as_json: JsonOption = False) -> None:
-    """Show which tasks of a run pull against the consensus, as a table and a map."""
+    """Show which tasks of a run pull against the consensus."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -63,7 +63,7 @@ def certify(
     replay: Annotated[bool, typer.Option("--replay", help="Also train again and compare.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a run's files by themselves, and say what is certified of its policies."""
+    """Check a run's files, and say what is certified of it."""
     from crosslearning.certificates import certificate_page, save_certificate
     from crosslearning.certificates import certify as certify_run
     from crosslearning.figures.certificate import certificate_figure
@@ -90,7 +90,7 @@ def theory(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate the constants of the convergence theorem at a run, and say what it promises."""
+    """Say what the convergence theorem promises at a run."""
     from crosslearning.theory import save_theory, study_run, theory_page
 
     with _measuring(as_json):

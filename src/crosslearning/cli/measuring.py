@@ -15,7 +15,7 @@ import typer
 from crosslearning import runs
 from crosslearning.cli.application import HorizonOption, RunArgument, app
 from crosslearning.cli.fields import add_flags, read_flag
-from crosslearning.cli.output import WITHOUT_RADIUS, print_json, show_line, show_numbers
+from crosslearning.cli.output import STILL_ZERO, WITHOUT_RADIUS, print_json, show_line, show_numbers
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
 @app.command()
 @with_measuring_flags
 def evaluate(run: RunArgument, **flags: Any) -> None:
-    """Evaluate the central and the task policies, on the same random starts."""
+    """Evaluate the policies of a run, on the same random starts."""
     from crosslearning.evaluation import evaluate as evaluate_policies
     from crosslearning.evaluation import evaluate_across
 
@@ -90,6 +90,8 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     show_numbers(f"{run}: {options['trials']} episodes each, 95 % intervals", results)
     if math.isinf(learner.settings.epsilon):
         show_line(WITHOUT_RADIUS)
+    elif learner.family.norms()[-1] == 0.0:
+        show_line(STILL_ZERO)
 
 
 @app.command()
@@ -102,7 +104,7 @@ def compare(
     ),
     **flags: Any,
 ) -> None:
-    """Compare two runs' policies on the same starts: differences with their intervals."""
+    """Compare two runs' policies on the same starts, with intervals."""
     from crosslearning.comparison import compare as compare_policies
     from crosslearning.comparison import compare_across
 

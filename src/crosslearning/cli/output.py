@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
 
 
+#: What a radius that has bound nobody yet makes of it.
+STILL_ZERO = (
+    "The central policy is still zero: ε has held no task policy back yet, and nothing moved it. "
+    "Learn longer, or take a smaller ε."
+)
+
+
 def show_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table whose cells never break within a line, however narrow the window is."""
     show_line(title)

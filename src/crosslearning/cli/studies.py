@@ -35,7 +35,7 @@ def reproduce(
     ] = False,
     workers: WorkersOption = None,
 ) -> None:
-    """Reproduce the paper's numerical section: every figure, every claim with an interval."""
+    """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper.catalogue import check_names, draw
     from crosslearning.figures.paper.readings import readings_figure
     from crosslearning.paper import readings as other_readings
@@ -99,7 +99,7 @@ def sweep(
     workers: WorkersOption = None,
     **fields: Any,
 ) -> None:
-    """Learn a path of radii ε, measure what each gives, and recommend one."""
+    """Learn a path of radii ε, measure each, and recommend one."""
     from crosslearning.figures.sweep import sweep_figure
     from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
     from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS

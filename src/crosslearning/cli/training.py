@@ -17,6 +17,7 @@ from crosslearning.cli.application import RunArgument, announce_compilation, app
 from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
+from crosslearning.learner.settings import settings_to_plain
 
 
 @app.command()
@@ -24,7 +25,7 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/quickstart"),
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
-    """Learn the paper's three navigation tasks, evaluate the result and draw it."""
+    """Learn the paper's tasks, evaluate the result and draw it."""
     from crosslearning.evaluation import evaluate as evaluate_policies
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
@@ -69,7 +70,7 @@ def resume(
         str | None, typer.Option(help="The tasks, if they are not yours or have moved.")
     ] = None,
 ) -> None:
-    """Go on with a run that was interrupted, bit for bit as if it had not been."""
+    """Go on with a run, bit for bit as if it had never stopped."""
     announce_compilation()
     _finish(run, runs.resume(run, workers, console, tasks, iterations))
 
@@ -80,14 +81,16 @@ def info(run: RunArgument) -> None:
     folder = runs.RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
-    for name, value in config.to_plain().items():
-        table.add_row(name, "none" if value is None else escape(str(value)))
-    console.print(table)
     metrics = folder.read_metrics()
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
+    values = config.to_plain()
     if saved or folder.model.exists():
-        kernel = folder.load().kernel
-        console.print(f"kernel: {kernel.to_dict()}", markup=False, highlight=False)
+        # What was left to the learner, as it was found.
+        learner = folder.load()
+        values |= settings_to_plain(learner.settings) | {"kernel": _short(learner.kernel.to_dict())}
+    for name, value in values.items():
+        table.add_row(name, "none" if value is None else escape(str(value)))
+    console.print(table)
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
@@ -105,8 +108,17 @@ def info(run: RunArgument) -> None:
 def plot(
     run: RunArgument, trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25
 ) -> None:
-    """Draw a run's learning curve and, for navigation tasks, the central policy's paths."""
+    """Draw a run's learning curves and, on maps, its paths."""
     _draw(run, trials)
+
+
+def _short(value: Any) -> Any:
+    """Return plain data with numbers of four digits."""
+    if isinstance(value, dict):
+        return {name: _short(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _draw(run: Path, trials: int = 25) -> None:

@@ -324,6 +324,9 @@ class CrossLearner:
         workers : int
             Threads for the rollouts.
         """
+        if Path(path).is_dir():
+            inside = Path(path) / "model.safetensors"
+            raise InputError(f"{path} is a folder; load the file {inside}")
         arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
         try:
             if description["version"] == 1:

@@ -14,6 +14,7 @@ from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, kernel_from_dict
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, load_tasks
+from crosslearning.tasks.task_sets import as_tasks
 
 Floats = NDArray[np.float64]
 
@@ -82,14 +83,15 @@ def resolve_tasks(
         raise InputError("task_options are for a named task set; give them to your tasks directly")
     if isinstance(tasks, Task):
         raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
-    resolved = load_tasks(tasks, options) if isinstance(tasks, TaskSource) else tuple(tasks)
+    if isinstance(tasks, TaskSource):
+        resolved = load_tasks(tasks, options)
+    else:
+        resolved = as_tasks(tasks, "tasks")
     if not resolved:
         raise InputError("no tasks were given; give at least one")
     first = resolved[0]
     seen: set[str] = set()
     for task in resolved:
-        if not isinstance(task, Task):
-            raise InputError(f"tasks must be Task objects, got {type(task).__name__}")
         if task.name in seen:
             raise InputError(f"two tasks have the name {task.name!r}; names must differ")
         seen.add(task.name)

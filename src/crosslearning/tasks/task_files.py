@@ -62,7 +62,10 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
     for table in tables:
         whole = {**common, **table} if isinstance(table, Mapping) else {}
         if not isinstance(whole.get("id"), str):
-            raise InputError(f"{source}: a task has no id; give one, such as id = 'Pendulum-v1'")
+            raise InputError(
+                f"{source}: a task has no id among its keys {list(whole)}; give one, such as "
+                "id = 'Pendulum-v1'"
+            )
         for name, kind, form in (
             ("set", Mapping, "a table, such as { m = 1.2 }"),
             ("grid", Mapping, "a table of lists, such as { g = [8.0, 12.0] }"),

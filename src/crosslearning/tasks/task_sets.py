@@ -122,8 +122,9 @@ def _as_task(name: str, one: Any, source: str) -> Task:
     if callable(one):
         return Task(name, one)
     raise InputError(
-        f"{source} has {one!r} for a task; expected a Task, something with task(name), or a "
-        "function that makes a Gymnasium environment: make(render_mode=None)"
+        f"{source} has {one!r} for a task; give a Task, such as Task('a name', make) with a "
+        "function make(render_mode=None) that returns a new Gymnasium environment, or a mapping of "
+        "names to such functions"
     )
 
 
