@@ -10,16 +10,18 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
-from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.navigation.environment import Navigation
 
 Draw = ImageDraw.ImageDraw
 Colour = tuple[int, ...]
