@@ -171,3 +171,16 @@ def test_tasks_may_be_makers_under_their_names():
 def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(InputError, match=r"is a folder; load the file .*model\.safetensors"):
         CrossLearner.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kernel": {"kernel": "gaussian", "std": [1, 1, 1, 1, 1], "perodic": [1]}}, "'periodic'"),
+        ({"kernel": {"kernel": "linear", "std": [1, 1, 1, 1, 1], "bais": 1.0}}, "'bias'"),
+        ({"batch_size": "4"}, "batch_size is '4': expected int, got str"),
+    ],
+)
+def test_what_is_misspelt_or_of_another_type_is_not_taken_in_silence(settings, message):
+    with pytest.raises(InputError, match=message):
+        CrossLearner("paper", **settings)

@@ -92,6 +92,8 @@ def make_settings(values: Mapping[str, Any]) -> LearnerSettings:
     check_names(values, kind.__struct_fields__, "setting")
     # Numbers of NumPy's, such as those of a linspace, are numbers too.
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
+    # JSON has no word for infinity; other numbers are not to be texts.
+    plain = {k: float(v) if v in ("inf", "-inf") else v for k, v in plain.items()}
     if isinstance(plain.get("action_variance"), int | float):
         plain["action_variance"] = (plain["action_variance"],)
     return convert_fields(plain, kind)
@@ -117,7 +119,7 @@ def settings_to_plain(settings: LearnerSettings) -> dict[str, Any]:
 
 def settings_from_plain(data: Mapping[str, Any]) -> LearnerSettings:
     """Return settings from the plain data of a file."""
-    return make_settings({k: float(v) if v in ("inf", "-inf") else v for k, v in data.items()})
+    return make_settings(data)
 
 
 _Fields = TypeVar("_Fields")
@@ -127,7 +129,7 @@ _PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
 def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
     """Return checked fields from plain values, or say which is wrong, and what it was."""
     try:
-        return msgspec.convert(values, kind, strict=False)
+        return msgspec.convert(values, kind)
     except msgspec.ValidationError as problem:
         text = str(problem)
         place = _PLACE.search(text)

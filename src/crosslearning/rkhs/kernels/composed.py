@@ -195,6 +195,11 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     if name not in _KERNELS:
         raise unknown_name("kernel", name, _KERNELS)
     kind = _KERNELS[name]
+    known = ["std", "covariance", "periodic"] if kind in _STATIONARY else []
+    known += ["kernel", "parts"] if kind is Product else ["kernel", *(f.name for f in fields(kind))]
+    for given in data:
+        if given not in known:
+            raise unknown_name(f"field of a {name} kernel", str(given), known)
     try:
         if kind is Product:
             return Product(*((kernel_from_dict(part), dims) for part, dims in data["parts"]))
