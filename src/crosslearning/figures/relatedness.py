@@ -28,7 +28,10 @@ def relatedness_figure(found: Mapping[str, Any]) -> Figure:
     their centre are −1/(N−1) in the mean whatever the tasks are: so that is the colours' middle.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
-    size, widths = (2.0 * side + 1.6, side + 0.35), [side, side + 1.6]
+    # Long names take room from the matrix, not from the map.
+    names = 0.07 * max(0, max(len(task["task"]) for task in found["tasks"]) - 8)
+    beside = side + 1.6 + names
+    size, widths = (side + beside, side + 0.35), [side, beside]
     figure, (plane, matrix) = new_figure(size, 1, 2, width_ratios=widths)
     _draw_map(plane, found)
     _draw_matrix(figure, matrix, found)
