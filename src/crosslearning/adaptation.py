@@ -69,7 +69,7 @@ def adaptation_curve(
     rows = []
     for mark in np.unique(np.linspace(0, iterations, points + 1).astype(int)):
         learner.learn(int(mark) - learner.iteration)
-        played = measure_episodes(learner.policy(0), task, options, learner.settings.discount)
+        played = measure_episodes(learner.policy(0), task, options, learner.settings.gamma)
         rows.append((learner.iteration * rollouts, learner.steps, np.mean(played.returns)))
     learner.close()
     return AdaptationCurve(*np.array(rows, dtype=np.float64).T)

@@ -65,14 +65,14 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
 def test_other_step_rules_are_left_alone_and_stages_from_zero_too():
     adam = make_settings({"step_rule": "adam"})
     assert set(path_of().stages(adam, 0)[1].changes) == {"seed"}
-    assert path_of("zero").stages(make_settings({}).resolved(False), 7)[3].changes == {"seed": 7}
+    assert path_of("zero").stages(make_settings({}).resolved(False, 50), 7)[3].changes == {"seed": 7}
 
 
 def test_every_stage_draws_numbers_of_its_own():
     seeds = [
         stage.changes["seed"]
         for seed in range(5)
-        for stage in path_of().stages(make_settings({}).resolved(False), seed)
+        for stage in path_of().stages(make_settings({}).resolved(False, 50), seed)
     ]
     assert len(set(seeds)) == 25
     assert seeds[::5] == [0, 1, 2, 3, 4]  # the first stage is the run that the seed gives
@@ -85,7 +85,7 @@ def test_where_stages_start():
         ("zero", [None] * 3),
         ("common", ["start"] * 3),
     ):
-        stages = path_of(origin, radii=3).stages(make_settings({}).resolved(False), 0)
+        stages = path_of(origin, radii=3).stages(make_settings({}).resolved(False, 50), 0)
         if origin == "common":
             start, *stages = stages
             assert (start.name, start.start, start.measured) == ("start", None, False)

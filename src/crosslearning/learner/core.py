@@ -46,7 +46,7 @@ class Core:
             iteration=iterate.iteration,
             steps=improvement.steps,
             returns=improvement.returns,
-            numbers=improvement.numbers,
+            numbers={**improvement.numbers, **look.numbers},
             distances=projection.distances,
             projection=projection,
             pruning=pruning,

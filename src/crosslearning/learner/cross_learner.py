@@ -24,7 +24,7 @@ from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.saved_tasks import space_to_plain, tasks_of_file
-from crosslearning.learner.scaling import observed_widths, scale_of
+from crosslearning.learner.scaling import observed_kernel, scale_of
 from crosslearning.learner.settings import (
     make_settings,
     settings_from_plain,
@@ -100,20 +100,21 @@ class CrossLearner:
         described = kernel if isinstance(kernel, Mapping) else None
         self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
         self._scale = scale_of(self.tasks, self.settings)
-        self.settings = self.settings.resolved(self._scale is not None)
+        horizon = max(task.horizon for task in self.tasks)
+        self.settings = self.settings.resolved(self._scale is not None, horizon)
         self._executor = executor or executor_for(self.tasks, workers, self._scale)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
         looked = 0
 
-        def widths() -> Floats:
+        def observed() -> Kernel:
             nonlocal looked
             scaled = self._scale is not None
-            found, looked = observed_widths(self._executor, scaled, self.settings.seed)
+            found, looked = observed_kernel(self._executor, scaled, self.settings.seed)
             return found
 
-        self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, widths)
-        method = make_method(self._executor, self.settings)
+        self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, observed)
+        method = make_method(self._executor, self.settings, self.kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, method.functions)
         iterate.steps = looked
@@ -182,7 +183,7 @@ class CrossLearner:
     @property
     def sampling(self) -> Sampling:
         """How gradients are sampled at these policies, for whoever reads a trained learner."""
-        return self._core.method.sampling(self.kernel)
+        return self._core.method.sampling
 
     def radii(self) -> Floats:
         """Return how far from g each policy may be while g and the others stay, shape (N,)."""
@@ -229,7 +230,7 @@ class CrossLearner:
                 mean = self.family.mix(np.append(np.full(function, 1.0 / function), 0.0)[None])
             else:
                 mean = self.family.select(function)
-            std, discount = self._core.method.noise.std, self.settings.discount
+            std, discount = self._core.method.noise.std, self.settings.gamma
             shape = self.tasks[0].observation_space.shape
             policy = Policy(name, mean, std, space, discount, shape)
             policy.scale = self._scale or policy.scale

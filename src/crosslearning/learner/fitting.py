@@ -24,7 +24,7 @@ def choose_kernel(
     start: Family | None,
     tasks: Sequence[Task],
     settings: LearnerSettings,
-    widths: Callable[[], Floats],
+    observed: Callable[[], Kernel],
 ) -> Kernel:
     """Return the kernel that was given, that of the start, that of the tasks, or one from data."""
     kernel: object = given
@@ -36,8 +36,8 @@ def choose_kernel(
     if start is not None:
         kernel = _kernel_of_start(start, kernel, tasks, settings)
     if kernel is None:
-        stated = tasks[0].kernel_covariance
-        kernel = Gaussian(std=widths()) if stated is None else Gaussian(covariance=stated)
+        stated = tasks[0].kernel_covariance if settings.as_stated else None
+        kernel = observed() if stated is None else Gaussian(covariance=stated)
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
     size = tasks[0].observation_size

@@ -74,7 +74,7 @@ class Improvement:
 class Method(Protocol):
     """A way of learning.
 
-    ``Method(executor, settings)`` makes one; settings are those of the method's own package.
+    ``Method(executor, settings, kernel)`` makes one; settings are those of its own package.
     """
 
     @property
@@ -85,7 +85,7 @@ class Method(Protocol):
     def noise(self) -> Noise:
         """The exploration noise of the policies."""
 
-    def __init__(self, executor: Executor, settings: Any) -> None:
+    def __init__(self, executor: Executor, settings: Any, kernel: Kernel) -> None:
         """Begin."""
 
     def improve(self, iterate: Iterate) -> Improvement:
@@ -100,8 +100,9 @@ class Method(Protocol):
     def why(self, report: IterationReport) -> str:
         """Return the sentence that says why the method stopped here."""
 
-    def sampling(self, kernel: Kernel) -> Sampling:
-        """Return how gradients at the policies are sampled, for whoever certifies them."""
+    @property
+    def sampling(self) -> Sampling:
+        """How gradients at the policies are sampled, for whoever certifies them."""
 
     def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
         """Return all that the next iteration depends on: arrays, and plain data."""
@@ -110,8 +111,8 @@ class Method(Protocol):
         """Take a state back, or raise FileFormatError if it does not fit."""
 
 
-def make_method(executor: Executor, settings: LearnerSettings) -> Method:
+def make_method(executor: Executor, settings: LearnerSettings, kernel: Kernel) -> Method:
     """Return the method that the settings name, from its package."""
     package = f"crosslearning.learner.{settings.method.replace('-', '_')}"
-    method: Method = importlib.import_module(f"{package}.method").Method(executor, settings)
+    method: Method = importlib.import_module(f"{package}.method").Method(executor, settings, kernel)
     return method

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -46,10 +47,14 @@ class GapCheck:
 
 
 class Look(NamedTuple):
-    """What a method says after an iteration: whether to stop, and the check that says so."""
+    """What a method says after an iteration: whether to stop, and the check that says so.
+
+    ``numbers`` are those that are known only now, as in an Improvement.
+    """
 
     stop: bool = False
     check: GapCheck | None = None
+    numbers: Mapping[str, Floats] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,9 @@ class IterationReport:
     numbers : mapping of str to array, shape (N,)
         What else the method tells of every task. The policy gradient: ``gradient_norm``, ‖∇̂_i‖,
         and ``gap``, the stationarity gap max ⟨∇̂_i, h − h_i⟩ over feasible h, infinite for ε = ∞.
+        The trust region: ``total_return`` and ``length`` of the episodes, ``kl``, how far the
+        policy moved, ``entropy`` of its noise, ``explained_variance`` of the critic, and the rates
+        of outcomes that the tasks tell, such as ``crashed``; NaN where one is not known.
     distances : array, shape (N,)
         ‖h_i − g‖ after the projection; pruning, which follows, cannot lengthen them.
     projection : Projection

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings
-from crosslearning.rkhs import Family, Linear
+from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.rollouts import ActionScale, Executor, plan_episodes
 from crosslearning.tasks import Task
 
@@ -39,14 +40,16 @@ def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | 
             f"action_units is 'box', but the actions of task {tasks[0].name!r} have no bounds: "
             f"{space}; take 'own', or gymnasium.wrappers.ClipAction"
         )
-    stated = tasks[0].kernel_covariance is not None
+    stated = settings.as_stated and tasks[0].kernel_covariance is not None
     if asked == "own" or not bounded or (asked == "auto" and stated):
         return None
     return ActionScale.of_box(space.low, space.high)
 
 
-def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats, int]:
-    """Return widths for a Gaussian kernel from what random actions let be seen.
+def observed_kernel(executor: Executor, scaled: bool, seed: int) -> tuple[Gaussian, int]:
+    """Return a Gaussian kernel of the widths that what random actions let be seen suggests.
+
+    Coordinates whose bounds are a full turn apart are angles, and periodic in the kernel.
 
     Parameters
     ----------
@@ -58,8 +61,9 @@ def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats
 
     Returns
     -------
-    widths : array, shape (q,)
-        The standard deviations of the observations over all tasks, wider in many dimensions.
+    kernel : Gaussian
+        As wide as the standard deviations of the observations over all tasks, and wider in many
+        dimensions; that of an angle is of its point on the unit circle.
     steps : int
         Environment steps that it took.
     """
@@ -68,7 +72,7 @@ def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats
     std = np.full(p, _RESTLESS)
     if not scaled:
         low, high = tasks[0].action_space.low, tasks[0].action_space.high
-        bounded = np.isfinite(low) & np.isfinite(high)
+        bounded = np.maximum(np.abs(low), np.abs(high)) <= _SENSIBLE
         half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)
         std = _RESTLESS * half.ravel()
     still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
@@ -77,6 +81,16 @@ def observed_widths(executor: Executor, scaled: bool, seed: int) -> tuple[Floats
     plan = plan_episodes(generator, tasks, _EPISODES, horizon, std)
     episodes = executor.episodes(still.expansion, plan)
     there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
-    spread = episodes.observations[there].std(axis=0)
+    seen = episodes.observations[there]
+    turns = angles_of(tasks[0].observation_space)
+    spread = seen.std(axis=0)
+    spread[turns] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, turns]).mean(axis=0)) ** 2)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
-    return widths, int(episodes.lengths.sum())
+    return Gaussian(std=widths, periodic=turns), int(episodes.lengths.sum())
+
+
+def angles_of(space: Box) -> list[int]:
+    """Return which coordinates are angles: those whose bounds are −π and π, or 0 and 2π."""
+    low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
+    turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6)
+    return np.flatnonzero(turn & (np.isclose(low, -np.pi) | (low == 0.0))).tolist()

@@ -10,7 +10,7 @@ import importlib
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ from msgspec import Meta
 from crosslearning.errors import InputError, unknown_name
 
 #: The ways to learn: ``crosslearning.learner.<name with underscores>`` is the package of each.
-MethodName = Literal["policy-gradient"]
+MethodName = Literal["policy-gradient", "trust-region"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
 
@@ -27,7 +27,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     method: Annotated[
         MethodName,
-        Meta(description="How the policies are improved: policy-gradient is the paper's method."),
+        Meta(
+            description="How the policies are improved: policy-gradient is the paper's method; "
+            "trust-region learns from whole episodes, in any environment."
+        ),
     ] = "policy-gradient"
     epsilon: Annotated[
         float,
@@ -40,7 +43,13 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         Literal["exact", "relaxed"],
         Meta(description="exact bounds every distance by ε; relaxed bounds their mean square."),
     ] = "exact"
-    discount: Annotated[float, Meta(gt=0.0, lt=1.0, description="Discount factor γ.")] = 0.9
+    discount: Annotated[
+        Annotated[float, Meta(gt=0.0, lt=1.0)] | None,
+        Meta(
+            description="Discount factor γ. None: 0.9 for the paper's method; else 1 − 5/H for "
+            "episodes of at most H steps, between 0.9 and 0.99."
+        ),
+    ] = None
     budget: Annotated[
         float,
         Meta(
@@ -68,9 +77,26 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = None
     seed: Annotated[int, Meta(ge=0, description="Seed of the run's one random generator.")] = 0
 
-    def resolved(self, scaled: bool) -> Self:
-        """Return the settings with nothing left open; ``scaled``: actions are of order one."""
+    #: Whether tasks that state what kernel suits them are taken at their word, units included.
+    as_stated: ClassVar[bool] = False
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with nothing left open.
+
+        Parameters
+        ----------
+        scaled : bool
+            Whether actions are of order one.
+        horizon : int
+            The most steps of the tasks' episodes.
+        """
         return self
+
+    @property
+    def gamma(self) -> float:
+        """γ of settings that are resolved."""
+        assert self.discount is not None, "these settings were not resolved"
+        return self.discount
 
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:

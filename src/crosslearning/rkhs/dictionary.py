@@ -17,7 +17,7 @@ from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.rkhs.checks import Floats, count, finite_array, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
 from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.program import Expansion
+from crosslearning.rkhs.program import Expansion, kernel_matrix
 from crosslearning.rkhs.projection import Method, Projection, projection_of
 from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
 from crosslearning.rkhs.slots import Slots, close_gaps, insert_knots
@@ -111,10 +111,11 @@ class Dictionary:
         cls, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Mapping[str, int]
     ) -> Dictionary:
         """Return the dictionary that :meth:`state` described."""
-        functions, outputs, capacity = arrays["rows"].shape
-        dictionary = cls(kernel, functions, outputs, numbers["guarded"])
         # Compiled code does not look at bounds: what does not fit together ends here.
         try:
+            rows = finite_array("the dictionary's rows", arrays["rows"], (None, None, None))
+            functions, outputs, capacity = rows.shape
+            dictionary = cls(kernel, functions, outputs, numbers["guarded"])
             checked = (
                 finite_array(f"the dictionary's {name}", arrays[name], shape).copy()
                 for name, shape in zip(Slots._fields, dictionary._shapes(capacity), strict=True)
@@ -155,6 +156,64 @@ class Dictionary:
                 "dictionary; check its formula. Nothing was changed"
             )
         self._size = size
+
+    def replace(self, weights: ArrayLike) -> None:
+        """Give the functions other weights, shape (L, functions, p), on the same knots."""
+        shape = (self._size, self.functions, self.outputs)
+        new = finite_array("weights", weights, shape)
+        self._slots.rows[:, :, : self._size] = new.transpose(1, 2, 0)
+
+    def novel(self, states: ArrayLike, tolerance: float, most: int) -> NDArray[np.int64]:
+        """Return which states say something that the knots do not, the newest to them first.
+
+        A pivoted Cholesky factorisation of what the knots leave of the states' Gram matrix:
+        each state in turn is the one farthest from the span of the knots and of the states
+        chosen before it, as long as the square of that distance is above ``tolerance`` times
+        κ(s, s) and no more than ``most`` are chosen.
+
+        Parameters
+        ----------
+        states : array_like, shape (n, q)
+        tolerance : float
+        most : int
+        """
+        points = finite_array("states", states, (None, self.kernel.dimension))
+        if self._covered < self._size:
+            self._rebuild(self._size)
+        embedded = self.kernel.embed(points)
+        length = np.sqrt(self.kernel.diagonal(points)) if not self.kernel.normalised else None
+
+        def columns(features: Floats, scale: Floats | None) -> Floats:
+            values = np.empty((len(points), features.shape[1]))
+            kernel_matrix(self.kernel.program, features, embedded, values)
+            if length is not None and scale is not None:
+                values *= scale
+                values /= length[:, None]
+            return values
+
+        known = columns(self._slots.features, self._slots.scale)
+        known[:, self._size :] = 0.0
+        solved = known @ self._slots.inverse
+        left = 1.0 - np.einsum("nc,nc->n", known, solved)
+        # Most states are near the knots: only the others are looked at again.
+        far = np.flatnonzero(left > tolerance)
+        points, embedded = points[far], np.ascontiguousarray(embedded[:, far])
+        known, solved, left = known[far], solved[far], left[far]
+        length = None if length is None else length[far]
+        rows = np.zeros((min(most, len(far)), len(far)))
+        chosen: list[int] = []
+        for k in range(len(rows)):
+            j = int(np.argmax(left))
+            if left[j] <= tolerance:
+                break
+            one = np.ascontiguousarray(embedded[:, j : j + 1])
+            column = columns(one, None if length is None else 1.0 / length[j : j + 1])[:, 0]
+            column -= known @ solved[j] + rows[:k, j] @ rows[:k]
+            rows[k] = column / np.sqrt(left[j])
+            left -= rows[k] ** 2
+            left[j] = 0.0
+            chosen.append(j)
+        return np.asarray(far[chosen])
 
     @property
     def _capacity(self) -> int:

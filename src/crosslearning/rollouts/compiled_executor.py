@@ -17,7 +17,7 @@ from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import check_samples, empty_episodes
+from crosslearning.rollouts.executor import check_episodes, check_samples, empty_episodes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
 
@@ -77,7 +77,7 @@ class CompiledExecutor:
             {} if task.outcomes is None else task.outcomes(own[:, : task.state_size].copy())
             for task, own in zip(self.tasks, ends, strict=True)
         ]
-        return result._replace(outcomes=outcomes)
+        return check_episodes(self.tasks, result._replace(outcomes=outcomes))
 
     def _spread(
         self,

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import Episodes, Samples
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
+
+Floats = NDArray[np.float64]
 
 
 class Executor(Protocol):
@@ -41,16 +44,22 @@ def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
 
 def check_samples(tasks: Sequence[Task], samples: Samples) -> Samples:
     """Return the samples, or raise an error that names the task whose numbers are not finite."""
-    numbers = (
-        ("an observation", samples.observations),
-        ("a reward", samples.values),
-        ("a reward", samples.returns),
-    )
-    for what, array in numbers:
-        if not np.all(np.isfinite(array)):
-            i = int(np.argwhere(~np.isfinite(array))[0][0])
-            raise not_finite(tasks[i], what)
+    _check_finite(tasks, "an observation", samples.observations)
+    _check_finite(tasks, "a reward", samples.values, samples.returns)
     return samples
+
+
+def check_episodes(tasks: Sequence[Task], episodes: Episodes) -> Episodes:
+    """Return the episodes, or raise an error that names the task whose numbers are not finite."""
+    _check_finite(tasks, "an observation", episodes.observations)
+    _check_finite(tasks, "a reward", episodes.rewards)
+    return episodes
+
+
+def _check_finite(tasks: Sequence[Task], what: str, *arrays: Floats) -> None:
+    for array in arrays:
+        if not np.all(np.isfinite(array)):
+            raise not_finite(tasks[int(np.argwhere(~np.isfinite(array))[0][0])], what)
 
 
 def empty_episodes(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes:

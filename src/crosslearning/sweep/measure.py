@@ -47,7 +47,7 @@ def measure_family(
 
     def measured(policy: Policy, task: Task, trials: int) -> Mapping[str, float]:
         options = EpisodeOptions(trials=trials, horizon=horizon, seed=MEASURE_SEED)
-        columns = measure_episodes(policy, task, options, learner.settings.discount)
+        columns = measure_episodes(policy, task, options, learner.settings.gamma)
         rates = {name: float(np.mean(values)) for name, values in columns.shares.items()}
         return {"return": float(np.mean(columns.returns)), **rates}
 

@@ -15,7 +15,7 @@ RULES = ["constant", "normalised", "adam", "decaying"]
 
 
 def rule_of(**settings):
-    return StepRule(make_settings(settings).resolved(False), np.zeros(2))
+    return StepRule(make_settings(settings).resolved(False, 50), np.zeros(2))
 
 
 def test_constant_is_the_printed_form():

@@ -26,8 +26,9 @@ Floats = NDArray[np.float64]
 class Method:
     """A gradient estimate for every task by Algorithm 1, and a step along it."""
 
-    def __init__(self, executor: Executor, settings: Settings) -> None:
+    def __init__(self, executor: Executor, settings: Settings, kernel: Kernel) -> None:
         self.executor = executor
+        self.kernel = kernel
         self.settings = settings
         self.estimator = estimator_of(settings.estimator)
         self.noise = noise_of(settings, executor.tasks[0].action_size)
@@ -42,10 +43,10 @@ class Method:
         """Return a step along every task's gradient estimate."""
         settings, tasks = self.settings, self.executor.tasks
         plan = plan_samples(
-            iterate.generator, tasks, settings.batch_size, settings.discount, self.noise.std
+            iterate.generator, tasks, settings.batch_size, settings.gamma, self.noise.std
         )
         samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
-        gradients = self.estimator.estimate(samples, self.noise.variance, settings.discount)
+        gradients = self.estimator.estimate(samples, self.noise.variance, settings.gamma)
         squares, towards = gradient_geometry(iterate.policies, gradients)
         if not np.all(np.isfinite(squares)):
             name = tasks[int(np.argmin(np.isfinite(squares)))].name
@@ -83,7 +84,7 @@ class Method:
             return Look(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
         if iterate.iteration % settings.check_every:
             return Look()
-        check = check_gaps(iterate, self.sampling(iterate.dictionary.kernel), settings)
+        check = check_gaps(iterate, self.sampling, settings)
         return Look(check.bound <= settings.alpha, check)
 
     def why(self, report: IterationReport) -> str:
@@ -106,14 +107,15 @@ class Method:
             return np.zeros(len(self.rule.mean_square))
         return self.rule.lengths(iterations - 1)
 
-    def sampling(self, kernel: Kernel) -> Sampling:
-        """Return how gradients are sampled outside of iterations."""
+    @property
+    def sampling(self) -> Sampling:
+        """How gradients are sampled outside of iterations."""
         return Sampling(
             executor=self.executor,
             estimator=self.estimator,
-            kernel=kernel,
+            kernel=self.kernel,
             noise=self.noise,
-            discount=self.settings.discount,
+            discount=self.settings.gamma,
             batch_size=self.settings.batch_size,
         )
 

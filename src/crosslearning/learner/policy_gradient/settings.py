@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,8 @@ from crosslearning.learner.settings import LearnerSettings
 
 #: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
 STEP, SCALED_STEP = 2.0, 0.5
+#: γ of the paper.
+DISCOUNT = 0.9
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,10 +102,14 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = 0.05
 
-    def resolved(self, scaled: bool) -> Self:
-        """Return the settings with nothing left open; ``scaled``: actions are of order one."""
+    #: The paper's tasks state the paper's kernel.
+    as_stated: ClassVar[bool] = True
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with the step size and the discount that suit the tasks."""
         size = self.step_size or (SCALED_STEP if scaled else STEP)
-        return msgspec.structs.replace(self, step_size=size)
+        discount = DISCOUNT if self.discount is None else self.discount
+        return msgspec.structs.replace(self, step_size=size, discount=discount)
 
     def __post_init__(self) -> None:
         super().__post_init__()

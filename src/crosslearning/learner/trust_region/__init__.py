@@ -1,0 +1,1 @@
+"""Trust regions: whole episodes, a kernel critic, natural gradients, steps of a given length."""

@@ -1,0 +1,117 @@
+"""The settings of trust-region cross-learning; each field's description is its documentation."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Self
+
+import msgspec
+from msgspec import Meta
+
+from crosslearning.errors import InputError
+from crosslearning.learner.settings import LearnerSettings, MethodName
+
+#: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
+_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
+
+
+class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of natural policy gradients from whole episodes."""
+
+    method: MethodName = "trust-region"
+    episodes: Annotated[
+        int,
+        Meta(ge=1, description="The fewest episodes of every task in an iteration."),
+    ] = 4
+    batch_steps: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="The fewest steps of every task in an iteration, as far as the lengths of "
+            "the last episodes tell: while episodes are short there are more of them.",
+        ),
+    ] = 200
+    horizon: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="The most steps of an episode; one that is cut off there goes on in the "
+            "critic's word. None: that of the tasks.",
+        ),
+    ] = None
+    step_kl: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="The length of a step: the mean Kullback-Leibler divergence, over the "
+            "visited states, between a task's policy before it and after.",
+        ),
+    ] = 0.03
+    trace: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="λ of the λ-returns: 0 trusts the critic after one step, 1 the rewards "
+            "alone.",
+        ),
+    ] = 0.9
+    reuse: Annotated[
+        int,
+        Meta(ge=1, description="How many iterations' episodes a step is made from."),
+    ] = 4
+    ratio_clip: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            description="The most that an earlier action may count for being more likely now "
+            "than it was then.",
+        ),
+    ] = 2.0
+    action_std: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="Standard deviation of the exploration noise at the start, in the units "
+            "of the policies' actions: of half the range of each action, where it has bounds.",
+        ),
+    ] = 0.5
+    least_std: Annotated[
+        float, Meta(gt=0.0, description="What the noise does not fall below, in the same units.")
+    ] = 0.05
+    ridge: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="ρ of the regression that makes a step's direction: larger is smoother.",
+        ),
+    ] = 1.0
+    novelty: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            lt=1.0,
+            description="A visited state becomes a knot if the knots so far leave more than this "
+            "share of its kernel unexplained.",
+        ),
+    ] = 0.05
+    new_knots: Annotated[
+        int, Meta(ge=1, description="The most visited states that become knots in an iteration.")
+    ] = 30
+    critic_ridge: Annotated[
+        float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
+    ] = 0.1
+    critic_knots: Annotated[
+        int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
+    ] = 200
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with the horizon and the discount that suit the tasks."""
+        most = self.horizon or horizon
+        discount = min(max(1.0 - _LOOK_AHEAD / most, _LEAST), _MOST)
+        return msgspec.structs.replace(self, horizon=most, discount=self.discount or discount)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("step_kl", "ratio_clip", "action_std", "least_std", "ridge", "critic_ridge"):
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(f"{name} must be finite, got {getattr(self, name)}")

@@ -1,0 +1,153 @@
+"""Ridge regression on knots, for several functions and data that come and go in blocks.
+
+The function of a task is f = Σ_m κ(s_m, ·) α_m on knots that all tasks share. Its weights solve
+(ΦᵀΦ + ρK) α = Φᵀy, with Φ the kernel between the task's data and the knots. What is dear is ΦᵀΦ;
+it is kept for every block of data, and only what changes is computed: a new block of n states on
+m knots costs n·m², k new knots cost n·m·k for every block that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from crosslearning.errors import FileFormatError, NumericalError
+from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.pruning import RIDGE
+
+Floats = NDArray[np.float64]
+
+# Kernels are evaluated on so many knots or a multiple: then no value depends on where in an array
+# its knot stands, and what is computed anew after a restart has the same bits.
+_WIDTH = 16
+
+
+class FamilyRegression:
+    """Regressions of N tasks on common knots.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    tasks : int
+    blocks : int
+        How many blocks of data are kept; a further one takes the place of the oldest.
+    """
+
+    def __init__(self, kernel: Kernel, tasks: int, blocks: int) -> None:
+        self.kernel = kernel
+        self.tasks = tasks
+        self.blocks = blocks
+        self.knots: Floats = np.empty((0, kernel.dimension))
+        #: The knots' Gram matrix K, shape (m, m).
+        self.gram: Floats = np.empty((0, 0))
+        #: The states of each block, newest first, and of each task in it.
+        self._states: list[list[Floats]] = []
+        self._features: list[list[Floats]] = []
+        self._products: list[list[Floats]] = []
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def push(self, states: Sequence[Floats]) -> None:
+        """Take in a block: the states of every task, shapes (n_i, q)."""
+        features = [_columns(self.kernel, own, self.knots) for own in states]
+        self._states.insert(0, list(states))
+        self._features.insert(0, features)
+        self._products.insert(0, [phi.T @ phi for phi in features])
+        for kept in (self._states, self._features, self._products):
+            del kept[self.blocks :]
+
+    def use(self, knots: Floats) -> None:
+        """Go over to other knots; what belongs to those that stay is kept."""
+        where = {knot.tobytes(): m for m, knot in enumerate(self.knots)}
+        source = np.array([where.get(knot.tobytes(), -1) for knot in knots], dtype=np.int64)
+        old, new = np.flatnonzero(source >= 0), np.flatnonzero(source < 0)
+        taken = source[old]
+        if len(new) == 0 and len(old) == len(self.knots) and np.array_equal(taken, old):
+            return
+        added = knots[new]
+
+        def joined(kept: Floats, across: Floats, own: Floats) -> Floats:
+            matrix = np.empty((len(knots), len(knots)))
+            matrix[np.ix_(old, old)] = kept[np.ix_(taken, taken)]
+            matrix[np.ix_(new, old)] = across
+            matrix[np.ix_(old, new)] = across.T
+            matrix[np.ix_(new, new)] = own
+            return matrix
+
+        across = _columns(self.kernel, added, knots)
+        self.gram = joined(self.gram, across[:, old], across[:, new])
+        self.knots = knots.copy()
+        for states, features, products in zip(
+            self._states, self._features, self._products, strict=True
+        ):
+            for i, own in enumerate(states):
+                phi = np.empty((len(own), len(knots)))
+                phi[:, old] = features[i][:, taken]
+                phi[:, new] = _columns(self.kernel, own, added)
+                fresh = phi[:, new]
+                products[i] = joined(products[i], fresh.T @ phi[:, old], fresh.T @ fresh)
+                features[i] = phi
+
+    def values(self, block: int, task: int, weights: Floats) -> Floats:
+        """Return the function of given weights (m, p) at a block's states: shape (n, p)."""
+        return np.asarray(self._features[block][task] @ weights)
+
+    def states(self, block: int, task: int) -> Floats:
+        """Return the states of a task in a block, shape (n, q)."""
+        return self._states[block][task]
+
+    def solve(self, task: int, targets: Sequence[Floats], ridge: float) -> Floats:
+        """Return the weights (m, p) that fit targets, one array (n, p) for each block.
+
+        They minimise Σ |y − f(s)|² + ridge · ‖f‖², the norm being that of κ + λδ as in pruning.
+        """
+        matrix = ridge * self.gram
+        matrix.flat[:: len(matrix) + 1] += ridge * RIDGE * (1.0 + np.diagonal(self.gram))
+        right = np.zeros((len(self.knots), targets[0].shape[1]))
+        for features, products, y in zip(self._features, self._products, targets, strict=True):
+            matrix += products[task]
+            right += features[task].T @ y
+        try:
+            return np.asarray(cho_solve(cho_factor(matrix, overwrite_a=True), right))
+        except (np.linalg.LinAlgError, ValueError) as problem:
+            raise NumericalError(
+                f"a regression on {len(self.knots)} knots broke down: {problem}; are observations "
+                "and rewards of a sensible size?"
+            ) from problem
+
+    # Checkpoints -----------------------------------------------------------------------
+
+    def state(self) -> dict[str, Floats]:
+        """Return what cannot be computed anew to the same bits; the states are kept elsewhere."""
+        products = [own for block in self._products for own in block]
+        m = len(self.knots)
+        stacked = np.array(products).reshape(len(self), self.tasks, m, m)
+        return {"knots": self.knots.copy(), "gram": self.gram.copy(), "products": stacked}
+
+    def restore(self, arrays: Mapping[str, Floats], states: Sequence[Sequence[Floats]]) -> None:
+        """Take a state back, with the states of each block, newest first."""
+        knots, gram, products = arrays["knots"], arrays["gram"], arrays["products"]
+        m, q = len(knots), self.kernel.dimension
+        shapes = (m, q), (m, m), (len(states), self.tasks, m, m)
+        for array, shape in zip((knots, gram, products), shapes, strict=True):
+            if array.shape != shape or not np.all(np.isfinite(array)):
+                raise FileFormatError("its parts do not fit together: a regression")
+        self.knots, self.gram = knots.copy(), gram.copy()
+        self._states = [list(block) for block in states]
+        self._products = [[own.copy() for own in block] for block in products]
+        self._features = [
+            [_columns(self.kernel, own, self.knots) for own in block] for block in states
+        ]
+
+
+def _columns(kernel: Kernel, states: Floats, knots: Floats) -> Floats:
+    """Return κ between states and knots, shape (n, m)."""
+    n, m = len(states), len(knots)
+    if n == 0 or m == 0:
+        return np.empty((n, m))
+    filled = np.concatenate([knots, np.repeat(knots[:1], -m % _WIDTH, axis=0)])
+    return np.ascontiguousarray(kernel(states, filled)[:, :m])

@@ -1,0 +1,155 @@
+"""Regressions on knots against the plain formula; and which states are new to a dictionary."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.rkhs import Dictionary, Gaussian, Linear, Polynomial
+from crosslearning.rkhs.pruning import RIDGE
+from crosslearning.rkhs.regression import FamilyRegression
+
+KERNEL = Gaussian(std=[1.0, 0.7])
+SIZES = [(30, 41), (25, 12), (50, 33)]
+
+
+def blocks(seed=0, sizes=SIZES, q=2):
+    draw = np.random.default_rng(seed)
+    return [[draw.normal(size=(n, q)) for n in own] for own in sizes]
+
+
+def plain_weights(kernel, knots, states, targets, ridge):
+    """(ΦᵀΦ + ρ(K + λ diag(1 + κ(s, s)))) α = Φᵀy, all at once."""
+    gram, phi = kernel(knots), kernel(np.concatenate(states), knots)
+    added = RIDGE * np.diag(1.0 + np.diag(gram))
+    return np.linalg.solve(phi.T @ phi + ridge * (gram + added), phi.T @ np.concatenate(targets))
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Linear(std=[1.0, 1.0]), Polynomial([2.0, 2.0], 2)])
+def test_it_is_the_plain_ridge_regression(kernel):
+    draw, data = np.random.default_rng(1), blocks()
+    regression = FamilyRegression(kernel, tasks=2, blocks=5)
+    regression.use(draw.normal(size=(9, 2)))
+    for block in data:
+        regression.push(block)
+    for i in range(2):
+        targets = [draw.normal(size=(len(block[i]), 3)) for block in reversed(data)]
+        found = regression.solve(i, targets, ridge=0.3)
+        states = [block[i] for block in reversed(data)]
+        expected = plain_weights(kernel, regression.knots, states, targets, 0.3)
+        # What the weights do is what is asked for: of a linear kernel they are not unique.
+        at = kernel(draw.normal(size=(20, 2)), regression.knots)
+        np.testing.assert_allclose(at @ found, at @ expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            regression.values(0, i, found), kernel(states[0], regression.knots) @ found
+        )
+
+
+def test_knots_that_come_and_go_leave_what_a_fresh_start_would_give():
+    draw, data = np.random.default_rng(2), blocks()
+    pool = draw.normal(size=(12, 2))
+    changing = FamilyRegression(KERNEL, 2, 2)
+    for block, chosen in zip(data, ([0, 1, 2, 3], [3, 1, 7, 8, 9], [9, 0, 11, 3]), strict=True):
+        changing.push(block)
+        changing.use(pool[chosen])
+    fresh = FamilyRegression(KERNEL, 2, 2)
+    fresh.use(pool[[9, 0, 11, 3]])
+    for block in data[1:]:
+        fresh.push(block)
+    assert len(changing) == 2  # the oldest block has gone
+    np.testing.assert_array_equal(changing.knots, fresh.knots)
+    np.testing.assert_array_equal(changing.gram, fresh.gram)
+    for i in range(2):
+        targets = [np.sin(changing.states(b, i)[:, :1]) for b in range(2)]
+        np.testing.assert_allclose(
+            changing.solve(i, targets, 0.1), fresh.solve(i, targets, 0.1), rtol=1e-7
+        )
+
+
+def test_a_saved_regression_goes_on_bit_for_bit():
+    draw, data = np.random.default_rng(3), blocks()
+    knots = draw.normal(size=(21, 2))
+    one = FamilyRegression(KERNEL, 2, 2)
+    one.push(data[0])
+    one.use(knots[:13])
+    one.push(data[1])
+    other = FamilyRegression(KERNEL, 2, 2)
+    other.restore(one.state(), [data[1], data[0]])
+    for regression in (one, other):
+        regression.use(knots[4:])
+        regression.push(data[2])
+    targets = [np.cos(one.states(b, 1)) for b in range(2)]
+    np.testing.assert_array_equal(one.solve(1, targets, 0.5), other.solve(1, targets, 0.5))
+
+
+def test_a_state_that_does_not_fit_is_refused():
+    data = blocks()[:1]
+    regression = FamilyRegression(KERNEL, 2, 2)
+    regression.push(data[0])
+    regression.use(data[0][0][:3])
+    state = regression.state()
+    for name, array in state.items():
+        for wrong in (array[:-1], array * np.nan):
+            with pytest.raises(FileFormatError, match="regression"):
+                FamilyRegression(KERNEL, 2, 2).restore({**state, name: wrong}, data)
+
+
+def test_numbers_beyond_reason_are_told():
+    regression = FamilyRegression(KERNEL, 1, 1)
+    regression.use(np.zeros((1, 2)))
+    regression.push([np.zeros((3, 2))])
+    with pytest.raises(NumericalError, match="sensible size"):
+        regression.solve(0, [np.full((3, 1), np.inf)], 1.0)
+
+
+# Dictionaries ---------------------------------------------------------------------------
+
+
+def plain_novel(kernel, knots, states, tolerance, most):
+    """The greedy choice by the definition: the residual of every state, each time anew."""
+    chosen = []
+    for _ in range(most):
+        basis = np.concatenate([knots, states[chosen]])
+        cross = kernel(states, basis) if len(basis) else np.zeros((len(states), 0))
+        left = kernel.diagonal(states)
+        if len(basis):
+            left = left - np.sum(cross * np.linalg.lstsq(kernel(basis), cross.T)[0].T, axis=1)
+        share = left / kernel.diagonal(states)
+        share[chosen] = 0.0
+        if share.max() <= tolerance:
+            break
+        chosen.append(int(np.argmax(share)))
+    return chosen
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Polynomial([1.0, 1.0], 3)])
+@given(seed=st.integers(0, 1000), known=st.integers(0, 5), most=st.integers(1, 8))
+def test_novel_states_are_those_of_the_definition(kernel, seed, known, most):
+    draw = np.random.default_rng(seed)
+    dictionary = Dictionary(kernel, 1, 1)
+    knots = 2.0 * draw.normal(size=(known, 2))
+    if known:
+        dictionary.extend(knots, np.ones((known, 1, 1)))
+    states = 2.0 * draw.normal(size=(30, 2))
+    found = dictionary.novel(states, 0.05, most)
+    expected = plain_novel(kernel, knots, states, 0.05, most)
+    assert found.tolist() == expected
+
+
+def test_nothing_is_new_at_the_knots():
+    dictionary = Dictionary(KERNEL, 1, 1)
+    knots = np.random.default_rng(0).normal(size=(6, 2))
+    dictionary.extend(knots, np.ones((6, 1, 1)))
+    assert dictionary.novel(knots, 0.01, 10).size == 0
+
+
+def test_weights_are_replaced_and_checked():
+    dictionary = Dictionary(KERNEL, 2, 1)
+    knots = np.random.default_rng(0).normal(size=(3, 2))
+    dictionary.extend(knots, np.ones((3, 2, 1)))
+    new = np.arange(6.0).reshape(3, 2, 1)
+    dictionary.replace(new)
+    np.testing.assert_array_equal(dictionary.weights, new)
+    with pytest.raises(InputError, match="weights"):
+        dictionary.replace(new[:2])
