@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -65,6 +65,11 @@ class MeasuringFlags:
         }
 
 
+def _listed(tasks: Sequence[Task]) -> list[str]:
+    """Return the outcomes that tasks list, which a table is to show."""
+    return list(dict.fromkeys(name for task in tasks for name in task.listed_outcomes))
+
+
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the flags to a command."""
     return add_flags(command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values())
@@ -87,7 +92,8 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
         # "steps" is what the horizon was once called.
         print_json([{**asdict(result), "steps": result.horizon} for result in results])
         return
-    show_numbers(f"{run}: {options['trials']} episodes each, 95 % intervals", results)
+    title = f"{run}: {options['trials']} episodes each, 95 % intervals"
+    show_numbers(title, results, _listed(tasks))
     if math.isinf(learner.settings.epsilon):
         show_line(WITHOUT_RADIUS)
     elif learner.family.norms()[-1] == 0.0:
@@ -122,7 +128,8 @@ def compare(
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
     what = f"{run} minus {other}, {policy} policies"
-    show_numbers(f"{what}: {options['trials']} episodes a task, 95 % intervals", results)
+    title = f"{what}: {options['trials']} episodes a task, 95 % intervals"
+    show_numbers(title, results, _listed(tasks))
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(WITHOUT_RADIUS)

@@ -66,13 +66,16 @@ def resume(
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Go on to so many, also after the run's end.")
     ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="The same in environment steps, over all tasks.")
+    ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="The tasks, if they are not yours or have moved.")
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     announce_compilation()
-    _finish(run, runs.resume(run, workers, console, tasks, iterations))
+    _finish(run, runs.resume(run, workers, console, tasks, iterations, steps))
 
 
 @app.command()
@@ -94,12 +97,14 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last, recent = metrics[-1], metrics[-25:]
+        last, recent, length = metrics[-1], metrics[-25:], config.length
+        made = {name: str(last[name]) for name in ("iteration", "steps")}
+        made[length.field] += f" of {length.amount}"
         means = {k: fmean(line["return"][k] for line in recent) for k in last["return"]}
         returns = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
         text = (
-            f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
-            f"steps, {last['knots']} knots; recent returns while exploring: {returns}"
+            f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']} "
+            f"knots; recent returns while exploring: {returns}"
         )
         console.print(text, markup=False, highlight=False)
 

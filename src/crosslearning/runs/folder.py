@@ -10,6 +10,7 @@ from typing import Any
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.length import Length
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
 from crosslearning.runs.record import make_record
 from crosslearning.tasks.sources import TaskSource, read_source, require_trust
@@ -162,18 +163,19 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, iterations: int) -> None:
-        """Ask for another number of iterations; a finished run becomes one that goes on."""
+    def extend(self, length: Length) -> None:
+        """Ask for another length; a finished run becomes one that goes on."""
         config = self.config()
-        done = self.load().iteration if self.model.exists() or self.checkpoints() else 0
-        if iterations <= done:
+        learner = self.load() if self.model.exists() or self.checkpoints() else None
+        done = 0 if learner is None else length.made(learner)
+        if length.amount <= done:
             raise InputError(
-                f"{self.path} has made {done} iterations already; ask for more than that"
+                f"{self.path} has made {done} {length.unit} already; ask for more than that"
             )
-        if self.model.exists():
-            name = f"iteration-{done:08d}.safetensors"
+        if learner is not None and self.model.exists():
+            name = f"iteration-{learner.iteration:08d}.safetensors"
             write_atomically(self.path / "checkpoints" / name, self.model.read_bytes())
-        write_config(self._config, config.replace(iterations=iterations))
+        write_config(self._config, config.replace(**{length.unit: length.amount}))
         self.model.unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
