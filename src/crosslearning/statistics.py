@@ -150,6 +150,15 @@ def bootstrap(values: Floats, generator: np.random.Generator) -> Interval:
     return Interval(float(np.mean(known)), float(low), float(high))
 
 
+def mean_of_known(values: ArrayLike) -> Floats:
+    """Return means along the first axis without what is NaN; NaN where nothing is known."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    count = known.sum(axis=0)
+    total = np.where(known, numbers, 0.0).sum(axis=0)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
 # Skewed samples ----------------------------------------------------------------------------
 
 

@@ -44,6 +44,9 @@ class MeasuringFlags:
     task_options: Annotated[
         str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
     ] = None
+    best: Annotated[
+        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
+    ] = False
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0
     stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
@@ -83,7 +86,7 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     from crosslearning.evaluation import evaluate_across
 
     asked = MeasuringFlags(**flags)
-    learner = runs.RunFolder.open(run).load()
+    learner = runs.RunFolder.open(run).load(best=asked.best)
     tasks, options = asked.episodes(learner)
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
     measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
@@ -115,7 +118,7 @@ def compare(
     from crosslearning.comparison import compare_across
 
     asked = MeasuringFlags(**flags)
-    learners = [runs.RunFolder.open(folder).load() for folder in (run, other)]
+    learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
     first, second = (
         learner.central if policy == "central" else learner.policy(policy) for learner in learners
     )

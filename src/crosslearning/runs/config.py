@@ -70,6 +70,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = None
     log_every: Annotated[int, Meta(ge=1, description="Iterations between lines of metrics.")] = 10
+    evaluate_every: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Iterations between evaluations of the task policies, each on its own "
+            "task; the best policies are kept. 0: none. What is learned does not depend on it.",
+        ),
+    ] = 0
+    evaluation_trials: Annotated[
+        int, Meta(ge=1, description="Episodes of each task in such an evaluation.")
+    ] = 20
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
     ] = False

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import signal
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -15,6 +17,7 @@ from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
+from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
 from crosslearning.tasks.sources import load_tasks, read_source
@@ -117,10 +120,13 @@ def _drive(
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])
+    watching: Any = nullcontext()
+    if config.evaluate_every:
+        watching = closing(Evaluations(folder, config, learner, log))
     length = config.length
     stopped: IterationReport | None = None
 
-    with deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
+    with watching as evaluations, deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
 
         def after(report: IterationReport) -> bool:
             nonlocal stopped
@@ -133,6 +139,8 @@ def _drive(
                 log.write(averages.line(learner.steps))
             if config.snapshot_every and report.iteration % config.snapshot_every == 0:
                 folder.save_snapshot(learner)
+            if config.evaluate_every and (last or report.iteration % config.evaluate_every == 0):
+                evaluations.look()
             if checkpoint:
                 log.flush()
                 folder.save_checkpoint(learner)

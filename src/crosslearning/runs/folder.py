@@ -12,6 +12,7 @@ from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.length import Length
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+from crosslearning.runs.metrics import read_lines
 from crosslearning.runs.record import make_record
 from crosslearning.tasks.sources import TaskSource, read_source, require_trust
 
@@ -101,6 +102,16 @@ class RunFolder:
     def metrics(self) -> Path:
         """The file of metrics, one JSON object a line."""
         return self.path / "metrics.jsonl"
+
+    @property
+    def evaluations(self) -> Path:
+        """The file of evaluations on the way, one JSON object a line."""
+        return self.path / "evaluations.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """The learner as it was at the best of these evaluations."""
+        return self.path / "best.safetensors"
 
     @property
     def model(self) -> Path:
@@ -206,8 +217,15 @@ class RunFolder:
             )
         return None
 
-    def load(self, workers: int = 1) -> CrossLearner:
-        """Return the run's learner: finished, or as far as it got."""
+    def load(self, workers: int = 1, best: bool = False) -> CrossLearner:
+        """Return the run's learner: finished, or as far as it got; or with its best policies."""
+        if best:
+            if not self.best.exists():
+                raise InputError(
+                    f"{self.path} keeps no best policies; they are kept by runs with evaluations "
+                    "on the way: crosslearning train --evaluate-every 100"
+                )
+            return CrossLearner.load(self.best, workers=workers)
         if self.model.exists():
             return CrossLearner.load(self.model, workers=workers)
         learner = self.load_newest(workers)
@@ -219,15 +237,11 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
-        if not self.metrics.exists():
-            return []
-        rows = []
-        for number, line in enumerate(self.metrics.read_text().splitlines(), start=1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError as problem:
-                raise FileFormatError(f"{self.metrics}, line {number}, is damaged") from problem
-        return rows
+        return read_lines(self.metrics)
+
+    def read_evaluations(self) -> list[dict[str, Any]]:
+        """Return the evaluations on the way, one dict a line."""
+        return read_lines(self.evaluations)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
