@@ -115,7 +115,8 @@ def info(run: RunArgument) -> None:
         best = max(evaluated, key=lambda line: float(line["mean_return"]))
         show_line(
             f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
-            f"return {best['mean_return']:.4g}; crosslearning evaluate {run} --best"
+            f"return {best['mean_return']:.4g}; crosslearning evaluate {shlex.quote(str(run))} "
+            "--best"
         )
 
 
