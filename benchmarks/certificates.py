@@ -211,7 +211,7 @@ def standstill(trials: int, samples: int, level: float, console: Console) -> Non
                     stopping=rule,
                     check_every=10,
                     seed=seed,
-                ).learn(200)
+                ).learn(200, progress=False)
                 wrong.append(learner.iteration < 200)
             allowed = "5 %" if rule == "checked" else ""
             table.add_row(name, rule, _share(wilson(np.array(wrong))), allowed)
@@ -242,7 +242,7 @@ def stopping(trials: int, samples: int, level: float, console: Console) -> None:
                 stopping=rule,
                 check_every=5,
                 seed=seed,
-            ).learn(limit)
+            ).learn(limit, progress=False)
             stopped.append(learner.iteration < limit)
             if not stopped[-1]:
                 continue

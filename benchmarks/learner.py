@@ -44,7 +44,7 @@ def long_run() -> list[Row]:
     learner = CrossLearner("paper", epsilon=3.0, workers=2).learn(1000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    learner.learn(28_000)
+    learner.learn(28_000, progress=False)
     seconds = (time.perf_counter() - start) * 29 / 28
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     learner.close()

@@ -101,7 +101,9 @@ def learn_family(kind: str, seed: int, planted: bool) -> tuple[Relatedness, int]
     multipliers: list[Any] = []
     learner = CrossLearner(tasks, seed=seed, **plant.settings)
     learner.learn(
-        plant.iterations, lambda report: multipliers.append(report.projection.multipliers)
+        plant.iterations,
+        lambda report: multipliers.append(report.projection.multipliers),
+        progress=False,
     )
     learner.close()
     last = multipliers[-int(LATE * plant.iterations) :]

@@ -51,7 +51,9 @@ def test_learning_needs_neither_statistics_of_scipy_nor_pictures():
     assert loaded(code, "scipy.stats", "matplotlib", "numba") == ["numba"]
 
 
-@pytest.mark.parametrize("name", ["CrossLearner", "Policy", "Task", "task_set"])
+@pytest.mark.parametrize(
+    "name", ["CrossLearner", "EvaluationCallback", "Policy", "Task", "task_set"]
+)
 def test_names_are_there_when_asked_for(name):
     import crosslearning
 

@@ -7,12 +7,14 @@ from crosslearning.learner.settings import LearnerSettings
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner, IterationReport, Policy
+    from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
 
 __version__ = "0.2.0"
 
 __all__ = [
     "CrossLearner",
+    "EvaluationCallback",
     "IterationReport",
     "LearnerSettings",
     "Policy",
@@ -25,6 +27,7 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "CrossLearner": "crosslearning.learner",
+        "EvaluationCallback": "crosslearning.monitoring",
         "IterationReport": "crosslearning.learner",
         "Policy": "crosslearning.learner",
         "Task": "crosslearning.tasks",

@@ -94,7 +94,7 @@ class Numbers:
     mean_cost : Interval
         Mean over steps and episodes of −r, the paper's cost.
     rates : mapping of str to Interval
-        Shares of episodes, such as ``arrived`` and ``crashed``.
+        Shares of episodes, such as ``arrived`` and ``crashed``, among those that tell it.
     means : mapping of str to Interval
         Means of other outcomes, such as ``path_length``, over the episodes in which it is known.
     """
@@ -271,7 +271,8 @@ def measure_episodes(
     others: dict[str, Floats] = {}
     for name, values in episodes.outcomes.items():
         if values.ndim == 1 and values.dtype == np.bool_:
-            shares[name] = values
+            whole = not np.ma.is_masked(values)
+            shares[name] = values if whole else np.ma.filled(values.astype(np.float64), np.nan)
         elif values.ndim == 1:
             known = np.asarray(values, dtype=np.float64)
             others[name] = np.where(np.isfinite(known), known, np.nan)

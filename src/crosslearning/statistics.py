@@ -105,12 +105,16 @@ def wilson(successes: NDArray[np.bool_]) -> Interval:
 
 
 def share(shares: NDArray[Any], generator: np.random.Generator) -> Interval:
-    """Return a share: of successes, or, of tasks that have a share each, their mean."""
+    """Return a share: of successes, or, of tasks that have a share each, their mean.
+
+    NaN stands for unknown and is left out.
+    """
     if shares.dtype == np.bool_:
         return wilson(shares)
-    if np.all(shares == shares[0]) and shares[0] in (0.0, 1.0):
+    known = shares[np.isfinite(shares)]
+    if len(known) and np.all(known == known[0]) and known[0] in (0.0, 1.0):
         # Resampling equal numbers would claim certainty.
-        return wilson(shares == 1.0)
+        return wilson(known == 1.0)
     return bootstrap(shares, generator)
 
 
@@ -123,7 +127,7 @@ def difference_of_shares(
     few of them too: without any it is not the single point 0. Of shares by task, the mean of the
     tasks' differences is taken.
     """
-    if first.dtype != np.bool_:
+    if first.dtype != np.bool_ or second.dtype != np.bool_:
         return bootstrap(first - second, generator)
     n = len(first)
     only_first = int(np.count_nonzero(first & ~second))
@@ -144,6 +148,15 @@ def bootstrap(values: Floats, generator: np.random.Generator) -> Interval:
     draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
     low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
     return Interval(float(np.mean(known)), float(low), float(high))
+
+
+def mean_of_known(values: ArrayLike) -> Floats:
+    """Return means along the first axis without what is NaN; NaN where nothing is known."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = ~np.isnan(numbers)
+    count = known.sum(axis=0)
+    total = np.where(known, numbers, 0.0).sum(axis=0)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 # Skewed samples ----------------------------------------------------------------------------

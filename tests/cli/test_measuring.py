@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 from crosslearning import cli
 from crosslearning.cli import output
+from crosslearning.evaluation import Evaluation
 from crosslearning.runs import make_config, train
+from crosslearning.statistics import Interval
 
 runner = CliRunner()
 SMALL = {"tasks": "paper", "iterations": 8, "max_knots": 20}
@@ -61,3 +63,22 @@ def test_json_has_the_old_names_and_the_new(run):
     pair = json.loads(runner.invoke(cli.app, ["compare", *arguments[1:]]).output)[0]
     assert pair["total_return"]["value"] == 0.0
     assert pair["verdict"] == "undecided"
+
+
+def test_the_table_shows_listed_outcomes_and_what_only_some_tasks_tell(capsys, monkeypatch):
+    def numbers(task, rates, means):
+        known = Interval(0.5, 0.25, 0.75)
+        returns = {"discounted_return": known, "total_return": known, "mean_cost": known}
+        named = {"task": task, "policy": "central", "trials": 3, "horizon": 9, **returns}
+        shares, others = dict.fromkeys(rates, known), dict.fromkeys(means, known)
+        return Evaluation(rates=shares, means=others, **named)
+
+    results = [numbers("a", ["crashed"], ["distance", "other"]), numbers("b", ["is_success"], [])]
+    monkeypatch.setattr(output, "console", Console(width=200))
+    output.show_numbers("title", results, ["distance"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    headings = next(line for line in lines if "policy" in line)
+    assert headings[-5:] == ["crashed,", "%", "is_success,", "%", "distance"]
+    first, second = (next(line for line in lines if line[:1] == [task]) for task in "ab")
+    assert first[-7:] == ["50.0", "[25.0,", "75.0]", "–", "0.5", "[0.25,", "0.75]"]
+    assert second[-5:] == ["–", "50.0", "[25.0,", "75.0]", "–"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning.errors import InputError
-from crosslearning.figures.run import learning_figure
+from crosslearning.figures.run import evaluation_figure, learning_figure
 from tests.figures.examples import curve, labels, metrics
 
 
@@ -98,3 +98,89 @@ def test_any_number_of_tasks_and_lines_is_drawn(tasks, lines):
 def test_a_run_without_metrics_is_refused():
     with pytest.raises(InputError, match="no metrics to draw yet"):
         learning_figure([], 3.0)
+    with pytest.raises(InputError, match="no evaluations to draw yet"):
+        evaluation_figure([])
+
+
+def test_what_else_a_method_tells_of_every_task_has_a_panel():
+    lines = metrics(["a", "b"], 20)
+    for k, line in enumerate(lines):
+        line["gradient_norm"] = {"a": 1.0, "b": 1.0}
+        line["lengths"] = {"a": 10.0 + k, "b": 20.0}
+        # Of task b it is known from the middle on, and the first line does not have it at all.
+        if k:
+            line["crashed"] = {"a": 0.5, "b": None if k < 10 else 0.25}
+    figure = learning_figure(lines, 3.0)
+    titles = [axes.get_title() for axes in figure.axes]
+    assert titles[3:] == ["Length of an episode, steps", "crashed"]
+    lengths, crashed = figure.axes[3:]
+    np.testing.assert_array_equal(curve(lengths, "task a").get_ydata(), 10.0 + np.arange(20))
+    seen = curve(crashed, "task b").get_ydata()
+    assert np.all(np.isnan(seen[:10]))
+    np.testing.assert_array_equal(seen[10:], 0.25)
+    figure.draw_without_rendering()
+    assert len(learning_figure(metrics(["a"], 20), 3.0).axes) == 3
+
+
+# Evaluations on the way --------------------------------------------------------------------
+
+
+def evaluations(tasks, lines=12, rates=("crashed",)):
+    """Return lines of evaluations whose returns rise, but for the last, and crashes fall."""
+
+    def interval(value, half):
+        return {"value": value, "low": value - half, "high": value + half}
+
+    result = []
+    for k in range(lines):
+        value = -100.0 + 5.0 * k if k < lines - 1 else -200.0
+        results = [
+            {
+                "task": task,
+                "discounted_return": interval(value + number, 4.0),
+                "rates": {name: interval(0.5 - 0.02 * k, 0.05) for name in rates},
+            }
+            for number, task in enumerate(tasks)
+        ]
+        line = {"iteration": 50 * (k + 1), "steps": 9000 * (k + 1), "mean_return": value}
+        result.append({**line, "results": results})
+    return result
+
+
+def test_evaluations_are_drawn_with_bands_rates_and_the_best():
+    figure = evaluation_figure(evaluations(["a", "b"], rates=("crashed", "arrived")))
+    returns, crashed, arrived = figure.axes
+    titles = ["Discounted return, evaluated", "Episodes: crashed", "Episodes: arrived"]
+    assert [axes.get_title() for axes in figure.axes] == titles
+    np.testing.assert_allclose(curve(returns, "b").get_ydata()[:3], [-99.0, -94.0, -89.0])
+    np.testing.assert_allclose(curve(crashed, "a").get_ydata()[:2], [0.5, 0.48])
+    band = returns.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == -204.0
+    assert {-104.0, -96.0} <= set(band[:, 1])
+    for axes in (returns, crashed, arrived):
+        (dashed,) = [line for line in axes.get_lines() if line.get_linestyle() == "--"]
+        assert list(dashed.get_xdata()) == [550.0, 550.0]
+        assert axes.child_axes[0].get_xlabel() == "environment steps"
+    assert {"task a", "task b", "95 % interval", "best mean return"} <= set(labels(figure))
+    figure.draw_without_rendering()
+
+
+@pytest.mark.parametrize("lines", [1, 2, 40])
+@pytest.mark.parametrize("tasks", [1, 20])
+@pytest.mark.parametrize("rates", [(), ("crashed", "arrived", "stalled", "lost")])
+def test_any_number_of_evaluations_is_drawn(lines, tasks, rates):
+    figure = evaluation_figure(evaluations([f"t{i}" for i in range(tasks)], lines, rates))
+    figure.draw_without_rendering()
+    assert len(figure.axes) == 1 + len(rates)
+    assert ("mean of the tasks" in labels(figure)) == (tasks > 7)
+
+
+def test_what_an_evaluation_does_not_know_leaves_a_gap():
+    lines = evaluations(["a", "b"], 5)
+    lines[2]["results"][0]["rates"] = {"crashed": {"value": None, "low": None, "high": None}}
+    lines[3]["results"][0]["rates"] = {}
+    lines[3]["mean_return"] = None
+    figure = evaluation_figure(lines)
+    shown = curve(figure.axes[1], "a").get_ydata()
+    assert np.isnan(shown).tolist() == [False, False, True, True, False]
+    figure.draw_without_rendering()

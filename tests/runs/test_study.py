@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from crosslearning.errors import FileFormatError, InputError
+from crosslearning.progress import progress_bar
 from crosslearning.runs import RunFolder, make_config, study, train
 from crosslearning.runs import driver as runs_driver
 from crosslearning.runs.parallel import in_processes
-from crosslearning.runs.progress import progress_bar
 from crosslearning.runs.study import Measurement, Run, claim, go_through, markdown, run_study
 from tests.runs.examples import one_after_another
 

@@ -12,15 +12,14 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
 from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
 from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.length import Length
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
-from crosslearning.runs.progress import Rate, progress_bar
 from crosslearning.runs.record import versions
 
 
@@ -71,17 +70,12 @@ def _replay(
         checks.impossible("replay", reason, "train it again from where it started")
         return
     first = learner.iteration
-    target = config.iterations if finished else int(source.stem.split("-")[1])
-    saved = {k: p for k, p in kept if p != source and first < k <= target}
+    target = config.length if finished else Length("iterations", int(source.stem.split("-")[1]))
+    saved = {k: p for k, p in kept if p != source and k > first}
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
-    columns = MofNCompleteColumn(), Rate(), TimeRemainingColumn()
-    with (
-        tempfile.TemporaryDirectory() as place,
-        progress_bar(console, *columns, transient=True) as progress,
-    ):
-        bar = progress.add_task("replaying", total=target, completed=first)
+    with tempfile.TemporaryDirectory() as place:
         again = Path(place) / "again.safetensors"
 
         def after(report: IterationReport) -> None:
@@ -95,11 +89,9 @@ def _replay(
                     different.append(report.iteration)
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
-            if report.iteration % 20 == 0:
-                progress.update(bar, completed=report.iteration)
 
         with closing(learner):
-            learner.learn(target - first, callback=after)
+            learner.learn(callback=after, progress=console or False, **target.left(learner))
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
     if finished:
         different += [k for k in logged if k > learner.iteration]

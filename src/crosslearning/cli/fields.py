@@ -14,7 +14,7 @@ import typer
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import METHODS
 from crosslearning.runs import RunConfig, describe_fields, make_config, read_config
-from crosslearning.runs.config import FieldDescription
+from crosslearning.runs.config import FieldDescription, one_length
 
 ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file with fields; flags win over it.")
@@ -70,7 +70,7 @@ def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = 
     for name in own:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
-    values |= {name: read_flag(name, v) for name, v in flags.items() if v is not None}
+    values |= one_length({name: read_flag(name, v) for name, v in flags.items() if v is not None})
     return make_config(values, source=str(file or "the flags"))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -44,6 +44,9 @@ class MeasuringFlags:
     task_options: Annotated[
         str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
     ] = None
+    best: Annotated[
+        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
+    ] = False
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0
     stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
@@ -65,6 +68,11 @@ class MeasuringFlags:
         }
 
 
+def _listed(tasks: Sequence[Task]) -> list[str]:
+    """Return the outcomes that tasks list, which a table is to show."""
+    return list(dict.fromkeys(name for task in tasks for name in task.listed_outcomes))
+
+
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the flags to a command."""
     return add_flags(command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values())
@@ -78,7 +86,7 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     from crosslearning.evaluation import evaluate_across
 
     asked = MeasuringFlags(**flags)
-    learner = runs.RunFolder.open(run).load()
+    learner = runs.RunFolder.open(run).load(best=asked.best)
     tasks, options = asked.episodes(learner)
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
     measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
@@ -87,7 +95,8 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
         # "steps" is what the horizon was once called.
         print_json([{**asdict(result), "steps": result.horizon} for result in results])
         return
-    show_numbers(f"{run}: {options['trials']} episodes each, 95 % intervals", results)
+    title = f"{run}: {options['trials']} episodes each, 95 % intervals"
+    show_numbers(title, results, _listed(tasks))
     if math.isinf(learner.settings.epsilon):
         show_line(WITHOUT_RADIUS)
     elif learner.family.norms()[-1] == 0.0:
@@ -109,7 +118,7 @@ def compare(
     from crosslearning.comparison import compare_across
 
     asked = MeasuringFlags(**flags)
-    learners = [runs.RunFolder.open(folder).load() for folder in (run, other)]
+    learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
     first, second = (
         learner.central if policy == "central" else learner.policy(policy) for learner in learners
     )
@@ -122,7 +131,8 @@ def compare(
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
     what = f"{run} minus {other}, {policy} policies"
-    show_numbers(f"{what}: {options['trials']} episodes a task, 95 % intervals", results)
+    title = f"{what}: {options['trials']} episodes a task, 95 % intervals"
+    show_numbers(title, results, _listed(tasks))
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(WITHOUT_RADIUS)

@@ -49,18 +49,25 @@ def show_line(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def show_numbers(title: str, results: Sequence[Evaluation] | Sequence[Comparison]) -> None:
-    """Print evaluations or comparisons, the discounted return above the total one."""
-    rates = list(results[0].rates)
+def show_numbers(
+    title: str, results: Sequence[Evaluation] | Sequence[Comparison], listed: Sequence[str] = ()
+) -> None:
+    """Print evaluations or comparisons, the discounted return above the total one.
+
+    Of what else was measured only the means that are ``listed`` are shown.
+    """
+    rates = list(dict.fromkeys(name for one in results for name in one.rates))
+    means = [name for name in listed if any(name in one.means for one in results)]
     before = [name for name in ("task", "policy") if hasattr(results[0], name)]
     after = [name for name in ("verdict",) if hasattr(results[0], name)]
     rows = []
     for one in results:
         words = {name: getattr(one, name) for name in (*before, *after)}
-        shares = [one.rates[name].percent().replace(" %", "") for name in rates]
-        cells = [_both_returns(one), *shares]
+        shares = [one.rates[name].percent() if name in one.rates else "–" for name in rates]
+        others = [str(one.means[name]) if name in one.means else "–" for name in means]
+        cells = [_both_returns(one), *(share.replace(" %", "") for share in shares), *others]
         rows.append([*(words[name] for name in before), *cells, *(words[name] for name in after)])
-    headings = ["discounted return\nand total", *(f"{name}, %" for name in rates)]
+    headings = ["discounted return\nand total", *(f"{name}, %" for name in rates), *means]
     show_table(title, [*before, *headings, *after], rows)
 
 

@@ -72,7 +72,7 @@ def reproduce(
 
 
 @app.command()
-@with_config_options("epsilon", "seed", "workers")
+@with_config_options("epsilon", "seed", "workers", "steps")
 def sweep(
     *,
     out: Annotated[Path, typer.Option(help="Folder for everything; gone on from if begun.")],
@@ -105,8 +105,9 @@ def sweep(
     from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
     checked = asked_config(config, fields, OWN_FIELDS)
-    later = stage_iterations or max(1, checked.iterations // 2)
-    path = EpsilonPath(read_epsilons(epsilons), checked.iterations, later, cast("Origin", origin))
+    first = checked.length.amount
+    later = stage_iterations or max(1, first // 2)
+    path = EpsilonPath(read_epsilons(epsilons), first, later, cast("Origin", origin))
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
     try:

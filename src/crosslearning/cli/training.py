@@ -66,13 +66,16 @@ def resume(
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Go on to so many, also after the run's end.")
     ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="The same in environment steps, over all tasks.")
+    ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="The tasks, if they are not yours or have moved.")
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     announce_compilation()
-    _finish(run, runs.resume(run, workers, console, tasks, iterations))
+    _finish(run, runs.resume(run, workers, console, tasks, iterations, steps))
 
 
 @app.command()
@@ -94,14 +97,27 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last, recent = metrics[-1], metrics[-25:]
-        means = {k: fmean(line["return"][k] for line in recent) for k in last["return"]}
-        returns = ", ".join(f"{name} {mean:.1f}" for name, mean in means.items())
+        last, recent, length = metrics[-1], metrics[-25:], config.length
+        made = {name: str(last[name]) for name in ("iteration", "steps")}
+        made[length.field] += f" of {length.amount}"
+        known = {
+            name: [line["return"][name] for line in recent if line["return"][name] is not None]
+            for name in last["return"]
+        }
+        returns = ", ".join(f"{name} {fmean(v):.1f}" for name, v in known.items() if v)
         text = (
-            f"iteration {last['iteration']} of {config.iterations}, {last['steps']} environment "
-            f"steps, {last['knots']} knots; recent returns while exploring: {returns}"
+            f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']} "
+            f"knots; recent returns while exploring: {returns}"
         )
         console.print(text, markup=False, highlight=False)
+    evaluated = [line for line in folder.read_evaluations() if line["mean_return"] is not None]
+    if evaluated:
+        best = max(evaluated, key=lambda line: float(line["mean_return"]))
+        show_line(
+            f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
+            f"return {best['mean_return']:.4g}; crosslearning evaluate {shlex.quote(str(run))} "
+            "--best"
+        )
 
 
 @app.command()
@@ -123,13 +139,15 @@ def _short(value: Any) -> Any:
 
 def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.paths import trajectory_figure
-    from crosslearning.figures.run import learning_figure
+    from crosslearning.figures.run import evaluation_figure, learning_figure
     from crosslearning.figures.style import save_figure
     from crosslearning.trajectories import trajectories
 
     folder = runs.RunFolder.open(run)
     curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
     written = save_figure(curves, folder.figures / "learning")
+    if evaluations := folder.read_evaluations():
+        written += save_figure(evaluation_figure(evaluations), folder.figures / "evaluations")
     learner = folder.load()
     try:
         found = trajectories(learner.central, learner.tasks, trials)

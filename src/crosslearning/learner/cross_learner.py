@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from crosslearning.interrupts import deferred
 from crosslearning.learner.core import Core
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
 from crosslearning.learner.iterate import Iterate
+from crosslearning.learner.length import Length
 from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
@@ -34,6 +35,9 @@ from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source, trust
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Floats = NDArray[np.float64]
 
@@ -142,34 +146,57 @@ class CrossLearner:
         """How many environment steps have been taken, over all tasks."""
         return self._core.iterate.steps
 
-    def learn(self, iterations: int, callback: Callback | None = None) -> CrossLearner:
-        """Make iterations of Algorithm 2, until the number is reached or a rule stops it.
+    def learn(
+        self,
+        iterations: int | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
+        *,
+        steps: int | None = None,
+        progress: bool | Console = True,
+    ) -> CrossLearner:
+        """Make iterations of Algorithm 2, until there are enough of them or a rule stops it.
 
         Ctrl-C ends it after the iteration under way; the learner is whole and can go on.
 
         Parameters
         ----------
-        iterations : int
-            How many more.
-        callback : callable, optional
+        iterations : int, optional
+            How many more. Give this or ``steps``.
+        callback : callable, or a sequence of them, optional
             Called with an :class:`IterationReport` after each; returning True stops.
+            ``crosslearning.EvaluationCallback`` evaluates on the way.
+        steps : int, optional
+            How many more environment steps to take, over all tasks. An iteration is never cut
+            short: the last one may go beyond.
+        progress : bool or Console
+            Whether to show a progress bar, if standard error is a terminal; or the console to
+            show it on.
 
         Returns
         -------
         CrossLearner
             Itself.
         """
-        if isinstance(iterations, bool) or int(iterations) != iterations or iterations < 0:
-            raise InputError(f"iterations must be a whole number of at least 0, got {iterations!r}")
+        from crosslearning.progress import learning_bar
+
+        length = Length.of(iterations, steps)
+        callbacks = [callback] if callable(callback) else list(callback or ())
+        made = length.made(self)
+        target = made + length.amount
         # One thread: how BLAS splits a sum over threads changes its last bits.
-        with threadpool_limits(1, user_api="blas"), deferred() as interrupted:
-            for _ in range(int(iterations)):
+        with (
+            threadpool_limits(1, user_api="blas"),
+            deferred() as interrupted,
+            learning_bar(progress, length.unit, made, target) as show,
+        ):
+            while length.made(self) < target:
                 report = self._core.step()
                 self._family = None
                 self._policies.clear()
-                if callback is not None and callback(report):
-                    break
-                if report.stop:
+                show(length.made(self), report.pruning.knots)
+                # Every one of them sees every iteration, also the last.
+                answers = [one(report) for one in callbacks]
+                if any(answers) or report.stop:
                     break
                 if interrupted.is_set():
                     raise KeyboardInterrupt
@@ -260,7 +287,7 @@ class CrossLearner:
         task: Task,
         iterations: int,
         start: int | str | None = None,
-        callback: Callback | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
         **settings: Any,
     ) -> CrossLearner:
         """Return a new learner that has gone on from one of these policies on another task.

@@ -74,7 +74,7 @@ class CompiledExecutor:
         assert result.states is not None
         ends = result.states[:, :, -1]
         outcomes = [
-            {} if task.outcomes is None else task.outcomes(own[:, : task.state_size].copy())
+            task.outcomes(own[:, : task.state_size].copy()) if callable(task.outcomes) else {}
             for task, own in zip(self.tasks, ends, strict=True)
         ]
         return check_episodes(self.tasks, result._replace(outcomes=outcomes))

@@ -112,7 +112,8 @@ class Episodes(NamedTuple):
         For compiled tasks: the whole path. Tasks with a smaller state leave the last columns zero.
     outcomes : sequence of N mappings of str to array, shape (n, …)
         How the episodes ended, by name, as far as a task can tell: what ``Task.outcomes`` reads
-        from the last states, else the truth values in the last ``info``.
+        from the last states; else what the last ``info`` tells, its truth values and the numbers
+        that the task lists. What some of the episodes do not tell is NaN, a truth value masked.
     """
 
     rewards: Floats

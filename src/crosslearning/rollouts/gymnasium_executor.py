@@ -21,6 +21,7 @@ from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_samples, empty_episodes, not_finite
+from crosslearning.rollouts.outcomes import gather_outcomes, outcome_of
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
 
@@ -106,10 +107,10 @@ class Player:
     def outcome(self) -> dict[str, Any]:
         """Return how the episode stands, by name, as far as the task can tell."""
         state: Any = getattr(self._environment.unwrapped, "state", None)
-        if self.task.outcomes is not None and np.shape(state) == (self.task.state_size,):
+        if callable(self.task.outcomes) and np.shape(state) == (self.task.state_size,):
             found = self.task.outcomes(np.array(state, dtype=np.float64)[None])
             return {name: values[0] for name, values in found.items()}
-        return {k: v for k, v in self._info.items() if isinstance(v, bool | np.bool_)}
+        return outcome_of(self.task, self._info)
 
     @property
     def _where(self) -> str:
@@ -404,8 +405,7 @@ def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[_
 def _finished(tasks: Sequence[Task], result: Episodes, rollouts: Sequence[_Episode]) -> Episodes:
     """Return the episodes with what all of a task's have to tell of their ends."""
     outcomes = []
-    for i in range(len(tasks)):
-        own = [rollout.outcome for rollout in rollouts if rollout.task == i]
-        names = [name for name in own[0] if all(name in one for one in own)]
-        outcomes.append({name: np.array([one[name] for one in own]) for name in names})
+    for i, task in enumerate(tasks):
+        ends = [rollout.outcome for rollout in rollouts if rollout.task == i]
+        outcomes.append(gather_outcomes(task, ends))
     return result._replace(outcomes=outcomes)

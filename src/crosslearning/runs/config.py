@@ -14,6 +14,7 @@ from msgspec import Meta, field
 
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
+from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
     LearnerSettings,
@@ -44,7 +45,17 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         dict[str, Any],
         Meta(description="Options of the task set as a table, such as {crash = 'terminate'}."),
     ] = {}
-    iterations: Annotated[int, Meta(ge=1, description="Iterations of Algorithm 2.")] = 2000
+    iterations: Annotated[
+        int | None,
+        Meta(description="Iterations of Algorithm 2; none: as many as take the steps."),
+    ] = 2000
+    steps: Annotated[
+        int | None,
+        Meta(
+            description="In the place of iterations: environment steps over all tasks. The run "
+            "ends with the iteration that reaches them."
+        ),
+    ] = None
     workers: Annotated[
         int, Meta(ge=1, description="Threads for the rollouts; the result does not depend on it.")
     ] = 1
@@ -59,13 +70,30 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = None
     log_every: Annotated[int, Meta(ge=1, description="Iterations between lines of metrics.")] = 10
+    evaluate_every: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Iterations between evaluations of the task policies, each on its own "
+            "task; the best policies are kept. 0: none. What is learned does not depend on it.",
+        ),
+    ] = 0
+    evaluation_trials: Annotated[
+        int, Meta(ge=1, description="Episodes of each task in such an evaluation.")
+    ] = 20
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
     ] = False
 
     def __post_init__(self) -> None:
+        _ = self.length  # says what is wrong with it
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
+
+    @property
+    def length(self) -> Length:
+        """How long the run is, from its beginning."""
+        return Length.of(self.iterations, self.steps, least=1)
 
     def learner(
         self,
@@ -86,7 +114,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""
-        own = {name: value for name, value in changes.items() if name in RUN_FIELDS}
+        own = one_length({name: value for name, value in changes.items() if name in RUN_FIELDS})
         learning = {name: value for name, value in changes.items() if name not in RUN_FIELDS}
         settings = make_settings({**msgspec.structs.asdict(self.settings), **learning})
         return msgspec.structs.replace(self, settings=settings, **own)
@@ -101,6 +129,13 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 RUN_FIELDS = tuple(name for name in RunConfig.__struct_fields__ if name != "settings")
 
 
+def one_length(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields in which one length, if it is given alone, puts the other aside."""
+    others = {"iterations": "steps", "steps": "iterations"}
+    aside = {other: None for name, other in others.items() if given.get(name) is not None}
+    return {**aside, **given}
+
+
 def make_config(values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
     """Return a checked configuration, or name the field that is wrong.
 
@@ -111,7 +146,7 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     source : str
         Where they come from, for the message.
     """
-    own = {name: value for name, value in values.items() if name in RUN_FIELDS}
+    own = one_length({name: value for name, value in values.items() if name in RUN_FIELDS})
     learning = {name: value for name, value in values.items() if name not in RUN_FIELDS}
     try:
         kind = method_settings(learning.get("method", METHODS[0]))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shlex
 import signal
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, TaskProgressColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError
 from crosslearning.interrupts import deferred
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
+from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
-from crosslearning.runs.progress import Rate, progress_bar
 from crosslearning.tasks.sources import load_tasks, read_source
 
 
@@ -71,6 +73,7 @@ def resume(
     console: Console | None = None,
     tasks: str | None = None,
     iterations: int | None = None,
+    steps: int | None = None,
 ) -> Outcome:
     """Go on with a run from its last checkpoint, bit for bit as if it had never stopped.
 
@@ -84,15 +87,16 @@ def resume(
         Shows progress.
     tasks : str, optional
         The tasks of a run that someone else trained, or whose code has moved.
-    iterations : int, optional
-        A new number of iterations, which makes a finished run go on.
+    iterations, steps : int, optional
+        A new length, in one or the other, which makes a finished run go on.
     """
     folder = RunFolder.open(path)
-    if iterations is not None:
+    if iterations is not None or steps is not None:
+        length = Length.of(iterations, steps, least=1)
         if tasks is None:
             # What cannot go on is told before the folder is changed.
             load_tasks(folder.source(), folder.config().task_options)
-        folder.extend(iterations)
+        folder.extend(length)
     config = folder.config()
     workers = config.workers if workers is None else workers
     if folder.model.exists():
@@ -116,36 +120,34 @@ def _drive(
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])
+    watching: Any = nullcontext()
+    if config.evaluate_every:
+        watching = closing(Evaluations(folder, config, learner, log))
+    length = config.length
     stopped: IterationReport | None = None
 
-    columns = MofNCompleteColumn(), TaskProgressColumn(), Rate(), TimeRemainingColumn()
-    knots = "[dim]{task.fields[knots]} knots"
-    signals = signal.SIGINT, signal.SIGTERM
-    with progress_bar(console, *columns, knots) as progress, deferred(signals) as interrupted:
-        bar = progress.add_task(
-            "learning", total=config.iterations, completed=learner.iteration, knots=0
-        )
+    with watching as evaluations, deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
 
         def after(report: IterationReport) -> bool:
             nonlocal stopped
             averages.add(report)
             stopped = report if report.stop else None
-            last = report.iteration == config.iterations or report.stop
+            last = length.made(learner) >= length.amount or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
             # A line at every checkpoint too, so that none averages over a resume.
             if report.iteration % config.log_every == 0 or checkpoint or last:
                 log.write(averages.line(learner.steps))
             if config.snapshot_every and report.iteration % config.snapshot_every == 0:
                 folder.save_snapshot(learner)
+            if config.evaluate_every and (last or report.iteration % config.evaluate_every == 0):
+                evaluations.look()
             if checkpoint:
                 log.flush()
                 folder.save_checkpoint(learner)
-            if report.iteration % 20 == 0 or last:
-                progress.update(bar, completed=report.iteration, knots=report.pruning.knots)
             return interrupted.is_set()
 
         try:
-            learner.learn(config.iterations - learner.iteration, callback=after)
+            learner.learn(callback=after, progress=console, **length.left(learner))
             if averages.pending:
                 log.write(averages.line(learner.steps))
         finally:
@@ -153,7 +155,7 @@ def _drive(
             log.close()
             learner.close()
 
-    finished = learner.iteration >= config.iterations or stopped is not None
+    finished = length.made(learner) >= length.amount or stopped is not None
     if not finished:
         folder.save_checkpoint(learner)
         return Outcome(
@@ -164,6 +166,8 @@ def _drive(
         )
     folder.save_model(learner)
     reason = f"Finished {learner.iteration} iterations."
+    if length.unit == "steps":
+        reason = f"Finished {learner.iteration} iterations, {learner.steps} environment steps."
     if stopped is not None:
         reason = f"Stopped at iteration {stopped.iteration}: {learner.method.why(stopped)}"
     return Outcome(learner, True, reason)

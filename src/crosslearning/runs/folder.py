@@ -10,7 +10,9 @@ from typing import Any
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.length import Length
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+from crosslearning.runs.metrics import read_lines
 from crosslearning.runs.record import make_record
 from crosslearning.tasks.sources import TaskSource, read_source, require_trust
 
@@ -102,6 +104,16 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def evaluations(self) -> Path:
+        """The file of evaluations on the way, one JSON object a line."""
+        return self.path / "evaluations.jsonl"
+
+    @property
+    def best(self) -> Path:
+        """The learner as it was at the best of these evaluations."""
+        return self.path / "best.safetensors"
+
+    @property
     def model(self) -> Path:
         """The finished learner."""
         return self.path / "model.safetensors"
@@ -162,18 +174,19 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, iterations: int) -> None:
-        """Ask for another number of iterations; a finished run becomes one that goes on."""
+    def extend(self, length: Length) -> None:
+        """Ask for another length; a finished run becomes one that goes on."""
         config = self.config()
-        done = self.load().iteration if self.model.exists() or self.checkpoints() else 0
-        if iterations <= done:
+        learner = self.load() if self.model.exists() or self.checkpoints() else None
+        done = 0 if learner is None else length.made(learner)
+        if length.amount <= done:
             raise InputError(
-                f"{self.path} has made {done} iterations already; ask for more than that"
+                f"{self.path} has made {done} {length.unit} already; ask for more than that"
             )
-        if self.model.exists():
-            name = f"iteration-{done:08d}.safetensors"
+        if learner is not None and self.model.exists():
+            name = f"iteration-{learner.iteration:08d}.safetensors"
             write_atomically(self.path / "checkpoints" / name, self.model.read_bytes())
-        write_config(self._config, config.replace(iterations=iterations))
+        write_config(self._config, config.replace(**{length.unit: length.amount}))
         self.model.unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
@@ -204,8 +217,15 @@ class RunFolder:
             )
         return None
 
-    def load(self, workers: int = 1) -> CrossLearner:
-        """Return the run's learner: finished, or as far as it got."""
+    def load(self, workers: int = 1, best: bool = False) -> CrossLearner:
+        """Return the run's learner: finished, or as far as it got; or with its best policies."""
+        if best:
+            if not self.best.exists():
+                raise InputError(
+                    f"{self.path} keeps no best policies; they are kept by runs with evaluations "
+                    "on the way: crosslearning train --evaluate-every 100"
+                )
+            return CrossLearner.load(self.best, workers=workers)
         if self.model.exists():
             return CrossLearner.load(self.model, workers=workers)
         learner = self.load_newest(workers)
@@ -217,15 +237,11 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
-        if not self.metrics.exists():
-            return []
-        rows = []
-        for number, line in enumerate(self.metrics.read_text().splitlines(), start=1):
-            try:
-                rows.append(json.loads(line))
-            except ValueError as problem:
-                raise FileFormatError(f"{self.metrics}, line {number}, is damaged") from problem
-        return rows
+        return read_lines(self.metrics)
+
+    def read_evaluations(self) -> list[dict[str, Any]]:
+        """Return the evaluations on the way, one dict a line."""
+        return read_lines(self.evaluations)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import MissingExtraError, StorageError
+from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
 from crosslearning.files import write_atomically
 from crosslearning.learner import IterationReport
+from crosslearning.statistics import mean_of_known
 
 Floats = NDArray[np.float64]
 
@@ -33,6 +34,19 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
     late = [line["multiplier"] for line in lines if line["iteration"] > begin]
     rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
     return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file, each a JSON object; none if there is no file."""
+    if not path.exists():
+        return []
+    rows = []
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        try:
+            rows.append(json.loads(line))
+        except ValueError as problem:
+            raise FileFormatError(f"{path}, line {number}, is damaged") from problem
+    return rows
 
 
 class Averages:
@@ -60,13 +74,17 @@ class Averages:
         moves = [float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning]
 
         def mean(values: Sequence[Any]) -> dict[str, float | None]:
-            return self._named(np.mean(values, axis=0))
+            return self._named(mean_of_known(values))
+
+        # What a method could not tell in an iteration is unknown there, as is NaN.
+        nothing = np.full(len(self._tasks), np.nan)
+        names = dict.fromkeys(name for report in reports for name in report.numbers)
 
         line = {
             "iteration": last.iteration,
             "steps": steps,
             "return": mean([r.returns for r in reports]),
-            **{name: mean([r.numbers[name] for r in reports]) for name in last.numbers},
+            **{name: mean([r.numbers.get(name, nothing) for r in reports]) for name in names},
             "distance": self._named(np.max([r.distances for r in reports], axis=0)),
             "multiplier": mean([r.projection.multipliers for r in reports]),
             "projection_residual": max(r.projection.residual for r in reports),
@@ -86,7 +104,7 @@ class Averages:
         return line
 
     def _named(self, values: Floats) -> dict[str, float | None]:
-        # JSON has no infinity; it stands for "no bound", as null does.
+        # JSON has neither infinity nor NaN: null stands for "no bound" and for "not known".
         numbers = [value if math.isfinite(value) else None for value in values.tolist()]
         return dict(zip(self._tasks, numbers, strict=True))
 
@@ -119,14 +137,18 @@ class MetricsLog:
         """Append one line."""
         with self._naming_the_file():
             self._stream.write(json.dumps(line) + "\n")
-        if self._writer is not None:
-            for name, value in line.items():
-                tags = {f"train/{name}": value}
-                if isinstance(value, dict):
-                    tags = {f"{name}/{task}": number for task, number in value.items()}
-                for tag, number in tags.items():
-                    if number is not None and name != "iteration":
-                        self._writer.add_scalar(tag, number, line["iteration"])
+        for name, value in line.items() if self._writer is not None else ():
+            tags = {f"train/{name}": value}
+            if isinstance(value, dict):
+                tags = {f"{name}/{task}": number for task, number in value.items()}
+            if name != "iteration":
+                self.add_scalars(tags, line["iteration"])
+
+    def add_scalars(self, tags: Mapping[str, float | None], iteration: int) -> None:
+        """Add numbers to the TensorBoard events, if there are any; what is unknown is left out."""
+        for tag, number in tags.items() if self._writer is not None else ():
+            if number is not None and not math.isnan(number):
+                self._writer.add_scalar(tag, number, iteration)
 
     def flush(self) -> None:
         """Hand everything to the system, as before a checkpoint."""

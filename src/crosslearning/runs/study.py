@@ -25,11 +25,11 @@ from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingCo
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
+from crosslearning.progress import progress_bar
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.parallel import in_processes, stop_is_asked
-from crosslearning.runs.progress import progress_bar
 
 #: On the progress bar a measurement counts as much as so many of the longest run.
 _MEASUREMENT = 0.1
@@ -55,15 +55,15 @@ class Run:
         return train(self.path, self.config, start=start).finished
 
     def done(self) -> float:
-        """Return how many iterations were made, from the end of the metrics."""
-        folder = RunFolder(self.path)
+        """Return how much of its length was made, from the end of the metrics."""
+        folder, length = RunFolder(self.path), self.config.length
         if folder.model.exists():
-            return float(self.config.iterations)
+            return float(length.amount)
         try:
             with folder.metrics.open("rb") as stream:
                 stream.seek(max(0, stream.seek(0, 2) - 4096))
                 lines = stream.read().split(b"\n")
-            return float(json.loads(lines[-2])["iteration"])
+            return float(json.loads(lines[-2])[length.field])
         except (OSError, ValueError, IndexError, KeyError):
             return 0.0
 
@@ -111,7 +111,7 @@ def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console)
     shown for everything.
     """
     steps = [step for chains in rounds for chain in chains for step in chain]
-    lengths = [step.config.iterations for step in steps if isinstance(step, Run)]
+    lengths = [step.config.length.amount for step in steps if isinstance(step, Run)]
     length = _MEASUREMENT * max(lengths, default=1)
     total = sum(lengths) + length * (len(steps) - len(lengths))
     calls = [[(chain,) for chain in chains] for chains in rounds]

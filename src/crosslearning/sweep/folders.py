@@ -26,8 +26,8 @@ from crosslearning.sweep.summary import Sweep, summarise
 
 #: Held out where nothing else is named.
 DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
-#: Fields of a configuration that a sweep sets itself.
-OWN_FIELDS = ("epsilon", "seed", "workers")
+#: Fields of a configuration that a sweep sets itself; its stages are counted in iterations.
+OWN_FIELDS = ("epsilon", "seed", "workers", "steps")
 
 
 @dataclass(frozen=True)

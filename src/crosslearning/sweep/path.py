@@ -73,7 +73,7 @@ def epsilon_path(
             own = {**settings, **stage.changes, "start": learned[stage.start]}
             learner = CrossLearner(first.tasks, stage.epsilon, **own)
             reports: list[IterationReport] = []
-            learner.learn(stage.iterations, reports.append)
+            learner.learn(stage.iterations, reports.append, progress=False)
             learner.close()
             learned[stage.name] = learner.family
             if stage.measured:

@@ -256,7 +256,7 @@ def _check_dynamics(task: Task, environment: Any, uniforms: Floats, actions: Flo
             f"the environment and the dynamics differ after {k} steps (0: reset_options); both "
             "must give the same bits, most easily by one code: see CompiledEnvironment"
         )
-    outcomes = task.outcomes(states) if task.outcomes is not None else {}
+    outcomes = task.outcomes(states) if callable(task.outcomes) else {}
     if not isinstance(outcomes, Mapping) or not all(
         np.shape(values)[:1] == (len(states),) for values in outcomes.values()
     ):

@@ -7,7 +7,7 @@ compiled dynamics make it fast, and let a rollout start again from any of its st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from crosslearning.compiled import FunctionPointer
+from crosslearning.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -72,7 +73,9 @@ class Task:
     reset_options : callable, optional
         ``reset_options(uniforms)`` returns the ``options`` with which the environment's
         ``reset`` starts just as ``dynamics.reset`` does from the same numbers.
-    outcomes : callable, optional
+    outcomes : sequence of str, or callable, optional
+        How an episode ended. Names of numbers in the ``info`` of its last step, such as
+        ``["distance"]``, beside the truth values in it, which count anyway. Of compiled dynamics:
         ``outcomes(states)`` reads final states, shape (n, state_size), into named arrays of
         length n, such as ``{"crashed": ..., "arrived": ...}``.
     kernel_covariance : sequence of q floats, optional
@@ -93,7 +96,7 @@ class Task:
     state_size: int = 0
     reset_size: int = 0
     reset_options: Callable[[Floats], dict[str, Any]] | None = None
-    outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | None = None
+    outcomes: Callable[[Floats], Mapping[str, NDArray[Any]]] | Sequence[str] | None = None
     kernel_covariance: tuple[float, ...] | None = None
     horizon: int = 0
     context: Mapping[str, float] = field(default_factory=dict)
@@ -102,6 +105,7 @@ class Task:
     action_space: gymnasium.spaces.Box = field(init=False)
 
     def __post_init__(self) -> None:
+        self._check_outcomes()
         spaces, limit = self.spaces, None
         if spaces is None:
             environment: Any = self.make()
@@ -113,6 +117,26 @@ class Task:
         object.__setattr__(self, "observation_space", spaces[0])
         object.__setattr__(self, "action_space", spaces[1])
         object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
+
+    def _check_outcomes(self) -> None:
+        names = self.outcomes
+        if names is None or callable(names):
+            return
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise InputError(
+                f"task {self.name!r}: outcomes is {names!r}; give names in a list, such as "
+                "['distance'], or a function of final states"
+            )
+        if self.dynamics is not None:
+            raise InputError(
+                f"task {self.name!r}: outcomes lists {', '.join(names)}, but compiled dynamics "
+                "have no info; give a function of final states"
+            )
+
+    @property
+    def listed_outcomes(self) -> tuple[str, ...]:
+        """The names of numbers in the last ``info`` that are outcomes."""
+        return () if self.outcomes is None or callable(self.outcomes) else tuple(self.outcomes)
 
     @property
     def observation_size(self) -> int:

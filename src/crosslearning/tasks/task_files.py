@@ -9,6 +9,7 @@ A table ``[[task]]`` is one task, or a whole grid of them::
     wrappers = ["FlattenObservation", { wrapper = "TimeLimit", max_episode_steps = 100 }]
                                      # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
+    outcomes = ["reward_dist"]       # numbers in the last info that evaluations are to tell
     name = "light"                   # by default made of the id and what varies
 
 Everything else in it is passed to ``gymnasium.make``. A table ``[common]`` holds what all share.
@@ -27,7 +28,7 @@ import numpy as np
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.task import Task
 
-_OWN = ("id", "name", "set", "grid", "wrappers", "horizon")
+_OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
 
 
 def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
@@ -70,6 +71,7 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
             ("set", Mapping, "a table, such as { m = 1.2 }"),
             ("grid", Mapping, "a table of lists, such as { g = [8.0, 12.0] }"),
             ("wrappers", list, "a list, such as ['FlattenObservation']"),
+            ("outcomes", list, "a list, such as ['reward_dist']"),
             ("name", str, "a text"),
             ("horizon", int, "a whole number"),
         ):
@@ -101,7 +103,8 @@ def _task(table: Mapping[str, Any], varied: Mapping[str, Any], source: str) -> T
     wrappers = [_wrapper(one, source) for one in table.get("wrappers", [])]
     context = {k: float(v) for k, v in told.items() if isinstance(v, int | float)}
     make = _Maker(name, table["id"], options, attributes, wrappers)
-    return Task(name, make, horizon=table.get("horizon", 0), context=context)
+    horizon, outcomes = table.get("horizon", 0), table.get("outcomes")
+    return Task(name, make, outcomes=outcomes, horizon=horizon, context=context)
 
 
 def _short(value: Any) -> str:

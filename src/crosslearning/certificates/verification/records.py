@@ -51,11 +51,16 @@ def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], fini
         checks.expect(
             "config.toml: kernel", fine, found, f"{config['kernel']}, as config.toml says"
         )
-    last = int(config["iterations"])
     early = config.get("alpha") is not None or not finished
-    fine = 0 <= model.iteration <= last if early else model.iteration == last
-    found = f"the model is at iteration {model.iteration}"
-    checks.expect("config.toml: iterations", fine, found, f"at most {last}" if early else f"{last}")
+    unit = "steps" if "steps" in config else "iterations"
+    last, made = int(config[unit]), description["steps"] if unit == "steps" else model.iteration
+    if unit == "steps":
+        # The last iteration may go beyond what was asked for.
+        fine, expected = early or made >= last, f"{'on the way to' if early else 'at least'} {last}"
+    else:
+        fine = 0 <= made <= last if early else made == last
+        expected = f"at most {last}" if early else f"{last}"
+    checks.expect(f"config.toml: {unit}", fine, f"the model is at {made}", expected)
     fine = model.knots <= int(config["max_knots"])
     expected = f"at most max_knots = {config['max_knots']}"
     checks.expect("config.toml: knots", fine, f"{model.knots} knots", expected)

@@ -1,0 +1,47 @@
+"""How long learning goes on, in iterations or in environment steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from crosslearning.errors import InputError
+
+if TYPE_CHECKING:
+    from crosslearning.learner.cross_learner import CrossLearner
+
+
+class Length(NamedTuple):
+    """So many iterations, or so many environment steps over all tasks."""
+
+    unit: Literal["iterations", "steps"]
+    amount: int
+
+    @classmethod
+    def of(cls, iterations: Any, steps: Any, least: int = 0) -> Length:
+        """Return the length that one of two numbers gives, or say what is wrong with them."""
+        if (iterations is None) == (steps is None):
+            raise InputError(
+                f"iterations is {iterations!r} and steps is {steps!r}; give one of the two"
+            )
+        unit: Literal["iterations", "steps"] = "iterations" if steps is None else "steps"
+        given = iterations if steps is None else steps
+        try:
+            whole = not isinstance(given, bool) and int(given) == given and given >= least
+        except (TypeError, ValueError, OverflowError):
+            whole = False
+        if not whole:
+            raise InputError(f"{unit} must be a whole number of at least {least}, got {given!r}")
+        return cls(unit, int(given))
+
+    @property
+    def field(self) -> str:
+        """The field of a line of metrics that tells how many were made."""
+        return "steps" if self.unit == "steps" else "iteration"
+
+    def made(self, learner: CrossLearner) -> int:
+        """Return how many of its unit a learner has made since its beginning."""
+        return learner.steps if self.unit == "steps" else learner.iteration
+
+    def left(self, learner: CrossLearner) -> dict[str, int]:
+        """Return what ``learn`` takes for a learner to get as far as this, from its beginning."""
+        return {self.unit: max(0, self.amount - self.made(learner))}

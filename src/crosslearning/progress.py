@@ -1,0 +1,68 @@
+"""Progress bars: of learning and of studies, where somebody sees them move."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of the column."""
+        if not task.speed:
+            return Text("")
+        return Text(f"{task.speed:.0f}/s" if task.speed >= 10.0 else f"{task.speed:.2g}/s")
+
+
+def progress_bar(console: Console | None, *columns: str | ProgressColumn) -> Progress:
+    """Return a bar with columns behind it, hidden where nobody would see it move."""
+    # The bar of a worker process would be drawn over that of its parent.
+    worker = multiprocessing.parent_process() is not None
+    hidden = console is None or console.quiet or not console.is_terminal or worker
+    head = "[bold]{task.description}", BarColumn()
+    return Progress(*head, *columns, console=console, disable=hidden)
+
+
+@contextmanager
+def learning_bar(
+    progress: bool | Console, unit: str, done: int, total: int
+) -> Iterator[Callable[[int, int], object]]:
+    """Show how far a learner is, how fast it goes, the time left and the number of knots.
+
+    Parameters
+    ----------
+    progress : bool or Console
+        Where: True is the terminal, if standard error is one; False is nowhere.
+    unit : str
+        What is counted: ``"iterations"`` or ``"steps"``.
+    done, total : int
+        How many there are, and how many there will be.
+
+    Yields
+    ------
+    callable
+        ``show(done, knots)``.
+    """
+    console = Console(stderr=True) if progress is True else progress or None
+    columns = MofNCompleteColumn(), unit, TaskProgressColumn(), Rate(), TimeRemainingColumn()
+    with progress_bar(console, *columns, "[dim]{task.fields[knots]} knots") as shown:
+        if shown.disable:
+            yield lambda done, knots: None
+            return
+        bar = shown.add_task("learning", total=total, completed=done, knots=0)
+        yield lambda done, knots: shown.update(bar, completed=min(done, total), knots=knots)

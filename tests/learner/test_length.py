@@ -1,0 +1,62 @@
+"""How long learning goes on: in iterations or in environment steps, and who is told of it."""
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner
+from crosslearning.errors import InputError
+from tests.learner.examples import assert_same_bits
+
+SMALL = {"max_knots": 20, "batch_size": 2, "step_size": 0.1, "seed": 2}
+
+
+def small():
+    return CrossLearner("linear-quadratic", **SMALL)
+
+
+def test_steps_are_taken_from_here_on_until_there_are_enough():
+    taken = []
+    learner = small().learn(3)
+    before = learner.steps
+    learner.learn(steps=700, callback=lambda report: taken.append(report.steps))
+    assert learner.steps == before + sum(taken)
+    # The last iteration was needed, and none came after it.
+    assert sum(taken[:-1]) < 700 <= sum(taken)
+    assert_same_bits(learner.family, small().learn(3 + len(taken)).family)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "iterations is None and steps is None; give one of the two"),
+        ({"iterations": 3, "steps": 4}, "iterations is 3 and steps is 4; give one of the two"),
+        ({"steps": -1}, "steps must be a whole number of at least 0, got -1"),
+        ({"steps": 1.5}, "steps must be a whole number"),
+        ({"iterations": "many"}, "iterations must be a whole number of at least 0, got 'many'"),
+        ({"iterations": np.inf}, "iterations must be a whole number"),
+    ],
+)
+def test_a_wrong_length_is_refused(given, message):
+    learner = small()
+    with pytest.raises(InputError, match=message):
+        learner.learn(**given)
+    assert learner.iteration == 0
+
+
+@pytest.mark.parametrize("length", [{"iterations": np.int64(2)}, {"iterations": 2.0}])
+def test_whole_numbers_of_any_type_will_do(length):
+    assert small().learn(**length).iteration == 2
+    assert small().learn(steps=0).iteration == 0
+
+
+def test_every_callback_sees_every_iteration_and_any_may_stop():
+    seen = {"first": [], "second": []}
+
+    def first(report):
+        seen["first"].append(report.iteration)
+        return report.iteration == 3
+
+    learner = small().learn(9, [first, lambda report: seen["second"].append(report.iteration)])
+    assert learner.iteration == 3
+    assert seen == {"first": [1, 2, 3], "second": [1, 2, 3]}
+    assert learner.learn(1, None).iteration == 4
