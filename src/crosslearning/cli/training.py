@@ -73,7 +73,7 @@ def adapt(
     ] = "central",
     **fields: Any,
 ) -> None:
-    """Learn other tasks from a run's central policy, in a run of its own.
+    """Learn other tasks from a run's central policy.
 
     What is not given is as it was in the run, but for epsilon, which is infinite.
     """
