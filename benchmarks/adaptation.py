@@ -6,10 +6,13 @@ twice, with the same settings and seeds: from the central policy, and from zero.
 What is counted: with R0 the mean discounted return of the zero policy on a map's test starts and F
 that of learning from nothing after the whole budget, how many episodes each needs until
 R0 + 0.9 (F − R0) is reached for the first time (evaluations at regular points, straight lines
-between them); and the same with F itself, which is harder. A map's ratio is centre over nothing; a centre that never gets there counts
-with the whole budget, so that its ratio is at least 1. A map on which learning from nothing
-gains nothing has no such level and is left out, and told. The median over maps has a bootstrap
-interval: the maps are the sample.
+between them); and the same with F itself, which is harder. The episodes of training, on other
+maps, are not counted.
+
+A map's ratio is centre over nothing; a centre that never gets there counts with the whole budget,
+so that its ratio is at least 1. A map on which learning from nothing gains nothing has no such
+level and is left out, and told. The median over maps has a bootstrap interval: the maps are the
+sample.
 """
 
 from __future__ import annotations

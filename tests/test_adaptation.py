@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks import adaptation as benchmark
 
 from crosslearning import CrossLearner
 from crosslearning.adaptation import AdaptationCurve, adapt_run, adaptation_curve
@@ -126,3 +127,32 @@ def test_actions_keep_their_meaning():
     adapted = learner.adapt(stated, 0)
     seen = [0.3, -0.2]
     np.testing.assert_allclose(adapted.predict(seen)[0], learner.central.predict(seen)[0])
+
+
+# The benchmark counts what it says ----------------------------------------------------------
+
+
+def test_episodes_to_a_level_are_counted_along_straight_lines():
+    curve = AdaptationCurve(np.array([0.0, 10.0, 20.0]), np.zeros(3), np.array([-4.0, 0.0, 1.0]))
+    assert benchmark.episodes_to(curve, -2.0) == 5.0
+    assert benchmark.episodes_to(curve, 0.5) == 15.0
+    assert benchmark.episodes_to(curve, -5.0) == 0.0
+    assert benchmark.episodes_to(curve, 2.0) == np.inf
+    quick = AdaptationCurve(curve.episodes, curve.steps, np.array([0.0, 2.0, 2.0]))
+    lost = AdaptationCurve(curve.episodes, curve.steps, np.array([-9.0, -8.0, -9.0]))
+    # The level is −4 + 0.9 · 5 = 0.5, which nothing reaches after 15 episodes.
+    assert benchmark.ratio_of(quick, curve, 0.9) == pytest.approx(2.5 / 15.0)
+    assert benchmark.ratio_of(lost, curve, 0.9) == pytest.approx(20.0 / 15.0)
+    assert np.isnan(benchmark.ratio_of(quick, lost, 0.9))
+    assert benchmark.median([0.0, 0.2, 0.4]).value == 0.2
+
+
+def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):
+    asked = {"maps": 2, "train_iterations": 4, "iterations": 4, "points": 2, "trials": 4}
+    first = benchmark.measure(tmp_path, **asked, max_knots=20, adapt_step_size=0.3)
+    assert [len(one["centre"].returns) for one in first] == [3, 3]
+    assert len(benchmark.rows(first)) == 2
+    stored = (tmp_path / "map-0.json").stat().st_mtime_ns
+    again = benchmark.measure(tmp_path, **asked, max_knots=20, adapt_step_size=0.3)
+    np.testing.assert_array_equal(again[1]["nothing"].returns, first[1]["nothing"].returns)
+    assert (tmp_path / "map-0.json").stat().st_mtime_ns == stored
