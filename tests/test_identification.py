@@ -112,6 +112,8 @@ def test_one_trained_task_says_whether_a_new_one_is_like_it():
 def test_what_is_wrong_is_named(carts, tmp_path):
     with pytest.raises(InputError, match="episodes must be a whole number"):
         crosslearning.identify(carts, carts.tasks[0], episodes=0)
+    with pytest.raises(InputError, match="identify takes a Task"):
+        crosslearning.identify(carts, "linear-quadratic")
     with pytest.raises(InputError, match="policy reads 2 numbers"):
         crosslearning.identify(carts, crosslearning.task_set("paper")[0])
     carts.save(tmp_path / "carts.safetensors")

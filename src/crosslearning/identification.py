@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
@@ -136,6 +137,8 @@ def identify_all(
     """Identify several new tasks by the same models; the arguments are those of `identify`."""
     if isinstance(episodes, bool) or int(episodes) != episodes or episodes < 1:
         raise InputError(f"episodes must be a whole number of at least 1, got {episodes!r}")
+    if not tasks or not all(isinstance(task, Task) for task in tasks):
+        raise InputError(f"identify takes a Task, such as one of task_set(...), got {tasks!r}")
     steps = horizon or max(task.horizon for task in tasks)
     # New and trained tasks may have the same name, but never the same episodes.
     seen = [_explore(learner.central, task, episodes, steps, 2 * seed + 1)[0] for task in tasks]
@@ -144,10 +147,12 @@ def identify_all(
         for task in learner.tasks
     ]
     names = [task.name for task in learner.tasks]
-    judge = _Judge.of(own, seed)
+    # One thread: how BLAS splits a sum over threads changes its last bits.
+    with threadpool_limits(1, user_api="blas"):
+        judge = _Judge.of(own, seed)
+        judged = [judge(group) for group in seen]
     found = []
-    for task, group in zip(tasks, seen, strict=True):
-        probabilities, errors = judge(group)
+    for task, group, (probabilities, errors) in zip(tasks, seen, judged, strict=True):
         found.append(
             Identification(
                 task.name,
