@@ -12,25 +12,29 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import learner, rkhs, rollouts
+from benchmarks import adaptation, identification, learner, rkhs, rollouts
 from benchmarks.table import show
 
 ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
+#: Those that take many minutes run only if they are asked for.
+LONG_ROOMS = {"adaptation": adaptation.BENCHMARKS, "identification": identification.BENCHMARKS}
 
 
 def main() -> None:
-    """Run the benchmarks of the given rooms, or of all."""
+    """Run the benchmarks of the given rooms, or of all but the long ones."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("rooms", nargs="*", help=f"which to run (default: all): {list(ROOMS)}")
+    rooms = {**ROOMS, **LONG_ROOMS}
+    known = ", ".join(rooms)
+    parser.add_argument("rooms", nargs="*", help=f"which to run (default: the first ones): {known}")
     chosen = parser.parse_args().rooms or list(ROOMS)
     for room in chosen:
-        if room not in ROOMS:
-            parser.error(f"no such room {room!r}; known: {', '.join(ROOMS)}")
+        if room not in rooms:
+            parser.error(f"no such room {room!r}; known: {known}")
     console = Console(width=None if Console().is_terminal else 140)
     rows = []
     with threadpool_limits(1, user_api="blas"):
         for room in chosen:
-            for benchmark in ROOMS[room]:
+            for benchmark in rooms[room]:
                 console.print(f"measuring {room}: {benchmark.__name__} …", style="dim")
                 rows += benchmark()
     show(rows, console)

@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from benchmarks import adaptation as benchmark
 
 from crosslearning import CrossLearner
-from crosslearning.adaptation import AdaptationCurve, adaptation_curve
+from crosslearning.adaptation import AdaptationCurve, adapt_run, adaptation_curve
 from crosslearning.errors import InputError
+from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.tasks import Task
+from tests.learner.examples import Drift, assert_same_bits, drift
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +69,90 @@ def test_a_start_that_does_not_fit_is_named(learner):
     other = CrossLearner("paper").kernel
     with pytest.raises(InputError, match="kernel of its own"):
         CrossLearner(learner.tasks, start=learner.central.function, kernel=other)
+
+
+# A run of its own ---------------------------------------------------------------------------
+
+SMALL = {"epsilon": 0.3, "step_size": 0.1, "max_knots": 30, "seed": 4, "alpha": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("adaptation") / "trained"
+    train(path, make_config({"tasks": "linear-quadratic", "iterations": 60, **SMALL}))
+    return path
+
+
+def test_a_run_adapts_from_its_central_policy_and_can_be_resumed(trained, tmp_path):
+    centre = RunFolder.open(trained).load().central
+    adapted = adapt_run(trained, tmp_path / "a", "linear-quadratic", iterations=12)
+    assert adapted.finished
+    config = RunFolder.open(tmp_path / "a").config()
+    assert config.settings.epsilon == np.inf
+    assert config.settings.alpha is None
+    assert (config.settings.step_size, config.settings.max_knots) == (0.1, 30)
+    # Its start is the central policy, for every task.
+    adapt_run(trained, tmp_path / "b", "linear-quadratic", iterations=1, checkpoint_every=1)
+    begun = CrossLearner.load(RunFolder.open(tmp_path / "b").checkpoints()[0][1])
+    states = np.random.default_rng(0).uniform(-1, 1, (5, 2))
+    assert begun.iteration == 0
+    for i in range(3):
+        np.testing.assert_allclose(begun.policy(i).mean(states), centre.mean(states), atol=1e-12)
+    # Gone on with, it is the run that was never stopped.
+    whole = resume(tmp_path / "b", iterations=12).learner
+    assert_same_bits(whole.family, adapted.learner.family)
+
+
+def test_adaptation_takes_another_start_and_together(trained, tmp_path):
+    made = adapt_run(
+        trained, tmp_path / "a", "linear-quadratic:m=1", start="m=0.5", iterations=1, epsilon=0.2
+    )
+    assert made.learner.settings.epsilon == 0.2
+    begun = CrossLearner.load(RunFolder.open(tmp_path / "a").checkpoints()[0][1])
+    states = np.random.default_rng(0).uniform(-1, 1, (5, 2))
+    wanted = RunFolder.open(trained).load().policy("m=0.5").mean(states)
+    np.testing.assert_allclose(begun.policy(0).mean(states), wanted, atol=1e-12)
+    with pytest.raises(InputError, match="no such task"):
+        adapt_run(trained, tmp_path / "c", "linear-quadratic", start="m=9")
+    with pytest.raises(InputError, match="already holds a run"):
+        adapt_run(trained, tmp_path / "a", "linear-quadratic")
+    with pytest.raises(InputError, match=r"start must be one function to R\^2"):
+        adapt_run(trained, tmp_path / "d", "paper")
+    assert not (tmp_path / "d").exists()
+
+
+def test_actions_keep_their_meaning():
+    learner = CrossLearner([drift("plain", bound=3.0)]).learn(2)
+    stated = Task("stated", lambda render_mode=None: Drift(bound=3.0), kernel_covariance=(1.0, 1.0))
+    adapted = learner.adapt(stated, 0)
+    seen = [0.3, -0.2]
+    np.testing.assert_allclose(adapted.predict(seen)[0], learner.central.predict(seen)[0])
+
+
+# The benchmark counts what it says ----------------------------------------------------------
+
+
+def test_episodes_to_a_level_are_counted_along_straight_lines():
+    curve = AdaptationCurve(np.array([0.0, 10.0, 20.0]), np.zeros(3), np.array([-4.0, 0.0, 1.0]))
+    assert benchmark.episodes_to(curve, -2.0) == 5.0
+    assert benchmark.episodes_to(curve, 0.5) == 15.0
+    assert benchmark.episodes_to(curve, -5.0) == 0.0
+    assert benchmark.episodes_to(curve, 2.0) == np.inf
+    quick = AdaptationCurve(curve.episodes, curve.steps, np.array([0.0, 2.0, 2.0]))
+    lost = AdaptationCurve(curve.episodes, curve.steps, np.array([-9.0, -8.0, -9.0]))
+    # The level is −4 + 0.9 · 5 = 0.5, which nothing reaches after 15 episodes.
+    assert benchmark.ratio_of(quick, curve, 0.9) == pytest.approx(2.5 / 15.0)
+    assert benchmark.ratio_of(lost, curve, 0.9) == pytest.approx(20.0 / 15.0)
+    assert np.isnan(benchmark.ratio_of(quick, lost, 0.9))
+    assert benchmark.median([0.0, 0.2, 0.4]).value == 0.2
+
+
+def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):
+    asked = {"maps": 2, "train_iterations": 4, "iterations": 4, "points": 2, "trials": 4}
+    first = benchmark.measure(tmp_path, **asked, max_knots=20, adapt_step_size=0.3)
+    assert [len(one["centre"].returns) for one in first] == [3, 3]
+    assert len(benchmark.rows(first)) == 2
+    stored = (tmp_path / "map-0.json").stat().st_mtime_ns
+    again = benchmark.measure(tmp_path, **asked, max_knots=20, adapt_step_size=0.3)
+    np.testing.assert_array_equal(again[1]["nothing"].returns, first[1]["nothing"].returns)
+    assert (tmp_path / "map-0.json").stat().st_mtime_ns == stored

@@ -64,6 +64,20 @@ def test_evaluate_on_other_tasks(run):
     assert {row["task"] for row in json.loads(result.output)} == {"mission"}
 
 
+def test_adapt_makes_a_run_of_its_own(run, tmp_path):
+    arguments = ["adapt", str(run), "--tasks", "random:unseen:2", "--out", str(tmp_path / "a")]
+    result = runner.invoke(cli.app, [*arguments, "--iterations", "3", "--step-size", "0.3"])
+    assert result.exit_code == 0, result.output
+    assert "Finished 3 iterations" in result.output
+    text = (tmp_path / "a" / "config.toml").read_text()
+    assert 'tasks = "random:unseen:2"' in text
+    assert "epsilon = inf" in text
+    assert "step_size = 0.3" in text
+    assert "max_knots = 30" in text  # as it was
+    result = runner.invoke(cli.app, ["resume", str(tmp_path / "a"), "--iterations", "4"])
+    assert "Finished 4 iterations" in result.output
+
+
 def test_info(run):
     result = runner.invoke(cli.app, ["info", str(run)])
     assert result.exit_code == 0

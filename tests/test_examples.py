@@ -4,6 +4,38 @@ import runpy
 import sys
 from pathlib import Path
 
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+#: Each with so few iterations that it takes seconds, and what it must say.
+SMALL = {
+    "pendulums": (3, "g=12.0: the policy g=8.0 returns"),
+    "mujoco_family": (2, "unseen: the central policy keeps the pole up for"),
+    "own_environment": (3, "compiled: "),
+    "choose_epsilon": (4, "How to read it."),
+    "new_machine": (20, "After 2 iterations from the likest"),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_example_runs(name, monkeypatch, capsys):
+    iterations, said = SMALL[name]
+    if name == "mujoco_family":
+        pytest.importorskip("mujoco")
+    path = EXAMPLES / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(iterations)])
+    example = runpy.run_path(str(path), run_name="__main__")
+    assert said in capsys.readouterr().out
+    # One word changes the method.
+    assert example["METHOD"] == "policy-gradient"
+
+
+def test_every_example_is_listed():
+    listed = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    for path in EXAMPLES.glob("*.py"):
+        assert f"examples/{path.name}" in listed
+
 
 def test_unrelated_task_is_found_and_drawn(tmp_path, monkeypatch, capsys):
     figures = tmp_path / "figures"
@@ -16,7 +48,7 @@ def test_unrelated_task_is_found_and_drawn(tmp_path, monkeypatch, capsys):
 
 
 def test_the_function_space_is_drawn(tmp_path, capsys):
-    space = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "function_space.py"))
+    space = runpy.run_path(str(EXAMPLES / "function_space.py"))
     assert space["main"](["--out", str(tmp_path / "p"), "--formats", "png"]) == 0
     assert len(list((tmp_path / "p").glob("*.png"))) == 4
     assert "The claim was never below the truth" in " ".join(capsys.readouterr().out.split())

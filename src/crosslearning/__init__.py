@@ -6,6 +6,7 @@ from crosslearning.lazy import lazy_exports
 from crosslearning.learner.settings import LearnerSettings
 
 if TYPE_CHECKING:
+    from crosslearning.identification import identify
     from crosslearning.learner import CrossLearner, IterationReport, Policy
     from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
@@ -20,6 +21,7 @@ __all__ = [
     "Policy",
     "Task",
     "__version__",
+    "identify",
     "task_set",
 ]
 
@@ -31,6 +33,7 @@ __getattr__ = lazy_exports(
         "IterationReport": "crosslearning.learner",
         "Policy": "crosslearning.learner",
         "Task": "crosslearning.tasks",
+        "identify": "crosslearning.identification",
         "task_set": "crosslearning.tasks",
     },
 )

@@ -1,16 +1,22 @@
-"""Adaptation: how fast a policy becomes good at a task, by where it starts."""
+"""Adaptation: from a trained policy to other tasks, and how fast that is by where it starts."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
-from crosslearning.learner import CrossLearner
+from crosslearning.learner import CrossLearner, LearnerSettings
 from crosslearning.rkhs import Family
+from crosslearning.runs import Outcome, RunFolder, make_config, train
+from crosslearning.runs.config import RUN_FIELDS
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -73,3 +79,46 @@ def adaptation_curve(
         rows.append((learner.iteration * rollouts, learner.steps, np.mean(played.returns)))
     learner.close()
     return AdaptationCurve(*np.array(rows, dtype=np.float64).T)
+
+
+def adapt_run(
+    run: str | Path,
+    out: str | Path,
+    tasks: str,
+    start: str = "central",
+    console: Console | None = None,
+    **fields: Any,
+) -> Outcome:
+    """Learn other tasks from a policy of a run, in a run folder of its own.
+
+    Without an ``epsilon`` each task learns alone from there; with one they learn together. The new
+    run keeps its start, so that it is resumed, evaluated and certified like any other.
+
+    Parameters
+    ----------
+    run : str or Path
+        The folder of the trained run.
+    out : str or Path
+        The folder of the new run, which must not hold one yet.
+    tasks : str
+        A named set, ``package.module:function`` or a file of TOML.
+    start : str
+        ``"central"``, or the name of the task whose policy to start from.
+    console : Console, optional
+        Shows progress.
+    **fields
+        Of the configuration; what is not given is as it was in the trained run.
+    """
+    folder = RunFolder.open(run)
+    learner = folder.load()
+    policy = learner.central if start == "central" else learner.policy(start)
+    kept = folder.config().to_plain() | msgspec.structs.asdict(learner.settings)
+    if fields.get("method", kept["method"]) != kept["method"]:
+        shared = (*LearnerSettings.__struct_fields__, *RUN_FIELDS)
+        kept = {name: value for name, value in kept.items() if name in shared}
+    kept |= {"tasks": tasks, "task_options": {}, "epsilon": math.inf}
+    # The kernel is the start's; and what an action of the policy means must not change.
+    kept |= {"kernel": None, "action_units": learner.action_units}
+    # How near to stationary tasks are that learn alone is not known, so that nothing stops them.
+    kept.pop("alpha", None)
+    return train(out, make_config({**kept, **fields}), console, policy.function)

@@ -8,6 +8,7 @@ samples. Where nothing is known of an end, it is infinite.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -137,17 +138,20 @@ def difference_of_shares(
     return Interval((only_first - only_second) / n, max(p - q - half, -1.0), min(p - q + half, 1.0))
 
 
-def bootstrap(values: Floats, generator: np.random.Generator) -> Interval:
+def bootstrap(
+    values: Floats, generator: np.random.Generator, of: Callable[..., Any] = np.mean
+) -> Interval:
     """Return the mean of the known values with its percentile bootstrap interval.
 
-    NaN stands for unknown and is left out; without any value everything is NaN.
+    NaN stands for unknown and is left out; without any value everything is NaN. ``of`` takes the
+    place of the mean, such as ``np.median``.
     """
     known = values[np.isfinite(values)]
     if len(known) == 0:
         return Interval(math.nan, math.nan, math.nan)
     draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
-    low, high = np.quantile(known[draws].mean(axis=1), [0.025, 0.975])
-    return Interval(float(np.mean(known)), float(low), float(high))
+    low, high = np.quantile(of(known[draws], axis=1), [0.025, 0.975])
+    return Interval(float(of(known)), float(low), float(high))
 
 
 def mean_of_known(values: ArrayLike) -> Floats:

@@ -136,3 +136,31 @@ def compare(
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(WITHOUT_RADIUS)
+
+
+@app.command()
+def identify(
+    run: RunArgument,
+    *,
+    tasks: Annotated[
+        str, typer.Option(help="The new tasks: a set, module:function, or a file tasks.toml.")
+    ],
+    task_options: Annotated[str | None, typer.Option(help="Options of that set as JSON.")] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each new task.")] = 5,
+    horizon: HorizonOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say which trained task of a run a new one is like."""
+    from crosslearning.identification import identify_all
+    from crosslearning.tasks import tasks_from
+
+    learner = runs.RunFolder.open(run).load()
+    options = read_flag("task_options", task_options) if task_options else {}
+    results = identify_all(learner, tasks_from(tasks, **options), episodes, horizon, seed)
+    if as_json:
+        names = ("nearest", "certainty", "familiar")
+        print_json([{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results])
+        return
+    for one in results:
+        show_line(str(one))

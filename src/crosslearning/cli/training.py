@@ -14,7 +14,7 @@ from rich.table import Table
 # What this package exports is imported when a command asks for it.
 from crosslearning import runs
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
+from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
 from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import settings_to_plain
@@ -57,6 +57,31 @@ def train(
     checked = asked_config(config, fields)
     announce_compilation()
     _finish(out, runs.train(out, checked, console))
+
+
+@app.command()
+@with_config_options("tasks")
+def adapt(
+    run: RunArgument,
+    *,
+    tasks: Annotated[
+        str, typer.Option(help="The tasks to adapt to: a set, module:function, or tasks.toml.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder of the new run; must not hold one yet.")],
+    start: Annotated[
+        str, typer.Option(help="The policy to start from: central, or a task's.")
+    ] = "central",
+    **fields: Any,
+) -> None:
+    """Learn other tasks from a run's central policy.
+
+    What is not given is as it was in the run, but for epsilon, which is infinite.
+    """
+    from crosslearning.adaptation import adapt_run
+
+    asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
+    announce_compilation()
+    _finish(out, adapt_run(run, out, tasks, start, console, **asked))
 
 
 @app.command()

@@ -212,6 +212,11 @@ class CrossLearner:
         """How gradients are sampled at these policies, for whoever reads a trained learner."""
         return self._core.method.sampling
 
+    @property
+    def action_units(self) -> str:
+        """What the policies' actions are measured in: ``"box"``, or the tasks' ``"own"`` units."""
+        return "own" if self._scale is None else "box"
+
     def radii(self) -> Floats:
         """Return how far from g each policy may be while g and the others stay, shape (N,)."""
         return self._core.iterate.radii()
@@ -308,7 +313,7 @@ class CrossLearner:
         """
         policy = self.central if start is None else self.policy(start)
         values = {**msgspec.structs.asdict(self.settings), "epsilon": math.inf, "alpha": None}
-        values |= {"kernel": None, **settings}
+        values |= {"kernel": None, "action_units": self.action_units, **settings}
         learner = CrossLearner([task], start=policy.function, **values)
         return learner.learn(iterations, callback)
 

@@ -2,7 +2,8 @@
 
 All environments in use take a step together: their policies are evaluated in one batch, so that
 what is not the environments' own work is shared among them. A rollout is a pure function of its
-part of the plan, so that running some of them together changes no bit.
+part of the plan, so that running some of them together changes no bit. A vector environment
+takes the steps of its sub-environments itself; they begin together, in waves.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -23,7 +23,9 @@ from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_samples, empty_episodes, not_finite
 from crosslearning.rollouts.outcomes import gather_outcomes, outcome_of
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
+from crosslearning.rollouts.under_way import EpisodeRollout, Rollout, SampleRollout
 from crosslearning.tasks import Task
+from crosslearning.tasks.vector import WrongAnswer, seats_of
 
 Floats = NDArray[np.float64]
 
@@ -32,16 +34,18 @@ MOST_ENVIRONMENTS = 64
 
 
 class Player:
-    """One environment, started by a plan and driven by actions, whose answers are checked.
+    """What is seen of one environment in the course of an episode, checked.
 
     Parameters
     ----------
     task : Task
+    environment : Env, optional
+        For tasks that read outcomes from its ``state``.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, environment: Any = None) -> None:
         self.task = task
-        self._environment = task.make()
+        self._environment = environment
         self._shape = task.observation_space.shape
         self._seed = self._steps = 0
         self.observation: Floats = np.empty(0)
@@ -50,26 +54,15 @@ class Player:
         self._info: Mapping[str, Any] = {}
         self.terminated = self.truncated = False
 
-    def start(self, seed: int, uniforms: Floats) -> None:
-        """Begin an episode."""
-        self._seed, self._steps = int(seed), 0
+    def start(self, seed: int, observation: Any, info: Mapping[str, Any]) -> None:
+        """See the start of an episode."""
+        self._seed, self._steps, self._info = seed, 0, info
         self.terminated = self.truncated = False
-        options = None
-        if self.task.reset_options is not None:
-            options = self.task.reset_options(uniforms[: self.task.reset_size])
-        try:
-            observation, self._info = self._environment.reset(seed=self._seed, options=options)
-        except Exception as problem:
-            raise self._raised(problem) from problem
         self._see(observation)
 
-    def step(self, action: NDArray[Any]) -> float:
-        """Take one step with an action of the action space; return the reward."""
+    def take(self, found: Any) -> float:
+        """See what a step gave; return the reward."""
         self._steps += 1
-        try:
-            found: Any = self._environment.step(action)
-        except Exception as problem:
-            raise self._raised(problem) from problem
         if not isinstance(found, tuple) or len(found) != 5:
             raise self._wrong("what step returns", found, "five things, as Gymnasium's does")
         observation, reward, terminated, truncated, self._info = found
@@ -106,7 +99,8 @@ class Player:
 
     def outcome(self) -> dict[str, Any]:
         """Return how the episode stands, by name, as far as the task can tell."""
-        state: Any = getattr(self._environment.unwrapped, "state", None)
+        inner: Any = getattr(self._environment, "unwrapped", None)
+        state: Any = getattr(inner, "state", None)
         if callable(self.task.outcomes) and np.shape(state) == (self.task.state_size,):
             found = self.task.outcomes(np.array(state, dtype=np.float64)[None])
             return {name: values[0] for name, values in found.items()}
@@ -116,115 +110,86 @@ class Player:
     def _where(self) -> str:
         return f" at step {self._steps} of the episode with seed {self._seed}"
 
-    def _raised(self, problem: Exception) -> TaskError:
-        kind = type(problem).__name__
-        return TaskError(
-            f"task {self.task.name!r} raised {kind}{self._where}: {problem}. The iteration was "
-            "not applied"
-        )
-
     def _wrong(self, what: str, found: object, expected: str) -> TaskError:
         return TaskError(
             f"task {self.task.name!r}: {what} is {found!r}{self._where}; expected {expected}. "
             "The iteration was not applied"
         )
 
+
+class Stage:
+    """An environment, alone or a vector of them, and the rollouts that are played in it.
+
+    Parameters
+    ----------
+    task : Task
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        environment = task.make()
+        self.seats = seats_of(environment)
+        alone = environment if self.seats.alone else None
+        self.players = [Player(task, alone) for _ in range(self.seats.count)]
+        #: The rollouts on their way, by seat.
+        self.playing: dict[int, Rollout] = {}
+        self._steps = 0
+
+    def start(self, rollouts: Sequence[Rollout], only: int | None = None) -> None:
+        """Begin rollouts, at most one a seat; ``only`` one of them is followed, by default all."""
+        options, self._steps = None, 0
+        seeds = [rollout.seed for rollout in rollouts]
+        # Seats that stay empty begin somewhere too.
+        seeds += seeds[:1] * (self.seats.count - len(seeds))
+        if self.task.reset_options is not None:
+            options = self.task.reset_options(rollouts[0].uniforms[: self.task.reset_size])
+        self.playing = {k: one for k, one in enumerate(rollouts) if only is None or k == only}
+        try:
+            found = self.seats.start(seeds, options)
+        except Exception as problem:
+            raise self._raised(problem) from problem
+        for seat, rollout in self.playing.items():
+            self.players[seat].start(rollout.seed, *found[seat])
+            rollout.begin(self.players[seat])
+
+    def step(self, given: NDArray[Any], actions: Floats) -> None:
+        """Take one step with actions of the action space, and with them as they were meant."""
+        self._steps += 1
+        seats = list(self.playing)
+        try:
+            found = self.seats.step(dict(zip(seats, given, strict=True)))
+        except Exception as problem:
+            raise self._raised(problem) from problem
+        for seat, one, action in zip(seats, found, actions, strict=True):
+            player = self.players[seat]
+            if not self.playing[seat].take(player, player.take(one), action):
+                player.check()
+                del self.playing[seat]
+            elif player.truncated and not self.seats.alone:
+                raise TaskError(
+                    f"task {self.task.name!r} reached a time limit{self._where}, which a vector "
+                    "environment does not outlast, but a gradient sample has a length of its own. "
+                    "Make the sub-environments without one (max_episode_steps=-1 in "
+                    "gymnasium.make), or learn with a method that takes whole episodes. The "
+                    "iteration was not applied"
+                )
+
+    @property
+    def _where(self) -> str:
+        seeds = [str(rollout.seed) for rollout in self.playing.values()]
+        episodes = "the episode with seed" if len(seeds) == 1 else "the episodes with seeds"
+        return f" at step {self._steps} of {episodes} {', '.join(seeds)}"
+
+    def _raised(self, problem: Exception) -> TaskError:
+        raised = "" if isinstance(problem, WrongAnswer) else f" raised {type(problem).__name__}"
+        return TaskError(
+            f"task {self.task.name!r}{raised}{self._where}: {problem}. The iteration was not "
+            "applied"
+        )
+
     def close(self) -> None:
         """Close the environment."""
-        self._environment.close()
-
-
-class _Rollout(Protocol):
-    """One rollout on its way: a place in the plan, and what has been gathered."""
-
-    task: int
-    seed: int
-    uniforms: Floats
-
-    def begin(self, player: Player) -> None:
-        """See the start."""
-
-    def deviation(self) -> Floats:
-        """Return what is added to the mean action of the next step."""
-
-    def take(self, player: Player, reward: float, action: Floats) -> bool:
-        """Take in a step; return False at the end. The action is not yet clipped."""
-
-
-@dataclass
-class _Sample:
-    """One branch of a gradient sample: t steps, then the sampled action and T more."""
-
-    task: int
-    seed: int
-    uniforms: Floats
-    noise: Floats
-    before: int
-    after: int
-    sign: float
-    steps: int = 0
-    observation: Floats | None = None  # s_t
-    before_rewards: float = 0.0
-    first_reward: float = 0.0
-    value: float = 0.0
-
-    def begin(self, player: Player) -> None:
-        self._arrive(player)
-
-    def deviation(self) -> Floats:
-        noise: Floats = self.noise[self.steps]
-        return self.sign * noise if self.steps == self.before else noise
-
-    def take(self, player: Player, reward: float, action: Floats) -> bool:
-        if self.steps < self.before:
-            self.before_rewards += reward
-        else:
-            self.value += reward
-            if self.steps == self.before:
-                self.first_reward = reward
-        self.steps += 1
-        self._arrive(player)
-        return not player.terminated and self.steps <= self.before + self.after
-
-    def _arrive(self, player: Player) -> None:
-        """Keep s_t: where the sampled action is taken, or would be if the episode had not ended."""
-        if self.steps == self.before or (self.observation is None and player.terminated):
-            self.observation = player.observation
-
-
-@dataclass
-class _Episode:
-    """One whole episode, written where the result has room for it."""
-
-    task: int
-    seed: int
-    uniforms: Floats
-    noise: Floats
-    result: Episodes
-    number: int
-    steps: int = 0
-    outcome: dict[str, Any] = field(default_factory=dict)
-
-    def begin(self, player: Player) -> None:
-        self.result.observations[self.task, self.number, 0] = player.observation
-
-    def deviation(self) -> Floats:
-        noise: Floats = self.noise[self.steps]
-        return noise
-
-    def take(self, player: Player, reward: float, action: Floats) -> bool:
-        k, result, place = self.steps, self.result, (self.task, self.number)
-        result.rewards[*place, k] = reward
-        result.actions[*place, k] = action
-        result.observations[*place, k + 1] = player.observation
-        self.steps += 1
-        if not player.terminated and not player.truncated and self.steps < len(self.noise):
-            return True
-        result.observations[*place, k + 2 :] = player.observation
-        result.lengths[place] = self.steps
-        result.terminated[place] = player.terminated
-        self.outcome = player.outcome()
-        return False
+        self.seats.close()
 
 
 class GymnasiumExecutor:
@@ -245,7 +210,7 @@ class GymnasiumExecutor:
     def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
         self._scale = scale or ActionScale.none(tasks[0].action_size)
-        self._idle: list[list[Player]] = [[] for _ in tasks]
+        self._stages: list[list[Stage]] = [[] for _ in tasks]
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times (Algorithm 1, lines 2 to 5)."""
@@ -255,7 +220,7 @@ class GymnasiumExecutor:
         signs = (1.0, -1.0) if mirrored else (1.0,)
         branches = {
             (i, b): [
-                _Sample(
+                SampleRollout(
                     task=i,
                     seed=int(plan.seeds[i, b]),
                     uniforms=plan.uniforms[i, b],
@@ -286,47 +251,57 @@ class GymnasiumExecutor:
         self._run(policies, rollouts)
         return _finished(self.tasks, result, rollouts)
 
-    def _run(self, policies: Expansion, rollouts: Iterable[_Rollout]) -> None:
+    def _run(self, policies: Expansion, rollouts: Iterable[Rollout]) -> None:
         """Run rollouts, as many at a time as there are environments for."""
-        waiting = [deque[_Rollout]() for _ in self.tasks]
+        waiting = [deque[Rollout]() for _ in self.tasks]
         for rollout in rollouts:
             waiting[rollout.task].append(rollout)
-        most = max(1, MOST_ENVIRONMENTS // len(self.tasks))
-        active: list[tuple[_Rollout, Player]] = []
         try:
-            for i, queue in enumerate(waiting):
-                for _ in range(min(most, len(queue))):
-                    player = self._idle[i].pop() if self._idle[i] else Player(self.tasks[i])
-                    active.append((queue.popleft(), player))
-                    _start(*active[-1])
-            while active:
-                which = np.array([rollout.task for rollout, _ in active])
-                seen = np.array([player.observation for _, player in active])
-                if not np.isfinite(seen).all():
-                    for _, player in active:
-                        player.check()
-                noise = np.array([rollout.deviation() for rollout, _ in active])
-                actions = self._scale(policies.each(seen, which) + noise)
-                given = within(self.tasks[0].action_space, actions)
-                going = []
-                for (rollout, player), action, own in zip(active, actions, given, strict=True):
-                    if rollout.take(player, player.step(own), action):
-                        going.append((rollout, player))
-                        continue
-                    player.check()
-                    if waiting[rollout.task]:
-                        going.append((waiting[rollout.task].popleft(), player))
-                        _start(*going[-1])
-                    else:
-                        self._idle[rollout.task].append(player)
-                active = going
+            stages = [(i, s) for i, own in enumerate(waiting) for s in self._stages_of(i, len(own))]
+            while True:
+                for i, stage in stages:
+                    if not stage.playing and waiting[i]:
+                        count = min(stage.seats.count, len(waiting[i]))
+                        stage.start([waiting[i].popleft() for _ in range(count)])
+                stages = [(i, stage) for i, stage in stages if stage.playing]
+                if not stages:
+                    return
+                self._step(policies, stages)
         except BaseException:
             # What is half-way through an episode is not used again.
-            for _, player in active:
-                player.close()
+            self.close()
             raise
 
-    def _check_replay(self, first: _Sample, second: _Sample) -> None:
+    def _stages_of(self, task: int, wanted: int) -> list[Stage]:
+        """Return environments for rollouts of a task: a vector environment, or several alone."""
+        own = self._stages[task]
+        most = min(wanted, max(1, MOST_ENVIRONMENTS // len(self.tasks)))
+        while len(own) < most and (not own or own[0].seats.alone):
+            own.append(Stage(self.tasks[task]))
+        return own[:most]
+
+    def _step(self, policies: Expansion, stages: Sequence[tuple[int, Stage]]) -> None:
+        """Take one step with every rollout that is on its way."""
+        active = [
+            (i, stage.players[seat], rollout)
+            for i, stage in stages
+            for seat, rollout in stage.playing.items()
+        ]
+        which = np.array([i for i, _, _ in active])
+        seen = np.array([player.observation for _, player, _ in active])
+        if not np.isfinite(seen).all():
+            for _, player, _ in active:
+                player.check()
+        noise = np.array([rollout.deviation() for _, _, rollout in active])
+        actions = self._scale(policies.each(seen, which) + noise)
+        given = within(self.tasks[0].action_space, actions)
+        first = 0
+        for _, stage in stages:
+            own = slice(first, first + len(stage.playing))
+            stage.step(given[own], actions[own])
+            first = own.stop
+
+    def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:
         assert first.observation is not None
         assert second.observation is not None
         same = np.array_equal(first.observation, second.observation)
@@ -340,14 +315,9 @@ class GymnasiumExecutor:
 
     def close(self) -> None:
         """Close the environments."""
-        for players in self._idle:
-            while players:
-                players.pop().close()
-
-
-def _start(rollout: _Rollout, player: Player) -> None:
-    player.start(rollout.seed, rollout.uniforms)
-    rollout.begin(player)
+        for stages in self._stages:
+            while stages:
+                stages.pop().close()
 
 
 def within(space: gymnasium.spaces.Box, actions: Floats) -> NDArray[Any]:
@@ -376,33 +346,37 @@ def episodes_of(
         Called before every episode.
     """
     result, rollouts = _planned([task], plan)
-    player = Player(task)
+    stage = Stage(task)
     try:
-        for rollout in rollouts:
-            _start(rollout, player)
+        for number in range(len(rollouts)):
+            # Of a vector environment one seat at a time, since whoever acts may have a memory,
+            # but in the waves in which a batch of policies would play.
+            seat = number % stage.seats.count
+            stage.start(rollouts[number - seat :][: stage.seats.count], only=seat)
+            player = stage.players[seat]
             if begin is not None:
                 begin()
-            going = True
-            while going:
+            while stage.playing:
                 player.check()
                 action = act(player.seen)
-                going = rollout.take(player, player.step(action), action.ravel())
-            player.check()
+                stage.step(action[None], action.reshape(1, -1))
     finally:
-        player.close()
+        stage.close()
     return _finished([task], result, rollouts)
 
 
-def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[_Episode]]:
+def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[EpisodeRollout]]:
     """Return room for a plan's episodes, and the episodes that will fill it."""
     result = empty_episodes(tasks, plan)._replace(states=None)
     return result, [
-        _Episode(i, int(plan.seeds[i, e]), plan.uniforms[i, e], plan.noise[i, e], result, e)
+        EpisodeRollout(i, int(plan.seeds[i, e]), plan.uniforms[i, e], plan.noise[i, e], result, e)
         for i, e in np.ndindex(*plan.seeds.shape)
     ]
 
 
-def _finished(tasks: Sequence[Task], result: Episodes, rollouts: Sequence[_Episode]) -> Episodes:
+def _finished(
+    tasks: Sequence[Task], result: Episodes, rollouts: Sequence[EpisodeRollout]
+) -> Episodes:
     """Return the episodes with what all of a task's have to tell of their ends."""
     outcomes = []
     for i, task in enumerate(tasks):

@@ -12,6 +12,7 @@ from gymnasium.spaces import Box
 from crosslearning.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.task import Floats, Task
+from crosslearning.tasks.vector import Seats, WrongAnswer, describe, seats_of
 
 #: Numbers behind the end of a vector that compiled code must neither read nor write.
 _GUARD = 8
@@ -22,7 +23,8 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
 
     The properties: both spaces are boxes with one axis; observations keep their shape and type,
     are finite and lie in their space; rewards are finite numbers and ends truth values; the
-    same seed and the same actions give the same episode. If the task has compiled dynamics:
+    same seed and the same actions give the same episode, in all sub-environments of a vector
+    environment. If the task has compiled dynamics:
     they and the environment agree bit for bit, ends and actions beyond their bounds included;
     they stay within their vectors, fill them, and never end an episode at its start; outcomes
     are named arrays.
@@ -33,16 +35,17 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     generator = np.random.default_rng(seed)
     environment = task.make()
     try:
+        seats = seats_of(environment)
         _check_description(task)
-        if environment.observation_space != task.observation_space:
+        if describe(environment, task.name)[0][0] != task.observation_space:
             raise _Fault("make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
-            _check_repeats(task, environment, int(generator.integers(2**31)), actions)
+            _check_repeats(task, seats, number, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, environment, uniforms, actions)
-    except _Fault as fault:
+                _check_dynamics(task, seats, uniforms, actions)
+    except (_Fault, WrongAnswer) as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
         environment.close()
@@ -113,10 +116,15 @@ def _parting(one: Floats, other: Floats) -> int | None:
 
 
 def _drive(
-    task: Task, environment: Any, actions: Floats, seed: int, options: dict[str, Any] | None = None
+    task: Task,
+    seats: Seats,
+    actions: Floats,
+    seed: int,
+    options: dict[str, Any] | None = None,
+    seat: int = 0,
 ) -> Floats:
     """Return an episode of the environment, every number of it checked."""
-    started = environment.reset(seed=seed, options=options)
+    started: Any = seats.start([seed] * seats.count, options)[seat]
     if not isinstance(started, tuple) or len(started) != 2:
         raise _Fault(f"reset() returned {started!r}; give (observation, info)")
     rows = [[*_observed(task.observation_space, started[0], "the start"), 0.0, 0.0]]
@@ -124,7 +132,7 @@ def _drive(
     for k, action in enumerate(
         _clip_to_bounds(task, actions).astype(task.action_space.dtype), start=1
     ):
-        taken = environment.step(action)
+        (taken,) = seats.step({seat: action})
         if not isinstance(taken, tuple) or len(taken) != 5:
             wanted = "(observation, reward, terminated, truncated, info)"
             raise _Fault(f"step() returned {taken!r}; give {wanted}")
@@ -136,7 +144,7 @@ def _drive(
             if not isinstance(value, bool | np.bool_):
                 raise _Fault(f"{word} is {value!r} at step {k}; give True or False")
         rows.append([*seen, float(reward), float(terminated)])
-        if terminated:
+        if terminated or (truncated and not seats.alone):
             break
     return np.array(rows)
 
@@ -155,9 +163,17 @@ def _observed(space: Box, observation: Any, where: str) -> Floats:
     return np.array(observation, dtype=np.float64)
 
 
-def _check_repeats(task: Task, environment: Any, seed: int, actions: Floats) -> None:
-    """Check that an episode is a function of its seed and its actions."""
-    k = _parting(*(_drive(task, environment, actions, seed) for _ in range(2)))
+def _check_repeats(task: Task, seats: Seats, number: int, seed: int, actions: Floats) -> None:
+    """Check that an episode is a function of its seed and its actions, whatever the seat."""
+    seat = number % seats.count
+    first = 0 if seats.own_seeds else seat
+    k = _parting(*(_drive(task, seats, actions, seed, seat=one) for one in (first, seat)))
+    if k is not None and first != seat:
+        raise _Fault(
+            f"the same seed and the same actions gave two episodes in its sub-environments 0 and "
+            f"{seat}, which differ after {k} steps; all must be copies of one task, in which "
+            "reset(seed=...) sets all that is drawn and remembered"
+        )
     if k is not None:
         raise _Fault(
             f"the same seed and the same actions gave two episodes, which differ after {k} steps. "
@@ -228,7 +244,7 @@ def _simulate(
     return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(task: Task, environment: Any, uniforms: Floats, actions: Floats) -> None:
+def _check_dynamics(task: Task, seats: Seats, uniforms: Floats, actions: Floats) -> None:
     """Check an episode of the dynamics, against the environment's too."""
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
@@ -244,7 +260,7 @@ def _check_dynamics(task: Task, environment: Any, uniforms: Floats, actions: Flo
         if not np.all(np.isfinite(numbers)):
             raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
-    seen = _drive(task, environment, actions, 0, options)
+    seen = _drive(task, seats, actions, 0, options)
     k = _parting(path, seen)
     if k is not None:
         if _parting(seen, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0]) is None:

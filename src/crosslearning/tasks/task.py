@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numba import types
 from numpy.typing import NDArray
 
 from crosslearning.compiled import FunctionPointer
-from crosslearning.errors import InputError
+from crosslearning.errors import CrossLearningError, InputError
+from crosslearning.tasks.vector import Given, describe
 
 Floats = NDArray[np.float64]
 
@@ -62,7 +64,9 @@ class Task:
     name : str
         A name that is unique in its task set; errors and metrics use it.
     make : callable
-        ``make(render_mode=None)`` returns a new Gymnasium environment.
+        ``make(render_mode=None)`` returns a new Gymnasium environment, or a vector environment
+        whose sub-environments are copies of the task. A vector environment itself will do; you
+        close it.
     dynamics : Dynamics, optional
         The same physics, compiled. The environment and the dynamics must give the same
         observations and rewards: :func:`crosslearning.tasks.check_task` looks.
@@ -91,7 +95,7 @@ class Task:
     """
 
     name: str
-    make: Callable[..., gymnasium.Env[Any, Any]]
+    make: Callable[..., Any]
     dynamics: Dynamics | None = None
     state_size: int = 0
     reset_size: int = 0
@@ -106,14 +110,12 @@ class Task:
 
     def __post_init__(self) -> None:
         self._check_outcomes()
+        given: Any = self.make
+        if isinstance(given, VectorEnv):
+            object.__setattr__(self, "make", Given(given))
         spaces, limit = self.spaces, None
         if spaces is None:
-            environment: Any = self.make()
-            try:
-                spaces = environment.observation_space, environment.action_space
-                limit = environment.spec.max_episode_steps if environment.spec else None
-            finally:
-                environment.close()
+            spaces, limit = self._look()
         object.__setattr__(self, "observation_space", spaces[0])
         object.__setattr__(self, "action_space", spaces[1])
         object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
@@ -137,6 +139,27 @@ class Task:
     def listed_outcomes(self) -> tuple[str, ...]:
         """The names of numbers in the last ``info`` that are outcomes."""
         return () if self.outcomes is None or callable(self.outcomes) else tuple(self.outcomes)
+
+    def _look(self) -> tuple[Any, int | None]:
+        """Return the spaces of the environment and its time limit."""
+        try:
+            environment = self.make()
+        except CrossLearningError:
+            raise
+        except Exception as problem:
+            kind = type(problem).__name__
+            raise InputError(
+                f"the environment of task {self.name!r} cannot be made: {kind}: {problem}"
+            ) from problem
+        try:
+            if isinstance(environment, VectorEnv) and (self.dynamics or self.reset_options):
+                raise InputError(
+                    f"task {self.name!r} has a vector environment, which starts from seeds alone: "
+                    "leave out dynamics and reset_options"
+                )
+            return describe(environment, self.name)
+        finally:
+            environment.close()
 
     @property
     def observation_size(self) -> int:

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from gymnasium.vector import VectorEnv
+
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.linear_quadratic import linear_quadratic_set
@@ -119,7 +121,7 @@ def _as_task(name: str, one: Any, source: str) -> Task:
     if hasattr(one, "task"):
         made: Task = one.task(name)
         return made
-    if callable(one):
+    if callable(one) or isinstance(one, VectorEnv):
         return Task(name, one)
     raise InputError(
         f"{source} has {one!r} for a task; give a Task, such as Task('a name', make) with a "

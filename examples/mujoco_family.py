@@ -1,0 +1,33 @@
+"""A family of MuJoCo environments: poles on carts that differ in gravity, mass and motor.
+
+Run it with ``python examples/mujoco_family.py [iterations]``; it needs the extra ``mujoco``. Four
+members are learned together, and the central policy is tried on four that were never seen.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from crosslearning import CrossLearner, task_set
+from crosslearning.evaluation import evaluate_across
+
+METHOD = "policy-gradient"
+
+
+def main(iterations: int = 300) -> None:
+    """Learn, and compare trained with unseen members."""
+    learner = CrossLearner("inverted-pendulums:4", epsilon=2.0, method=METHOD, max_knots=200)
+    for task in learner.tasks:
+        print(task.name)
+    learner.learn(iterations)
+    print(f"{learner}, {learner.steps} steps")
+    for words, tasks in (
+        ("trained", learner.tasks),
+        ("unseen", task_set("inverted-pendulums:unseen:4")),
+    ):
+        (result,) = evaluate_across([learner.central], tasks, trials=5, horizon=200)
+        print(f"{words}: the central policy keeps the pole up for {result.total_return} of 200")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
