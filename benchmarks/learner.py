@@ -6,11 +6,14 @@ import resource
 import time
 
 import numpy as np
+from gymnasium.spaces import Box
 
 from benchmarks.rkhs import pruning_products
 from benchmarks.table import Row
-from benchmarks.timing import human, in_turns
-from crosslearning import CrossLearner
+from benchmarks.timing import exponent, human, in_turns
+from crosslearning import CrossLearner, Task
+from crosslearning.rkhs import Gaussian
+from crosslearning.rollouts import EpisodePlan, Episodes
 
 
 def iteration() -> list[Row]:
@@ -60,4 +63,68 @@ def long_run() -> list[Row]:
     ]
 
 
-BENCHMARKS = [iteration, long_run]
+class Recorded:
+    """An executor whose episodes cost nothing: random numbers of the right shapes."""
+
+    def __init__(self, tasks: int, size: int, steps: int) -> None:
+        spaces = Box(-9.0, 9.0, (size,)), Box(-1.0, 1.0, (1,))
+        self.tasks = tuple(Task(str(i), None, spaces=spaces) for i in range(tasks))
+        self.steps = steps
+        self.draw = np.random.default_rng(0)
+
+    def episodes(self, policies: object, plan: EpisodePlan) -> Episodes:
+        """Return episodes whose states have nothing to do with the actions."""
+        shape = plan.noise.shape[:3]
+        found = Episodes.empty(shape, self.tasks[0].observation_size, 1)
+        found.observations[:] = self.draw.standard_normal(found.observations.shape)
+        found.rewards[:] = found.observations[:, :, 1:, 0] + plan.noise[:, :, :, 0]
+        found.lengths[:] = shape[2]
+        return found._replace(outcomes=[{} for _ in self.tasks])
+
+
+def trust_region_seconds(
+    tasks: int = 3, knots: int = 100, steps: int = 200, size: int = 4
+) -> float:
+    """Return the median seconds of a trust-region iteration beside its rollouts."""
+    executor = Recorded(tasks, size, steps)
+    learner = CrossLearner(
+        executor.tasks,
+        method="trust-region",
+        executor=executor,
+        kernel=Gaussian(std=[0.7 * np.sqrt(size)] * size),
+        episodes=4,
+        episode_steps=steps // 4,
+        max_knots=knots,
+        new_knots=max(10, knots // 8),
+        critic_knots=knots,
+        novelty=1e-4,
+    )
+    while len(learner.family.knots) < knots and learner.iteration < 60:
+        learner.learn(1, progress=False)
+    return in_turns(learner._core.step, rounds=8)[0]
+
+
+def trust_region_cost() -> list[Row]:
+    """Time trust-region iterations against tasks, knots, steps and the size of observations."""
+    rows = []
+    for name, sizes, words in (
+        ("tasks", [2, 4, 8, 16], "tasks (100 knots, 200 steps each)"),
+        ("knots", [50, 100, 200, 400], "knots (3 tasks, 200 steps each)"),
+        ("steps", [200, 400, 800, 1600], "steps a task (3 tasks, 100 knots)"),
+        ("size", [4, 8, 16, 32], "numbers in an observation (3 tasks, 100 knots, 200 steps)"),
+    ):
+        seconds = [trust_region_seconds(**{name: size}) for size in sizes]
+        text = ", ".join(f"{n}: {human(t)}" for n, t in zip(sizes, seconds, strict=True))
+        rows.append(
+            Row(
+                f"a trust-region iteration without its rollouts against {words}, exponent",
+                text,
+                exponent(sizes, seconds),
+                "≤ 3" if name == "knots" else "≤ 1.2",
+                exponent(sizes, seconds) <= (3.0 if name == "knots" else 1.2),
+            )
+        )
+    return rows
+
+
+BENCHMARKS = [iteration, trust_region_cost, long_run]

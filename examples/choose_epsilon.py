@@ -11,7 +11,6 @@ import sys
 from crosslearning.sweep import epsilon_path
 from crosslearning.tasks.linear_quadratic import cart
 
-METHOD = "policy-gradient"
 READING = """
 How to read it. At ε = 0 all tasks have one policy; at ∞ each has its own and nothing is shared.
 "Task policies, own tasks" rises with ε as long as the tasks need to differ. "Central, held-out
@@ -30,7 +29,6 @@ def main(iterations: int = 600) -> None:
         seeds=3,
         trials=100,
         horizon=30,
-        method=METHOD,
         step_size=0.1,
         max_knots=40,
     )

@@ -1,6 +1,6 @@
 """A family of MuJoCo environments: poles on carts that differ in gravity, mass and motor.
 
-Run it with ``python examples/mujoco_family.py [iterations]``; it needs the extra ``mujoco``. Four
+Run it with ``python examples/mujoco_family.py [steps]``; it needs the extra ``mujoco``. Four
 members are learned together, and the central policy is tried on four that were never seen.
 """
 
@@ -11,15 +11,13 @@ import sys
 from crosslearning import CrossLearner, task_set
 from crosslearning.evaluation import evaluate_across
 
-METHOD = "policy-gradient"
 
-
-def main(iterations: int = 300) -> None:
+def main(steps: int = 60_000) -> None:
     """Learn, and compare trained with unseen members."""
-    learner = CrossLearner("inverted-pendulums:4", epsilon=2.0, method=METHOD, max_knots=200)
+    learner = CrossLearner("inverted-pendulums:4", epsilon=2.0)
     for task in learner.tasks:
         print(task.name)
-    learner.learn(iterations)
+    learner.learn(steps=steps)
     print(f"{learner}, {learner.steps} steps")
     for words, tasks in (
         ("trained", learner.tasks),

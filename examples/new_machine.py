@@ -11,13 +11,10 @@ import sys
 from crosslearning import CrossLearner, identify, task_set
 from crosslearning.evaluation import evaluate
 
-METHOD = "policy-gradient"
 
-
-def main(iterations: int = 2000) -> None:
+def main(iterations: int = 40) -> None:
     """Train a fleet; evaluate, identify and adapt to a newcomer."""
-    settings = {"method": METHOD, "discount": 0.95, "max_knots": 100}
-    fleet = CrossLearner("pendulums:6", epsilon=3.0, **settings).learn(iterations)
+    fleet = CrossLearner("pendulums:6", epsilon=3.0).learn(iterations)
     (machine,) = task_set("pendulums:unseen:1")
 
     # Before anything is learned on it: the central policy, as it is.
@@ -33,9 +30,9 @@ def main(iterations: int = 2000) -> None:
     # And after some learning: from the centre, from the likest, and, to compare, from nothing.
     short = iterations // 10
     for words, learner in (
-        ("from the centre", fleet.adapt(machine, short, step_size=0.2)),
-        ("from the likest", fleet.adapt(machine, short, start=found.nearest, step_size=0.2)),
-        ("from nothing", CrossLearner([machine], kernel=fleet.kernel, **settings).learn(short)),
+        ("from the centre", fleet.adapt(machine, short)),
+        ("from the likest", fleet.adapt(machine, short, start=found.nearest)),
+        ("from nothing", CrossLearner([machine], kernel=fleet.kernel).learn(short)),
     ):
         (after,) = evaluate([learner.policy(0)], [machine], trials=100)
         print(f"After {learner.iteration} iterations {words}: {after.total_return}.")

@@ -18,7 +18,6 @@ from crosslearning import CrossLearner, Task
 from crosslearning.evaluation import evaluate
 from crosslearning.tasks import CompiledEnvironment, Parameters, Physics, check_task, clipped
 
-METHOD = "policy-gradient"
 MASSES = (0.7, 1.0, 1.4)
 FAR = 20.0
 
@@ -98,12 +97,12 @@ def compiled_boats() -> list[Task]:
     return [CompiledBoat(mass=mass).task(f"m={mass}") for mass in MASSES]
 
 
-def main(iterations: int = 500) -> None:
+def main(iterations: int = 40) -> None:
     """Check both, learn both, and say what they cost."""
     for words, tasks in (("plain", plain_boats()), ("compiled", compiled_boats())):
         for task in tasks:
             check_task(task)  # says in words what is wrong, if something is
-        learner = CrossLearner(tasks, epsilon=1.0, method=METHOD, max_knots=60)
+        learner = CrossLearner(tasks, epsilon=1.0)
         learner.learn(1)  # compiles, if it was not done before
         began, steps = time.perf_counter(), learner.steps
         learner.learn(iterations - 1)

@@ -8,27 +8,25 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-#: Each with so few iterations that it takes seconds, and what it must say.
+#: Each with so few iterations or steps that it takes seconds, and what it must say.
 SMALL = {
-    "pendulums": (3, "g=12.0: the policy g=8.0 returns"),
-    "mujoco_family": (2, "unseen: the central policy keeps the pole up for"),
+    "pendulums": (3000, "g=12.0: the policy g=8.0 returns"),
+    "mujoco_family": (500, "unseen: the central policy keeps the pole up for"),
     "own_environment": (3, "compiled: "),
     "choose_epsilon": (4, "How to read it."),
-    "new_machine": (20, "After 2 iterations from the likest"),
+    "new_machine": (10, "After 1 iterations from the likest"),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_the_example_runs(name, monkeypatch, capsys):
-    iterations, said = SMALL[name]
+    length, said = SMALL[name]
     if name == "mujoco_family":
         pytest.importorskip("mujoco")
     path = EXAMPLES / f"{name}.py"
-    monkeypatch.setattr(sys, "argv", [str(path), str(iterations)])
-    example = runpy.run_path(str(path), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", [str(path), str(length)])
+    runpy.run_path(str(path), run_name="__main__")
     assert said in capsys.readouterr().out
-    # One word changes the method.
-    assert example["METHOD"] == "policy-gradient"
 
 
 def test_every_example_is_listed():

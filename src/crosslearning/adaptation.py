@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
-from crosslearning.learner import CrossLearner, LearnerSettings
+from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunFolder, make_config, train
 from crosslearning.runs.config import RUN_FIELDS
@@ -71,12 +69,16 @@ def adaptation_curve(
     """
     learner = CrossLearner([task], float("inf"), start=start, **settings)
     options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
-    rollouts = learner.sampling.batch_size * (1 + learner.sampling.estimator.mirrored)
-    rows = []
+    rows, episodes = [], 0
+
+    def count(report: IterationReport) -> None:
+        nonlocal episodes
+        episodes += report.episodes
+
     for mark in np.unique(np.linspace(0, iterations, points + 1).astype(int)):
-        learner.learn(int(mark) - learner.iteration)
+        learner.learn(int(mark) - learner.iteration, count, progress=False)
         played = measure_episodes(learner.policy(0), task, options, learner.settings.gamma)
-        rows.append((learner.iteration * rollouts, learner.steps, np.mean(played.returns)))
+        rows.append((episodes, learner.steps, np.mean(played.returns)))
     learner.close()
     return AdaptationCurve(*np.array(rows, dtype=np.float64).T)
 
@@ -112,13 +114,7 @@ def adapt_run(
     folder = RunFolder.open(run)
     learner = folder.load()
     policy = learner.central if start == "central" else learner.policy(start)
-    kept = folder.config().to_plain() | msgspec.structs.asdict(learner.settings)
-    if fields.get("method", kept["method"]) != kept["method"]:
-        shared = (*LearnerSettings.__struct_fields__, *RUN_FIELDS)
-        kept = {name: value for name, value in kept.items() if name in shared}
-    kept |= {"tasks": tasks, "task_options": {}, "epsilon": math.inf}
-    # The kernel is the start's; and what an action of the policy means must not change.
-    kept |= {"kernel": None, "action_units": learner.action_units}
-    # How near to stationary tasks are that learn alone is not known, so that nothing stops them.
-    kept.pop("alpha", None)
-    return train(out, make_config({**kept, **fields}), console, policy.function)
+    asked = folder.config().to_plain()
+    kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
+    kept |= {"tasks": tasks, "task_options": {}}
+    return train(out, make_config({**kept, **learner.onward(**fields)}), console, policy.function)

@@ -11,7 +11,7 @@ from tests.learner.examples import Drift, assert_same_bits, drift, recorded_repo
 #: Variants of a method whose state differs in kind.
 VARIANTS = {
     "policy-gradient": [{}, {"step_rule": "adam"}, {"estimator": "baseline"}],
-    "trust-region": [{"horizon": 20}, {"horizon": 20, "reuse": 1}],
+    "trust-region": [{"episode_steps": 20}, {"episode_steps": 20, "reuse": 1}],
 }
 CASES = [(method, given) for method in METHODS for given in VARIANTS[method]]
 every_method = pytest.mark.parametrize(("method", "given"), CASES)

@@ -10,6 +10,7 @@ from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import METHODS
 from crosslearning.rkhs import Family, Gaussian
 from tests.learner.examples import Drift, drift
 from tests.learner.test_learner_files import saved  # noqa: F401  (a fixture)
@@ -105,14 +106,15 @@ def test_ctrl_c_ends_learning_between_iterations():
     np.testing.assert_array_equal(learner.learn(3).family.weights, expected.family.weights)
 
 
-def test_rewards_that_overflow_are_told():
+@pytest.mark.parametrize("method", METHODS)
+def test_rewards_that_overflow_are_told(method):
     class Rich(Drift):
         def step(self, action):
             observation, reward, *rest = super().step(action)
             return observation, 1e160 * reward, *rest
 
     tasks = [drift("poor"), Task("rich", lambda render_mode=None: Rich())]
-    learner = CrossLearner(tasks, kernel=KERNEL)
+    learner = CrossLearner(tasks, kernel=KERNEL, method=method)
     with pytest.raises(NumericalError, match=r"gradient of task 'rich' .* scale its rewards"):
         learner.learn(1)
 

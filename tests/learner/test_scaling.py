@@ -7,6 +7,8 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
+from crosslearning.learner.scaling import angles_of
+from crosslearning.learner.settings import METHODS
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks import task_set
 from tests.learner.examples import Drift, drift
@@ -46,15 +48,14 @@ def test_widths_follow_the_data_and_are_counted():
     assert given.steps == 0
 
 
-def test_actions_are_scaled_to_their_box():
-    learner = CrossLearner(SKEWED, **SMALL).learn(20)
+@pytest.mark.parametrize("method", METHODS)
+def test_actions_are_scaled_to_their_box(method):
+    learner = CrossLearner(SKEWED, method=method, **SMALL).learn(20)
     observation = np.float32([0.3, 200.0])
     mean = learner.policy(0).mean(observation)
     action, _ = learner.predict(observation)
     np.testing.assert_allclose(action, np.clip(3.0 + 2.0 * mean, 1.0, 5.0), rtol=1e-6)
-    own = CrossLearner(SKEWED, action_units="own", **SMALL).learn(2)
-    assert own.settings.step_size == 2.0
-    assert learner.settings.step_size == 0.5
+    own = CrossLearner(SKEWED, action_units="own", method=method, **SMALL).learn(2)
     np.testing.assert_allclose(
         own.predict(observation)[0], np.clip(own.policy(0).mean(observation), 1.0, 5.0), rtol=1e-6
     )
@@ -70,6 +71,14 @@ def test_what_is_learned_is_what_acts(tmp_path):
     scale = ActionScale.of_box(SKEWED[0].action_space.low, SKEWED[0].action_space.high)
     means = learner.policy(0).mean(episodes.observations[0, :-1])
     np.testing.assert_allclose(episodes.actions[0], scale(means), rtol=1e-9)
+
+
+def test_step_sizes_follow_the_units():
+    sizes = [
+        CrossLearner(SKEWED, method="policy-gradient", action_units=units, **SMALL)
+        for units in ("own", "box")
+    ]
+    assert [learner.settings.step_size for learner in sizes] == [2.0, 0.5]
 
 
 def test_tasks_that_state_their_kernel_keep_their_units():
@@ -105,7 +114,8 @@ def test_a_box_without_bounds_cannot_be_scaled_to():
             return np.float32(self.place), -float(self.place @ self.place), False, False, {}
 
     tasks = [Task("free", lambda render_mode=None: Free())]
-    assert CrossLearner(tasks, **SMALL).learn(1).settings.step_size == 2.0
+    assert CrossLearner(tasks, method=METHODS[0], **SMALL).learn(1).settings.step_size == 2.0
+    assert CrossLearner(tasks, **SMALL).method.noise.std.tolist() == [0.5, 0.5]
     with pytest.raises(InputError, match="have no bounds"):
         CrossLearner(tasks, action_units="box", **SMALL)
 
@@ -169,3 +179,26 @@ def test_predict_takes_what_stable_baselines_passes():
     )
     np.testing.assert_array_equal(found, expected)
     assert state is None
+
+
+def test_angles_are_known_by_their_bounds():
+    class Compass(Drift):
+        def __init__(self):
+            super().__init__()
+            high = np.array([10.0, np.pi], dtype=np.float32)
+            self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float32)
+
+    learner = CrossLearner([Task("compass", lambda render_mode=None: Compass())], **SMALL)
+    assert dict(learner.kernel.periodic) == {1: 2.0 * np.pi}
+    assert learner.kernel.std[1] < np.sqrt(2 / 3) + 1.0
+    assert angles_of(gymnasium.spaces.Box(0.0, 2.0 * np.pi, (1,))) == [0]
+    assert angles_of(gymnasium.spaces.Box(-1.0, 2.0 * np.pi - 1.0, (1,))) == []
+
+
+def test_a_method_that_is_not_named_is_the_one_that_suits():
+    assert CrossLearner("paper", **SMALL).settings.method == "policy-gradient"
+    assert CrossLearner([drift("own")], **SMALL).settings.method == "trust-region"
+    # A setting that one method alone has names it.
+    assert CrossLearner("paper", trace=0.5, **SMALL).settings.method == "trust-region"
+    own = CrossLearner([drift("own")], batch_size=2, **SMALL)
+    assert own.settings.method == "policy-gradient"

@@ -65,7 +65,9 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
 def test_other_step_rules_are_left_alone_and_stages_from_zero_too():
     adam = make_settings({"step_rule": "adam"})
     assert set(path_of().stages(adam, 0)[1].changes) == {"seed"}
-    assert path_of("zero").stages(make_settings({}).resolved(False, 50), 7)[3].changes == {"seed": 7}
+    assert path_of("zero").stages(make_settings({}).resolved(False, 50), 7)[3].changes == {
+        "seed": 7
+    }
 
 
 def test_every_stage_draws_numbers_of_its_own():
@@ -135,7 +137,9 @@ def test_a_request_without_meaning_is_refused(changes, message):
 
 
 def test_held_out_tasks():
-    config = make_config({"task_options": {"crash": "terminate", "count": 4}})
+    config = make_config(
+        {"method": "policy-gradient", "task_options": {"crash": "terminate", "count": 4}}
+    )
     maps = held_out_tasks("random:unseen:3", config)
     assert len(maps) == 3
     assert {task.make().navigation.crash for task in maps} == {"terminate"}

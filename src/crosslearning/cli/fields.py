@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args, get_origin
 import typer
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import METHODS
+from crosslearning.learner.settings import EACH, METHODS
 from crosslearning.runs import RunConfig, describe_fields, make_config, read_config
 from crosslearning.runs.config import FieldDescription, one_length
 
@@ -22,7 +22,7 @@ ConfigOption = Annotated[
 _TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
 #: Flags that come as text, and how it is written.
 _FORMS = {
-    "action_variance": "numbers with commas",
+    **dict.fromkeys(EACH, "numbers with commas"),
     "kernel": _TABLE.format("kernel", "gaussian"),
     "task_options": _TABLE.format("crash", "terminate"),
 }
@@ -79,7 +79,7 @@ def read_flag(name: str, value: Any) -> Any:
     if name not in _FORMS:
         return value
     try:
-        if name == "action_variance":
+        if name in EACH:
             return [float(part) for part in str(value).split(",")]
         return _read_table(str(value))
     except ValueError as problem:

@@ -55,6 +55,8 @@ def train(
 ) -> None:
     """Learn a task set, in a new run folder."""
     checked = asked_config(config, fields)
+    if fields["method"] is None:
+        show_line(f"Method: {checked.settings.method}. Another: --method.")
     announce_compilation()
     _finish(out, runs.train(out, checked, console))
 

@@ -45,6 +45,7 @@ class Core:
         return IterationReport(
             iteration=iterate.iteration,
             steps=improvement.steps,
+            episodes=improvement.episodes,
             returns=improvement.returns,
             numbers={**improvement.numbers, **look.numbers},
             distances=projection.distances,

@@ -27,9 +27,12 @@ from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.saved_tasks import space_to_plain, tasks_of_file
 from crosslearning.learner.scaling import observed_kernel, scale_of
 from crosslearning.learner.settings import (
+    LearnerSettings,
+    implied_method,
     make_settings,
     settings_from_plain,
     settings_to_plain,
+    suiting_method,
 )
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Executor, executor_for
@@ -102,7 +105,9 @@ class CrossLearner:
         if isinstance(tasks, str) and self.source is not None:
             trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
-        self.settings = make_settings({"epsilon": epsilon, "kernel": described, **settings})
+        method = implied_method(settings) or suiting_method(self.tasks)
+        asked = {"epsilon": epsilon, "kernel": described, **settings, "method": method}
+        self.settings = make_settings(asked)
         self._scale = scale_of(self.tasks, self.settings)
         horizon = max(task.horizon for task in self.tasks)
         self.settings = self.settings.resolved(self._scale is not None, horizon)
@@ -118,13 +123,13 @@ class CrossLearner:
             return found
 
         self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, observed)
-        method = make_method(self._executor, self.settings, self.kernel)
+        improver = make_method(self._executor, self.settings, self.kernel)
         p = self.tasks[0].action_size
-        iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, method.functions)
+        iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, improver.functions)
         iterate.steps = looked
         if start is not None:
             iterate.start_from(start)
-        self._core = Core(iterate, method)
+        self._core = Core(iterate, improver)
         self._family: Family | None = None
         self._policies: dict[int, Policy] = {}
 
@@ -312,10 +317,24 @@ class CrossLearner:
             Settings that differ from this learner's, such as ``step_size``.
         """
         policy = self.central if start is None else self.policy(start)
-        values = {**msgspec.structs.asdict(self.settings), "epsilon": math.inf, "alpha": None}
-        values |= {"kernel": None, "action_units": self.action_units, **settings}
-        learner = CrossLearner([task], start=policy.function, **values)
+        learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
         return learner.learn(iterations, callback)
+
+    def onward(self, **changes: Any) -> dict[str, Any]:
+        """Return the settings of learners that go on from a policy of this one on other tasks.
+
+        They are this learner's, but each task learns alone, with ``changes``; if those name
+        another method, only what all methods share is kept.
+        """
+        values = {**msgspec.structs.asdict(self.settings), **self.method.onward()}
+        # How near to stationary tasks are that learn alone is not known, so that nothing stops.
+        values.pop("alpha", None)
+        if implied_method(changes) not in (None, self.settings.method):
+            del values["method"]
+            values = {k: v for k, v in values.items() if k in LearnerSettings.__struct_fields__}
+        # The kernel is the start's; and what an action of the policy means must not change.
+        own = {"epsilon": math.inf, "kernel": None, "action_units": self.action_units}
+        return {**values, **own, **changes}
 
     # Files -----------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.errors import InputError, NumericalError
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
@@ -54,8 +55,8 @@ class Improvement:
     knots : array, shape (n, q)
     weights : array, shape (n, N, p)
         Policy i becomes h_i + Σ_m κ(knots[m], ·) weights[m, i].
-    steps : int
-        Environment steps that were taken, over all tasks.
+    steps, episodes : int
+        Environment steps that were taken, and rollouts that were begun, over all tasks.
     returns : array, shape (N,)
         Estimates of the discounted returns of the policies before the step.
     numbers : mapping of str to array, shape (N,)
@@ -66,6 +67,7 @@ class Improvement:
     knots: Floats
     weights: Floats
     steps: int
+    episodes: int
     returns: Floats
     numbers: Mapping[str, Floats] = field(default_factory=dict)
     momentum: Momentum | None = None
@@ -100,6 +102,9 @@ class Method(Protocol):
     def why(self, report: IterationReport) -> str:
         """Return the sentence that says why the method stopped here."""
 
+    def onward(self) -> dict[str, Any]:
+        """Return settings that a learner which goes on from these policies should begin with."""
+
     @property
     def sampling(self) -> Sampling:
         """How gradients at the policies are sampled, for whoever certifies them."""
@@ -109,6 +114,24 @@ class Method(Protocol):
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Take a state back, or raise FileFormatError if it does not fit."""
+
+
+def each_action(name: str, given: tuple[float, ...], outputs: int) -> Floats:
+    """Return one number for each of the actions, or say that there are too few or too many."""
+    if len(given) not in (1, outputs):
+        raise InputError(
+            f"{name} has {len(given)} numbers, but the tasks have {outputs} actions; give one "
+            "number, or one for each action"
+        )
+    return np.array(given * outputs if len(given) == 1 else given, dtype=np.float64)
+
+
+def too_large(task: str) -> NumericalError:
+    """Return the error for a task whose gradient float64 cannot hold."""
+    return NumericalError(
+        f"the gradient of task {task!r} is too large for float64; scale its rewards, for "
+        "instance with gymnasium.wrappers.TransformReward. The iteration was not applied"
+    )
 
 
 def make_method(executor: Executor, settings: LearnerSettings, kernel: Kernel) -> Method:

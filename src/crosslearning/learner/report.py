@@ -65,8 +65,8 @@ class IterationReport:
     ----------
     iteration : int
         k, from 1: how many iterations have been made.
-    steps : int
-        Environment steps that were taken, those of a check apart.
+    steps, episodes : int
+        Environment steps that were taken, and rollouts that were begun, those of a check apart.
     returns : array, shape (N,)
         Estimates of the discounted returns U_i of the policies before the step.
     numbers : mapping of str to array, shape (N,)
@@ -89,6 +89,7 @@ class IterationReport:
 
     iteration: int
     steps: int
+    episodes: int
     returns: Floats
     numbers: Mapping[str, Floats]
     distances: Floats

@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,18 @@ MethodName = Literal["policy-gradient", "trust-region"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
 
+#: Settings with a number for each action.
+EACH = ("action_variance", "action_std")
+
+
+class Pace(NamedTuple):
+    """What suits the iterations of a method, which may be long or short."""
+
+    iterations: int
+    log_every: int
+    checkpoint_every: int
+
+
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all methods share: the constraint, the dictionary, and what is to be maximised."""
 
@@ -29,7 +41,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         MethodName,
         Meta(
             description="How the policies are improved: policy-gradient is the paper's method; "
-            "trust-region learns from whole episodes, in any environment."
+            "trust-region learns from whole episodes, in any environment. Where none is named, "
+            "nor a setting that one alone has, it is policy-gradient for tasks that state their "
+            "kernel, as the paper's do, and trust-region for all others."
         ),
     ] = "policy-gradient"
     epsilon: Annotated[
@@ -77,6 +91,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = None
     seed: Annotated[int, Meta(ge=0, description="Seed of the run's one random generator.")] = 0
 
+    #: How long a run is, and how often it tells of itself, where nothing else is asked for.
+    pace: ClassVar[Pace] = Pace(iterations=2000, log_every=10, checkpoint_every=1000)
     #: Whether tasks that state what kernel suits them are taken at their word, units included.
     as_stated: ClassVar[bool] = False
 
@@ -112,6 +128,34 @@ def method_settings(method: str) -> type[LearnerSettings]:
     return settings
 
 
+def check_each(name: str, values: Sequence[float]) -> None:
+    """Refuse numbers that are not above zero and finite."""
+    if not all(0.0 < value < math.inf for value in values):
+        raise InputError(f"{name} must be positive, got {values}")
+
+
+def implied_method(values: Mapping[str, Any]) -> MethodName | None:
+    """Return the method that is named, or that alone knows a setting that is; None if neither."""
+    named = values.get("method")
+    if named is not None:
+        return cast("MethodName", named)
+    shared = LearnerSettings.__struct_fields__
+    for name in values:
+        knowing = [m for m in METHODS if name in method_settings(m).__struct_fields__]
+        if name not in shared and len(knowing) == 1:
+            return knowing[0]
+    return None
+
+
+def suiting_method(tasks: Sequence[Any]) -> MethodName:
+    """Return the method for tasks of which nothing is asked: the paper's for tasks like its own.
+
+    Those state the kernel that suits them. Of others nothing is known but that they can be run.
+    """
+    stated = tasks[0].kernel_covariance is not None
+    return "policy-gradient" if stated else "trust-region"
+
+
 def make_settings(values: Mapping[str, Any]) -> LearnerSettings:
     """Return checked settings of the method that ``values`` name, or say which field is wrong."""
     kind = method_settings(values.get("method", METHODS[0]))
@@ -120,8 +164,8 @@ def make_settings(values: Mapping[str, Any]) -> LearnerSettings:
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
     # JSON has no word for infinity; other numbers are not to be texts.
     plain = {k: float(v) if v in ("inf", "-inf") else v for k, v in plain.items()}
-    if isinstance(plain.get("action_variance"), int | float):
-        plain["action_variance"] = (plain["action_variance"],)
+    # Where there is one for each action, one number stands for all.
+    plain = {k: (v,) if k in EACH and isinstance(v, int | float) else v for k, v in plain.items()}
     return convert_fields(plain, kind)
 
 

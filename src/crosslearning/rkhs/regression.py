@@ -20,10 +20,6 @@ from crosslearning.rkhs.pruning import RIDGE
 
 Floats = NDArray[np.float64]
 
-# Kernels are evaluated on so many knots or a multiple: then no value depends on where in an array
-# its knot stands, and what is computed anew after a restart has the same bits.
-_WIDTH = 16
-
 
 class FamilyRegression:
     """Regressions of N tasks on common knots.
@@ -43,7 +39,8 @@ class FamilyRegression:
         self.knots: Floats = np.empty((0, kernel.dimension))
         #: The knots' Gram matrix K, shape (m, m).
         self.gram: Floats = np.empty((0, 0))
-        #: The states of each block, newest first, and of each task in it.
+        #: Of each block, newest first, and of each task in it: the states (n, q); the kernel
+        #: between knots and states, Φᵀ of shape (m, n); ΦᵀΦ.
         self._states: list[list[Floats]] = []
         self._features: list[list[Floats]] = []
         self._products: list[list[Floats]] = []
@@ -53,10 +50,10 @@ class FamilyRegression:
 
     def push(self, states: Sequence[Floats]) -> None:
         """Take in a block: the states of every task, shapes (n_i, q)."""
-        features = [_columns(self.kernel, own, self.knots) for own in states]
+        features = [_between(self.kernel, self.knots, own) for own in states]
         self._states.insert(0, list(states))
         self._features.insert(0, features)
-        self._products.insert(0, [phi.T @ phi for phi in features])
+        self._products.insert(0, [phi @ phi.T for phi in features])
         for kept in (self._states, self._features, self._products):
             del kept[self.blocks :]
 
@@ -64,37 +61,32 @@ class FamilyRegression:
         """Go over to other knots; what belongs to those that stay is kept."""
         where = {knot.tobytes(): m for m, knot in enumerate(self.knots)}
         source = np.array([where.get(knot.tobytes(), -1) for knot in knots], dtype=np.int64)
-        old, new = np.flatnonzero(source >= 0), np.flatnonzero(source < 0)
-        taken = source[old]
-        if len(new) == 0 and len(old) == len(self.knots) and np.array_equal(taken, old):
+        # Those that stay come first: dictionaries append, and close the gaps that pruning leaves.
+        stay = len(source) if np.all(source >= 0) else int(np.argmin(source >= 0))
+        taken, added = source[:stay], knots[stay:]
+        if stay == len(knots) == len(self.knots) and np.array_equal(taken, np.arange(stay)):
             return
-        added = knots[new]
 
-        def joined(kept: Floats, across: Floats, own: Floats) -> Floats:
+        def joined(kept: Floats, across: Floats) -> Floats:
             matrix = np.empty((len(knots), len(knots)))
-            matrix[np.ix_(old, old)] = kept[np.ix_(taken, taken)]
-            matrix[np.ix_(new, old)] = across
-            matrix[np.ix_(old, new)] = across.T
-            matrix[np.ix_(new, new)] = own
+            matrix[:stay, :stay] = kept.take(taken, axis=0).take(taken, axis=1)
+            matrix[stay:] = across
+            matrix[:stay, stay:] = across[:, :stay].T
             return matrix
 
-        across = _columns(self.kernel, added, knots)
-        self.gram = joined(self.gram, across[:, old], across[:, new])
+        self.gram = joined(self.gram, _between(self.kernel, added, knots))
         self.knots = knots.copy()
         for states, features, products in zip(
             self._states, self._features, self._products, strict=True
         ):
             for i, own in enumerate(states):
-                phi = np.empty((len(own), len(knots)))
-                phi[:, old] = features[i][:, taken]
-                phi[:, new] = _columns(self.kernel, own, added)
-                fresh = phi[:, new]
-                products[i] = joined(products[i], fresh.T @ phi[:, old], fresh.T @ fresh)
-                features[i] = phi
+                fresh = _between(self.kernel, added, own)
+                features[i] = np.concatenate([features[i].take(taken, axis=0), fresh])
+                products[i] = joined(products[i], fresh @ features[i].T)
 
     def values(self, block: int, task: int, weights: Floats) -> Floats:
         """Return the function of given weights (m, p) at a block's states: shape (n, p)."""
-        return np.asarray(self._features[block][task] @ weights)
+        return np.asarray(self._features[block][task].T @ weights)
 
     def states(self, block: int, task: int) -> Floats:
         """Return the states of a task in a block, shape (n, q)."""
@@ -110,7 +102,7 @@ class FamilyRegression:
         right = np.zeros((len(self.knots), targets[0].shape[1]))
         for features, products, y in zip(self._features, self._products, targets, strict=True):
             matrix += products[task]
-            right += features[task].T @ y
+            right += features[task] @ y
         try:
             return np.asarray(cho_solve(cho_factor(matrix, overwrite_a=True), right))
         except (np.linalg.LinAlgError, ValueError) as problem:
@@ -140,14 +132,16 @@ class FamilyRegression:
         self._states = [list(block) for block in states]
         self._products = [[own.copy() for own in block] for block in products]
         self._features = [
-            [_columns(self.kernel, own, self.knots) for own in block] for block in states
+            [_between(self.kernel, self.knots, own) for own in block] for block in states
         ]
 
 
-def _columns(kernel: Kernel, states: Floats, knots: Floats) -> Floats:
-    """Return κ between states and knots, shape (n, m)."""
-    n, m = len(states), len(knots)
-    if n == 0 or m == 0:
-        return np.empty((n, m))
-    filled = np.concatenate([knots, np.repeat(knots[:1], -m % _WIDTH, axis=0)])
-    return np.ascontiguousarray(kernel(states, filled)[:, :m])
+def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
+    """Return κ between knots and states, shape (m, n).
+
+    A value may depend, in its last bit, on where in the array its state stands, but not on the
+    other knots: computed anew for the same states it has the same bits.
+    """
+    if len(knots) == 0 or len(states) == 0:
+        return np.empty((len(knots), len(states)))
+    return kernel(knots, states)

@@ -20,8 +20,10 @@ from crosslearning.learner.settings import (
     LearnerSettings,
     check_names,
     convert_fields,
+    implied_method,
     make_settings,
     method_settings,
+    suiting_method,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +49,10 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = {}
     iterations: Annotated[
         int | None,
-        Meta(description="Iterations of Algorithm 2; none: as many as take the steps."),
+        Meta(
+            description="Iterations of Algorithm 2; none: as many as take the steps. For "
+            "trust-region the default is 100."
+        ),
     ] = 2000
     steps: Annotated[
         int | None,
@@ -59,9 +64,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     workers: Annotated[
         int, Meta(ge=1, description="Threads for the rollouts; the result does not depend on it.")
     ] = 1
-    checkpoint_every: Annotated[int, Meta(ge=1, description="Iterations between checkpoints.")] = (
-        1000
-    )
+    checkpoint_every: Annotated[
+        int,
+        Meta(
+            ge=1, description="Iterations between checkpoints; for trust-region the default is 20."
+        ),
+    ] = 1000
     snapshot_every: Annotated[
         int | None,
         Meta(
@@ -69,7 +77,13 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             "evaluate how they developed; none: no snapshots."
         ),
     ] = None
-    log_every: Annotated[int, Meta(ge=1, description="Iterations between lines of metrics.")] = 10
+    log_every: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Iterations between lines of metrics; for trust-region the default is 1.",
+        ),
+    ] = 10
     evaluate_every: Annotated[
         int,
         Meta(
@@ -149,12 +163,26 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     own = one_length({name: value for name, value in values.items() if name in RUN_FIELDS})
     learning = {name: value for name, value in values.items() if name not in RUN_FIELDS}
     try:
-        kind = method_settings(learning.get("method", METHODS[0]))
+        known = {name for method in METHODS for name in method_settings(method).__struct_fields__}
+        check_names(learning, (*known, *RUN_FIELDS), "field")
+        learning["method"] = implied_method(learning) or _suiting(own)
+        kind = method_settings(learning["method"])
         check_names(learning, (*kind.__struct_fields__, *RUN_FIELDS), "field")
-        asked = convert_fields(own, RunConfig)
+        pace = kind.pace._asdict()
+        if own.get("steps") is not None:
+            del pace["iterations"]
+        asked = convert_fields({**pace, **own}, RunConfig)
         return msgspec.structs.replace(asked, settings=make_settings(learning))
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
+
+
+def _suiting(fields: Mapping[str, Any]) -> str:
+    """Return the method that suits a run's tasks, if nothing was said of it."""
+    from crosslearning.tasks.sources import load_tasks, read_source
+
+    asked = convert_fields(dict(fields), RunConfig)
+    return suiting_method(load_tasks(read_source(asked.tasks), asked.task_options))
 
 
 def read_config(path: str | Path) -> dict[str, Any]:

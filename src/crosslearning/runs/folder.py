@@ -11,6 +11,7 @@ from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.length import Length
+from crosslearning.learner.settings import METHODS
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
 from crosslearning.runs.metrics import read_lines
 from crosslearning.runs.record import make_record
@@ -135,7 +136,9 @@ class RunFolder:
 
     def config(self) -> RunConfig:
         """Return what the run was asked for."""
-        return make_config(read_config(self._config), source=str(self._config))
+        # Runs of old name no method: there was one.
+        values = {"method": METHODS[0], **read_config(self._config)}
+        return make_config(values, source=str(self._config))
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Return the checkpoints as (iteration, path), oldest first."""

@@ -15,7 +15,7 @@ from tests.learner.examples import UNPRUNED, drift, recorded_reports
 
 
 def small(tasks=None, epsilon=np.inf, **settings):
-    given = {"horizon": 20, "kernel": {"kernel": "gaussian", "std": [1.0, 1.0]}, **settings}
+    given = {"episode_steps": 20, "kernel": {"kernel": "gaussian", "std": [1.0, 1.0]}, **settings}
     return CrossLearner(
         tasks or [drift("one"), drift("two")], epsilon, method="trust-region", **given
     )
@@ -37,7 +37,7 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
         method="trust-region",
         kernel=Polynomial([1.0, 1.0], 2),
         episodes=400,
-        horizon=40,
+        episode_steps=40,
         discount=discount,
         trace=1.0,
         reuse=1,
@@ -116,7 +116,7 @@ def test_a_task_that_pays_the_same_for_everything_moves_nothing():
 
 def test_it_learns_pendulums_that_a_constant_cannot_move():
     tasks = "gymnasium-pendulums:2"
-    learner = CrossLearner(tasks, method="trust-region", seed=1, horizon=100, max_knots=60)
+    learner = CrossLearner(tasks, method="trust-region", seed=1, episode_steps=100, max_knots=60)
     reports = recorded_reports(learner, 12)
     before = np.mean([r.numbers["total_return"] for r in reports[:2]])
     after = np.mean([r.numbers["total_return"] for r in reports[-2:]])
@@ -153,9 +153,9 @@ def test_an_episode_that_was_cut_off_is_worth_what_follows():
 
 
 def test_discount_and_horizon_follow_the_time_limit():
-    assert small(horizon=None, discount=None).settings.gamma == 0.9
-    assert small(horizon=200).settings.gamma == 0.975
-    assert small(horizon=10_000).settings.gamma == 0.99
+    assert small(episode_steps=None, discount=None).settings.gamma == 0.9
+    assert small(episode_steps=200).settings.gamma == 0.975
+    assert small(episode_steps=10_000).settings.gamma == 0.99
     assert small(discount=0.8).settings.gamma == 0.8
 
 

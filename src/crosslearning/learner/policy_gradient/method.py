@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.errors import FileFormatError
 from crosslearning.gradients import estimator_of, gradient_geometry
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, Momentum
+from crosslearning.learner.method import Improvement, Momentum, each_action, too_large
 from crosslearning.learner.policy_gradient.settings import Settings
 from crosslearning.learner.policy_gradient.steps import StepRule
 from crosslearning.learner.policy_gradient.stopping import check_gaps
@@ -31,7 +31,8 @@ class Method:
         self.kernel = kernel
         self.settings = settings
         self.estimator = estimator_of(settings.estimator)
-        self.noise = noise_of(settings, executor.tasks[0].action_size)
+        outputs = executor.tasks[0].action_size
+        self.noise = Noise(each_action("action_variance", settings.action_variance, outputs))
         self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
 
     @property
@@ -50,10 +51,7 @@ class Method:
         squares, towards = gradient_geometry(iterate.policies, gradients)
         if not np.all(np.isfinite(squares)):
             name = tasks[int(np.argmin(np.isfinite(squares)))].name
-            raise NumericalError(
-                f"the gradient of task {name!r} is too large for float64; scale its rewards, for "
-                "instance with gymnasium.wrappers.TransformReward. The iteration was not applied"
-            )
+            raise too_large(name)
         norms = np.sqrt(squares)
         gaps = _gaps(towards, norms, iterate.radii())
         lengths, clips = self.rule.step(iterate.iteration, squares)
@@ -69,6 +67,7 @@ class Method:
             knots=gradients.knots.reshape(N * B, q),
             weights=np.zeros_like(weights) if keep else weights,
             steps=int(samples.steps.sum()),
+            episodes=N * B * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
             numbers={"gradient_norm": norms, "gap": gaps},
             momentum=Momentum(keep, weights, lengths) if keep else None,
@@ -107,6 +106,10 @@ class Method:
             return np.zeros(len(self.rule.mean_square))
         return self.rule.lengths(iterations - 1)
 
+    def onward(self) -> dict[str, Any]:
+        """Return what a learner that goes on from these policies should keep: nothing."""
+        return {}
+
     @property
     def sampling(self) -> Sampling:
         """How gradients are sampled outside of iterations."""
@@ -130,17 +133,6 @@ class Method:
         if not fits or not np.all(np.isfinite(mean_square)):
             raise FileFormatError("its parts do not fit together: mean_square")
         self.rule.mean_square = mean_square
-
-
-def noise_of(settings: Settings, outputs: int) -> Noise:
-    """Return the exploration noise that the settings ask for."""
-    given = settings.action_variance
-    if len(given) not in (1, outputs):
-        raise InputError(
-            f"action_variance has {len(given)} numbers, but the tasks have {outputs} actions; "
-            "give one number, or one for each action"
-        )
-    return Noise(np.array(given * outputs if len(given) == 1 else given, dtype=np.float64))
 
 
 def _gaps(towards: Floats, norms: Floats, radii: Floats) -> Floats:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import LearnerSettings, check_each
 
 #: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
 STEP, SCALED_STEP = 2.0, 0.5
@@ -113,9 +113,7 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for value in self.action_variance:
-            if not (math.isfinite(value) and value > 0):
-                raise InputError(f"action_variance must be positive, got {self.action_variance}")
+        check_each("action_variance", self.action_variance)
         if self.step_size is not None and not 0.0 < self.step_size < math.inf:
             raise InputError(f"step_size must be positive and finite, got {self.step_size}")
         if not math.isfinite(self.step_decay):

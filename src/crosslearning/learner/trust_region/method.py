@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from crosslearning.errors import FileFormatError
 from crosslearning.gradients import estimator_of
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement
+from crosslearning.learner.method import Improvement, each_action, too_large
 from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.trust_region.batches import Steps, log_densities, pack, unpack
@@ -32,6 +32,8 @@ _NOISE_SHARE = 0.5
 _ENTROPY = 0.5 * math.log(2.0 * math.pi * math.e)
 #: Ratios are clipped; before that, their logarithm, which exp must survive.
 _HUGE = 50.0
+#: Squares of sums of such rewards are still finite.
+_LARGEST_REWARD = 1e100
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -62,7 +64,7 @@ class Method:
         self.executor = executor
         self.settings = settings
         N, self.outputs = len(executor.tasks), executor.tasks[0].action_size
-        self.noise = Noise(np.full(self.outputs, settings.action_std**2))
+        self.noise = Noise(each_action("action_std", settings.action_std, self.outputs) ** 2)
         self.critic = Critic(kernel, N, settings)
         self.regression = FamilyRegression(kernel, N, settings.reuse)
         #: Recent batches, newest first, of each the steps of every task.
@@ -74,11 +76,15 @@ class Method:
     def improve(self, iterate: Iterate) -> Improvement:
         """Return a step along every task's natural gradient."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
-        assert settings.horizon is not None
-        plan = plan_episodes(iterate.generator, tasks, self._episodes(), settings.horizon, std)
+        assert settings.episode_steps is not None
+        plan = plan_episodes(
+            iterate.generator, tasks, self._episodes(), settings.episode_steps, std
+        )
         episodes = self.executor.episodes(iterate.policies, plan)
         newest = []
         for i in range(len(tasks)):
+            if np.max(np.abs(episodes.rewards[i])) > _LARGEST_REWARD:
+                raise too_large(tasks[i].name)
             mean = partial(_function, iterate.policies, i)
             newest.append(Steps.of(episodes.of_task(i), plan.noise[i], std, mean))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
@@ -90,11 +96,12 @@ class Method:
         # away, as if it were foreseen, what the actions brought about.
         knots, weights = self._step(iterate)
         self.critic.learn(self.batches)
-        discounts = settings.gamma ** np.arange(settings.horizon)
+        discounts = settings.gamma ** np.arange(settings.episode_steps)
         return Improvement(
             knots=knots,
             weights=weights,
             steps=int(episodes.lengths.sum()),
+            episodes=episodes.lengths.size,
             returns=(episodes.rewards @ discounts).mean(axis=1),
             numbers={
                 "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
@@ -172,6 +179,10 @@ class Method:
     def why(self, report: IterationReport) -> str:
         """Return why the method stopped: it never does by itself."""
         return "the method has no rule to stop by."
+
+    def onward(self) -> dict[str, Any]:
+        """Return what a learner that goes on from these policies should keep: their noise."""
+        return {"action_std": tuple(self.noise.std.tolist())}
 
     @property
     def sampling(self) -> Sampling:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings, MethodName
+from crosslearning.learner.settings import LearnerSettings, MethodName, Pace, check_each
 
 #: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
 _LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
@@ -18,6 +18,7 @@ _LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of natural policy gradients from whole episodes."""
 
+    pace: ClassVar[Pace] = Pace(iterations=100, log_every=1, checkpoint_every=20)
     method: MethodName = "trust-region"
     episodes: Annotated[
         int,
@@ -31,7 +32,7 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             "the last episodes tell: while episodes are short there are more of them.",
         ),
     ] = 200
-    horizon: Annotated[
+    episode_steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="The most steps of an episode; one that is cut off there goes on in the "
@@ -68,13 +69,13 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = 2.0
     action_std: Annotated[
-        float,
+        tuple[float, ...],
         Meta(
-            gt=0.0,
             description="Standard deviation of the exploration noise at the start, in the units "
-            "of the policies' actions: of half the range of each action, where it has bounds.",
+            "of the policies' actions: of half the range of each action, where it has bounds. One "
+            "number stands for all.",
         ),
-    ] = 0.5
+    ] = (0.5,)
     least_std: Annotated[
         float, Meta(gt=0.0, description="What the noise does not fall below, in the same units.")
     ] = 0.05
@@ -105,13 +106,14 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     ] = 200
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with the horizon and the discount that suit the tasks."""
-        most = self.horizon or horizon
+        """Return the settings with the episodes' length and the discount that suit the tasks."""
+        most = self.episode_steps or horizon
         discount = min(max(1.0 - _LOOK_AHEAD / most, _LEAST), _MOST)
-        return msgspec.structs.replace(self, horizon=most, discount=self.discount or discount)
+        return msgspec.structs.replace(self, episode_steps=most, discount=self.discount or discount)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("step_kl", "ratio_clip", "action_std", "least_std", "ridge", "critic_ridge"):
+        check_each("action_std", self.action_std)
+        for name in ("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge"):
             if not math.isfinite(getattr(self, name)):
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
