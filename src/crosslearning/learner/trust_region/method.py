@@ -28,6 +28,9 @@ Floats = NDArray[np.float64]
 
 #: The noise may take so much of a step's divergence at most.
 _NOISE_SHARE = 0.5
+#: How fast steps are stretched towards the divergence that was asked for: lengths are its root,
+#: and half of what is missing is made up for in an iteration.
+_HASTE = 0.25
 #: The entropy of a normal distribution is ln σ + ½ ln 2πe.
 _ENTROPY = 0.5 * math.log(2.0 * math.pi * math.e)
 #: Ratios are clipped; before that, their logarithm, which exp must survive.
@@ -70,6 +73,8 @@ class Method:
         #: Recent batches, newest first, of each the steps of every task.
         self.batches: list[list[Steps]] = []
         self.kernel = kernel
+        #: How much longer than asked for steps are made, for what the projection takes back.
+        self.stretch = 1.0
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -139,11 +144,15 @@ class Method:
         growth = np.mean([direction.growth for direction in found], axis=0)
         least = np.minimum(settings.least_std, self.noise.std)
         lengths, std = step_lengths(
-            np.array(squares), growth, self.noise.std, least, settings.step_kl
+            np.array(squares), growth, self.noise.std, least, self._length(iterate.iteration)
         )
         self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
         self.noise = Noise(std**2)
-        return knots, directions * lengths[:, None]
+        return knots, directions * (self.stretch * lengths[:, None])
+
+    def _length(self, iteration: int) -> float:
+        """Return δ of an iteration, from 0."""
+        return self.settings.step_kl / (1.0 + iteration / self.settings.step_decay)
 
     def direction(self, task: int, mean: Floats) -> Direction:
         """Return the natural gradient of a task whose mean action has the given weights (m, p).
@@ -170,11 +179,17 @@ class Method:
         """Tell how far the policies have moved, projection and pruning included."""
         means, old = self._before
         new = self.noise.std
-        divergences = [
-            mean_divergence(_function(iterate.policies, i, steps.states) - means[i], old, new)
-            for i, steps in enumerate(self.batches[0])
-        ]
-        return Look(numbers={"kl": np.array(divergences)})
+        divergences = np.array(
+            [
+                mean_divergence(_function(iterate.policies, i, steps.states) - means[i], old, new)
+                for i, steps in enumerate(self.batches[0])
+            ]
+        )
+        # Where tasks meet, what differs between their steps is taken back, the noise of their
+        # estimates above all: what is left may be far shorter than was asked for.
+        missing = self._length(iterate.iteration - 1) / max(float(divergences.mean()), _TINY)
+        self.stretch = min(max(self.stretch * missing**_HASTE, 1.0), self.settings.stretch)
+        return Look(numbers={"kl": divergences})
 
     def why(self, report: IterationReport) -> str:
         """Return why the method stopped: it never does by itself."""
@@ -205,7 +220,7 @@ class Method:
         arrays |= {f"batches.{name}": array for name, array in pack(self.batches).items()}
         arrays |= {f"critic.{name}": array for name, array in critic.items()}
         arrays |= {f"step.{name}": array for name, array in self.regression.state().items()}
-        return arrays, {"critic": numbers}
+        return arrays, {"critic": numbers, "stretch": self.stretch}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Take a state back."""
@@ -217,12 +232,16 @@ class Method:
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise FileFormatError("its parts do not fit together: variance")
+        stretch = numbers["stretch"]
+        if not isinstance(stretch, float) or not 1.0 <= stretch < math.inf:
+            raise FileFormatError(f"the stretch of its steps is {stretch}, expected at least 1")
         N, q = len(self.executor.tasks), self.kernel.dimension
         batches = unpack(part("batches"), N, q, self.outputs)
         self.critic.restore(part("critic"), numbers["critic"], batches)
         states = [[steps.states for steps in batch] for batch in batches]
         self.regression.restore(part("step"), states)
         self.batches, self.noise = batches, Noise(variance.copy())
+        self.stretch = stretch
 
 
 def step_lengths(

@@ -43,10 +43,26 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         float,
         Meta(
             gt=0.0,
-            description="The length of a step: the mean Kullback-Leibler divergence, over the "
+            description="The length δ of a step: the mean Kullback-Leibler divergence, over the "
             "visited states, between a task's policy before it and after.",
         ),
-    ] = 0.03
+    ] = 0.04
+    step_decay: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="Iterations after which δ is half of what it was at first: it falls as "
+            "1/(1 + k/step_decay), so that the policies settle. inf: it stays.",
+        ),
+    ] = 30.0
+    stretch: Annotated[
+        float,
+        Meta(
+            ge=1.0,
+            description="How much longer steps may become than δ asks for, to make up for what "
+            "the projection takes back.",
+        ),
+    ] = 4.0
     trace: Annotated[
         float,
         Meta(
@@ -114,6 +130,6 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     def __post_init__(self) -> None:
         super().__post_init__()
         check_each("action_std", self.action_std)
-        for name in ("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge"):
+        for name in ("step_kl", "stretch", "ratio_clip", "least_std", "ridge", "critic_ridge"):
             if not math.isfinite(getattr(self, name)):
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
