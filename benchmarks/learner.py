@@ -94,6 +94,8 @@ def trust_region_seconds(
         kernel=Gaussian(std=[0.7 * np.sqrt(size)] * size),
         episodes=4,
         episode_steps=steps // 4,
+        least_steps=1,
+        most_steps=steps,
         max_knots=knots,
         new_knots=max(10, knots // 8),
         critic_knots=knots,

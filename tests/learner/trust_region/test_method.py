@@ -1,17 +1,18 @@
 """The trust region: its direction against a closed form, its length, its critic, its files."""
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning import CrossLearner
+from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.trust_region.batches import pack, unpack
-from crosslearning.learner.trust_region.method import mean_divergence, step_lengths
-from crosslearning.rkhs import Polynomial
+from crosslearning.learner.trust_region.method import action_bounds, mean_divergence, step_lengths
+from crosslearning.rkhs import Family, Gaussian, Polynomial
 from crosslearning.tasks.linear_quadratic import cart
-from tests.learner.examples import UNPRUNED, drift, recorded_reports
+from tests.learner.examples import UNPRUNED, Drift, drift, recorded_reports
 
 
 def small(tasks=None, epsilon=np.inf, **settings):
@@ -37,6 +38,7 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
         method="trust-region",
         kernel=Polynomial([1.0, 1.0], 2),
         episodes=400,
+        most_steps=16_000,
         episode_steps=40,
         discount=discount,
         trace=1.0,
@@ -155,26 +157,58 @@ def test_what_an_engineer_reads_is_in_the_report():
 
 
 def test_short_episodes_make_more_of_them():
-    learner = small([drift("one", time_limit=5)], batch_steps=60)
+    learner = small([drift("one", time_limit=5)], least_steps=60, episodes=2)
     first, second = recorded_reports(learner, 2)
-    assert first.steps == 4 * 5
+    assert first.steps == 3 * 5  # three episodes of 20 steps were foreseen
     assert second.steps == 12 * 5
+
+
+def test_long_episodes_make_fewer_of_them():
+    assert recorded_reports(small([drift("one")], most_steps=200), 1)[0].episodes == 10
+    assert recorded_reports(small([drift("one")], most_steps=60, least_steps=1), 1)[0].episodes == 3
+    (report,) = recorded_reports(small([drift("one")], most_steps=5, least_steps=1), 1)
+    assert report.episodes == 2
+    with pytest.raises(InputError, match="most_steps is 5, below least_steps"):
+        small(most_steps=5)
 
 
 def test_an_episode_that_was_cut_off_is_worth_what_follows():
     """A reward of about 1 a step for ever is worth 1/(1 − γ), though no episode has 20 steps."""
-    learner = small([drift("one", time_limit=8)], discount=0.9, batch_steps=200, reuse=4)
+    learner = small([drift("one", time_limit=8)], discount=0.9, reuse=4)
     assert not learner.method.batches
     learner.learn(1)
     goes_on = learner.method.batches[0][0].goes_on
     np.testing.assert_array_equal(goes_on, 1.0)
 
 
-def test_discount_and_horizon_follow_the_time_limit():
-    assert small(episode_steps=None, discount=None).settings.gamma == 0.9
-    assert small(episode_steps=200).settings.gamma == 0.975
-    assert small(episode_steps=10_000).settings.gamma == 0.99
+def test_discount_and_episodes_follow_the_time_limit():
+    def found(horizon):
+        task = Task("one", lambda render_mode=None: Drift(), horizon=horizon)
+        settings = small([task], episode_steps=None).settings
+        return settings.gamma, settings.episode_steps
+
+    assert found(8) == (0.9, 8)
+    assert found(50) == (0.9, 20)
+    assert found(200) == (0.975, 80)
+    assert found(10_000) == (0.99, 4000)
     assert small(discount=0.8).settings.gamma == 0.8
+
+
+def test_a_mean_beyond_the_bounds_is_led_back():
+    """Where every action is clipped nothing can be learned; a policy must not stay there."""
+    kernel = Gaussian(std=[1.0, 1.0])
+    knots = np.random.default_rng(0).uniform(-1.5, 1.5, (30, 2))
+    far = Family(kernel, knots, np.full((30, 1, 2), 0.3))
+    learner = small([drift("one")], kernel=None, start=far, step_kl=0.5)
+    before = np.abs(learner.policy(0).mean(knots)).mean()
+    learner.learn(10)
+    assert np.abs(learner.policy(0).mean(knots)).mean() < 0.8 * before
+
+
+def test_bounds_are_in_the_units_of_the_policies():
+    space = gymnasium.spaces.Box(np.array([1.0, -3.0]), np.array([5.0, 3.0]), dtype=np.float64)
+    np.testing.assert_array_equal(action_bounds(space, "box"), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(action_bounds(space, "own"), [[1, -3], [5, 3]])
 
 
 def test_settings_of_another_method_are_told_apart():

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
@@ -26,11 +27,15 @@ from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
 
 Floats = NDArray[np.float64]
 
+#: Of one episode alone nothing could be told apart from where it happened to start.
+_FEWEST = 2
 #: The noise may take so much of a step's divergence at most.
 _NOISE_SHARE = 0.5
 #: How fast steps are stretched towards the divergence that was asked for: lengths are its root,
 #: and half of what is missing is made up for in an iteration.
 _HASTE = 0.25
+#: A mean action so many standard deviations beyond its bounds is as good as always clipped.
+_MARGIN = 2.0
 #: The entropy of a normal distribution is ln σ + ½ ln 2πe.
 _ENTROPY = 0.5 * math.log(2.0 * math.pi * math.e)
 #: Ratios are clipped; before that, their logarithm, which exp must survive.
@@ -73,6 +78,8 @@ class Method:
         #: Recent batches, newest first, of each the steps of every task.
         self.batches: list[list[Steps]] = []
         self.kernel = kernel
+        #: The ends of the action space, shape (2, p), in the policies' units.
+        self.bounds = action_bounds(executor.tasks[0].action_space, settings.action_units)
         #: How much longer than asked for steps are made, for what the projection takes back.
         self.stretch = 1.0
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
@@ -120,10 +127,12 @@ class Method:
     def _episodes(self) -> int:
         """Return how many episodes of each task to run, by how long the last ones were."""
         settings = self.settings
-        if not self.batches:
-            return settings.episodes
-        lengths = np.concatenate([steps.lengths for steps in self.batches[0]])
-        return max(settings.episodes, math.ceil(settings.batch_steps / float(lengths.mean())))
+        assert settings.episode_steps is not None
+        length = float(settings.episode_steps)
+        if self.batches:
+            length = float(np.mean(np.concatenate([s.lengths for s in self.batches[0]])))
+        wanted = max(settings.episodes * length, settings.least_steps)
+        return max(_FEWEST, math.ceil(min(wanted, settings.most_steps) / length))
 
     def _step(self, iterate: Iterate) -> tuple[Floats, Floats]:
         """Return where the policies should go, and change the noise."""
@@ -161,16 +170,20 @@ class Method:
         ½ E[Â ((a − h(s))²/σ² − 1)]. Â are the advantages divided by their standard deviation.
         """
         std, clip = self.noise.std, self.settings.ratio_clip
+        low, high = self.bounds + _MARGIN * np.array([-std, std])
         targets, wider, centre, unit = [], [], 0.0, 1.0
         for b, batch in enumerate(self.batches):
             steps = batch[task]
             advantages = self.critic.advantages(b, task, steps)
             if b == 0:
                 centre, unit = float(advantages.mean()), float(advantages.std()) or 1.0
-            deviations = steps.actions - self.regression.values(b, task, mean)
+            means = self.regression.values(b, task, mean)
+            deviations = steps.actions - means
             ratios = np.exp(np.minimum(log_densities(deviations, std) - steps.densities, _HUGE))
             scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
-            targets.append(scaled * deviations)
+            # Where all actions are clipped, none is better than another, and a mean that has got
+            # there by chance would stay: it is led back.
+            targets.append(scaled * deviations - (means - np.clip(means, low, high)))
             wider.append(scaled * ((deviations / std) ** 2 - 1.0))
         weights = self.regression.solve(task, targets, self.settings.ridge)
         return Direction(weights, 0.5 * np.concatenate(wider).mean(axis=0), unit)
@@ -290,6 +303,12 @@ def mean_divergence(moved: Floats, old: Floats, new: Floats) -> float:
     """Return the mean KL divergence from N(h, σ²) to N(h + f, σ'²) over f's rows, (n, p)."""
     each = np.log(new / old) + (old**2 + moved**2) / (2.0 * new**2) - 0.5
     return float(np.mean(np.sum(each, axis=1)))
+
+
+def action_bounds(space: Box, units: str) -> Floats:
+    """Return the ends of an action space, shape (2, p), in the policies' units."""
+    ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
+    return np.sign(ends - ends.mean(axis=0)) if units == "box" else ends
 
 
 def outcome_rates(episodes: Episodes) -> dict[str, Floats]:

@@ -13,6 +13,8 @@ from crosslearning.learner.settings import LearnerSettings, MethodName, Pace, ch
 
 #: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
 _LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
+#: The length of episodes: short ones see more starts, and γ does not look much farther.
+_SHORTEST, _SHARE = 10, 0.4
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,21 +24,30 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     method: MethodName = "trust-region"
     episodes: Annotated[
         int,
-        Meta(ge=1, description="The fewest episodes of every task in an iteration."),
-    ] = 4
-    batch_steps: Annotated[
+        Meta(
+            ge=1,
+            description="Episodes of every task in an iteration, if they are neither very short "
+            "nor very long: then least_steps and most_steps decide.",
+        ),
+    ] = 10
+    least_steps: Annotated[
+        int,
+        Meta(ge=1, description="While episodes are short, so many of them that a task has these."),
+    ] = 200
+    most_steps: Annotated[
         int,
         Meta(
             ge=1,
-            description="The fewest steps of every task in an iteration, as far as the lengths of "
-            "the last episodes tell: while episodes are short there are more of them.",
+            description="While episodes are long, no more of them than a task needs for these, "
+            "but two at least.",
         ),
-    ] = 200
+    ] = 800
     episode_steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
             description="The most steps of an episode; one that is cut off there goes on in the "
-            "critic's word. None: that of the tasks.",
+            "critic's word, and another starts elsewhere. None: two fifths of the tasks' horizon, "
+            "but at least 10 steps.",
         ),
     ] = None
     step_kl: Annotated[
@@ -122,13 +133,23 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     ] = 200
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with the episodes' length and the discount that suit the tasks."""
-        most = self.episode_steps or horizon
-        discount = min(max(1.0 - _LOOK_AHEAD / most, _LEAST), _MOST)
-        return msgspec.structs.replace(self, episode_steps=most, discount=self.discount or discount)
+        """Return the settings with what suits the tasks' horizon."""
+        discount = min(max(1.0 - _LOOK_AHEAD / horizon, _LEAST), _MOST)
+        episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
+        return msgspec.structs.replace(
+            self,
+            discount=self.discount or discount,
+            episode_steps=self.episode_steps or episode,
+            action_units="box" if scaled else "own",
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.most_steps < self.least_steps:
+            raise InputError(
+                f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
+                "iteration cannot have both"
+            )
         check_each("action_std", self.action_std)
         for name in ("step_kl", "stretch", "ratio_clip", "least_std", "ridge", "critic_ridge"):
             if not math.isfinite(getattr(self, name)):
