@@ -35,6 +35,12 @@ KERNELS = {
         "covariance": [2.0, 0.5, 1.0, 0.5, 0.5],
         "periodic": [[4, 2 * math.pi], [1, 6.0]],
     },
+    "logarithmic": {
+        "kernel": "gaussian",
+        "std": [0.3, 0.7, 1.0, 0.7, 0.8],
+        "periodic": [[1, 2 * math.pi]],
+        "logarithmic": [[0, 0.2], [2, 1.0]],
+    },
     "matern32": {"kernel": "matern32", "std": [1.5, 1.0, 1.5, 1.0, 0.8]},
     "matern52": {"kernel": "matern52", "std": [1.5, 1.0, 1.5, 1.0, 0.8], "periodic": [[4, 6.3]]},
     "laplacian": {"kernel": "laplacian", "std": [3.0, 2.0, 3.0, 2.0, 1.5]},

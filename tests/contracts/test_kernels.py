@@ -33,6 +33,7 @@ KERNELS = {
     "gaussian-full": Gaussian(covariance=[[1.0, 0.4, 0.0], [0.4, 2.0, 0.1], [0.0, 0.1, 0.5]]),
     "gaussian-periodic": Gaussian(std=[1.0, 0.7, 0.5], periodic=[1, 2]),
     "gaussian-period": Gaussian(std=[1.0, 0.7, 0.5], periodic={0: 3.0}),
+    "gaussian-logarithmic": Gaussian(std=[1.0, 0.7, 0.5], periodic=[1], logarithmic={0: 0.4}),
     "matern32": Matern32(std=[1.0, 2.0, 0.5]),
     "matern52": Matern52(std=[1.0, 2.0, 0.5]),
     "matern52-periodic": Matern52(covariance=[1.0, 2.0, 0.5], periodic=[0]),

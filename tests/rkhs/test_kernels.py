@@ -40,6 +40,19 @@ def test_periodic_dimension_wraps_and_agrees_nearby():
     assert kernel([[0.0]], [[1.0]])[0, 0] == pytest.approx(math.exp((math.cos(1) - 1) / 0.64))
 
 
+def test_logarithmic_dimension_is_plain_near_zero_and_counts_ratios_far_away():
+    kernel, plain = Gaussian(std=[0.3], logarithmic={0: 0.5}), Gaussian(std=[0.3])
+    assert kernel([[-0.001]], [[0.002]])[0, 0] == pytest.approx(
+        plain([[-0.001]], [[0.002]])[0, 0], rel=1e-8
+    )
+    # c · asinh(x/c) → c · ln(2x/c)
+    ratio = math.exp(-0.5 * (0.5 * math.log(3.0) / 0.3) ** 2)
+    for x in (1e4, 1e6):
+        assert kernel([[x]], [[3.0 * x]])[0, 0] == pytest.approx(ratio, rel=1e-6)
+    assert kernel_from_dict(kernel.to_dict()) == kernel
+    assert "logarithmic" not in plain.to_dict()
+
+
 def test_linear_kernel_makes_linear_functions():
     generator = np.random.default_rng(0)
     knots, weights = generator.standard_normal((5, 3)), generator.standard_normal((5, 1, 2))
@@ -79,6 +92,14 @@ def test_diagonal():
         (
             lambda: Gaussian(covariance=[[1.0, 0.1], [0.1, 1.0]], periodic=[0]),
             "periodic dimension 0",
+        ),
+        (lambda: Gaussian(std=[1.0], logarithmic={1: 0.1}), "logarithmic dimension 1"),
+        (lambda: Gaussian(std=[1.0], logarithmic={0: 0.0}), "size of dimension 0"),
+        (lambda: Gaussian(std=[1.0], logarithmic=[0]), "with its size"),
+        (lambda: Gaussian(std=[1.0], periodic=[0], logarithmic={0: 1.0}), "both periodic and"),
+        (
+            lambda: Gaussian(covariance=[[1.0, 0.1], [0.1, 1.0]], logarithmic={1: 1.0}),
+            "logarithmic dimension 1",
         ),
         (lambda: Laplacian([0.0]), "std must be positive"),
         (lambda: Polynomial([1.0], 0), "degree"),

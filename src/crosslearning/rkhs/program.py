@@ -31,6 +31,7 @@ PAIR = 5  # a formula of the user's
 IDENTITY = 0
 COSINE = 1
 SINE = 2
+LOGARITHM = 3  # asinh: the number itself near 0, its logarithm far away
 
 #: A user's formula for one pair of points.
 PAIR_SIGNATURE = types.float64(types.float64[::1], types.float64[::1])
@@ -47,7 +48,8 @@ class KernelProgram(NamedTuple):
     ----------
     terms : array of int, shape (terms, 3)
         The embedding as a sum of terms: which coordinate of the state a term reads, its wave
-        (the coordinate itself, or a cosine or sine of it), and the feature that it adds to.
+        (the coordinate itself, or a cosine, sine or asinh of it), and the feature that it adds
+        to.
     term_values : array, shape (terms, 2)
         The frequency inside the wave, and the scale of the term.
     factors : array of int, shape (factors, 4)
@@ -139,6 +141,8 @@ def embed(program: KernelProgram, state: Floats, features: Floats) -> None:
             coordinate = math.cos(program.term_values[k, 0] * coordinate)
         elif wave == SINE:
             coordinate = math.sin(program.term_values[k, 0] * coordinate)
+        elif wave == LOGARITHM:
+            coordinate = math.asinh(program.term_values[k, 0] * coordinate)
         features[program.terms[k, 2]] += program.term_values[k, 1] * coordinate
 
 

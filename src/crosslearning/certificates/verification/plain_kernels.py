@@ -51,7 +51,8 @@ def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
     """Return the numbers by which compiled code knows points (n, q), shape (r, n).
 
     Plain coordinates are divided by their widths, or whitened if the covariance is full; a
-    periodic one becomes a point on a circle; a product has its parts' one after the other.
+    logarithmic one is bent before; a periodic one becomes a point on a circle; a product has
+    its parts' one after the other.
     """
     name = kernel["kernel"]
     if name == "pair":
@@ -61,6 +62,7 @@ def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
     if name == "product":
         rows = [kernel_features(part, points[:, list(dims)]) for part, dims in kernel["parts"]]
         return np.concatenate(rows)
+    points = _bent(kernel, points)
     covariance, periods = _widths(kernel, points)
     plain = [d for d in range(points.shape[1]) if d not in periods]
     root = np.linalg.cholesky(covariance[np.ix_(plain, plain)])
@@ -84,7 +86,8 @@ def _normal_form(kernel: Mapping[str, Any]) -> Any:
     if name in _OF_DISTANCE:
         size = len(kernel["std"] if kernel.get("std") is not None else kernel["covariance"])
         covariance, periods = _widths(kernel, np.zeros((0, size)))
-        return [name, covariance.tolist(), [list(pair) for pair in sorted(periods.items())]]
+        marked = sorted(periods.items()), sorted(_sizes(kernel).items())
+        return [name, covariance.tolist(), *([list(pair) for pair in own] for own in marked)]
     if name == "product":
         return [name, [[_normal_form(part), list(dims)] for part, dims in kernel["parts"]]]
     return [name, sorted((key, value) for key, value in kernel.items() if key != "kernel")]
@@ -114,6 +117,7 @@ def _stationary(
     kernel: Mapping[str, Any], points: Floats, formula: Callable[[Floats], Floats]
 ) -> tuple[Floats, Floats]:
     """Return a function of Δᵀ Σ⁻¹ Δ; in a periodic dimension Δ is the chord on its circle."""
+    points = _bent(kernel, points)
     covariance, periods = _widths(kernel, points)
     precision = np.linalg.inv(covariance)
 
@@ -178,3 +182,16 @@ def _widths(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, dict[int
         d, period = entry if isinstance(entry, list | tuple) else (entry, 2 * math.pi)
         periods[int(d)] = float(period)
     return covariance, periods
+
+
+def _sizes(kernel: Mapping[str, Any]) -> dict[int, float]:
+    """Return the logarithmic dimensions with their sizes."""
+    return {int(d): float(size) for d, size in kernel.get("logarithmic") or ()}
+
+
+def _bent(kernel: Mapping[str, Any], points: Floats) -> Floats:
+    """Return the points with c·asinh(x/c) in the place of x in every logarithmic dimension."""
+    bent = points.copy()
+    for d, size in _sizes(kernel).items():
+        bent[:, d] = size * np.arcsinh(points[:, d] / size)
+    return bent

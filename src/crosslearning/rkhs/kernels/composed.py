@@ -195,7 +195,7 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     if name not in _KERNELS:
         raise unknown_name("kernel", name, _KERNELS)
     kind = _KERNELS[name]
-    known = ["std", "covariance", "periodic"] if kind in _STATIONARY else []
+    known = ["std", "covariance", "periodic", "logarithmic"] if kind in _STATIONARY else []
     known += ["kernel", "parts"] if kind is Product else ["kernel", *(f.name for f in fields(kind))]
     for given in data:
         if given not in known:
@@ -206,7 +206,8 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
         if kind in _STATIONARY:
             periods = {int(d): float(period) for d, period in data.get("periodic", ())}
             widths = {"std": data.get("std"), "covariance": data.get("covariance")}
-            kernel: Kernel = kind(**widths, periodic=periods)
+            sizes = {int(d): float(size) for d, size in data.get("logarithmic", ())}
+            kernel: Kernel = kind(**widths, periodic=periods, logarithmic=sizes)
         else:
             kernel = kind(**{f.name: data[f.name] for f in fields(kind) if f.init})
     except MissingFormulaError:

@@ -16,24 +16,31 @@ from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vector, scaled_factor
 
 
-def _periods(
-    periodic: Mapping[int, float] | Sequence[int], dimension: int
+def _marked(
+    what: str, given: Mapping[int, float] | Sequence[Any], dimension: int, usual: float | None
 ) -> tuple[tuple[int, float], ...]:
-    """Return ((dimension, period), ...) from a mapping, or from dimensions of period 2π."""
-    if isinstance(periodic, Mapping):
-        pairs = [(int(d), float(period)) for d, period in periodic.items()]
+    """Return ((dimension, size), ...) of marked dimensions; a usual size need not be given."""
+    if isinstance(given, Mapping):
+        pairs = [(int(d), float(size)) for d, size in given.items()]
     else:
-        pairs = [
-            (int(d[0]), float(d[1])) if isinstance(d, tuple | list) else (int(d), 2 * math.pi)
-            for d in cast("Sequence[Any]", periodic)
-        ]
-    for d, period in pairs:
+        pairs = []
+        for entry in given:
+            if isinstance(entry, tuple | list):
+                pairs.append((int(entry[0]), float(entry[1])))
+            elif usual is not None:
+                pairs.append((int(entry), usual))
+            else:
+                raise InputError(
+                    f"{what} is {given!r}; give each dimension with its size, such as {{0: 0.1}}"
+                )
+    for d, size in pairs:
         if not 0 <= d < dimension:
-            raise InputError(f"periodic dimension {d} is not among 0 … {dimension - 1}")
-        if not (math.isfinite(period) and period > 0):
-            raise InputError(f"the period of dimension {d} must be positive, got {period}")
+            raise InputError(f"{what} dimension {d} is not among 0 … {dimension - 1}")
+        if not (math.isfinite(size) and size > 0):
+            word = "period" if what == "periodic" else "size"
+            raise InputError(f"the {word} of dimension {d} must be positive, got {size}")
     if len({d for d, _ in pairs}) < len(pairs):
-        raise InputError(f"a periodic dimension is listed twice: {[d for d, _ in pairs]}")
+        raise InputError(f"a {what} dimension is listed twice: {[d for d, _ in pairs]}")
     return tuple(sorted(pairs))
 
 
@@ -55,11 +62,16 @@ class _Stationary(Kernel):
         gives. Such a dimension enters by the chord between two points of a circle with that
         circumference: for short differences the same as the plain one, and positive
         definite, which a kernel of wrapped differences is not.
+    logarithmic : mapping from int to float
+        Dimensions in which ratios count, such as distances that matter most when they are
+        short. x enters as c·asinh(x/c), with c the size that the mapping gives: as it is where
+        |x| is well below c, by its logarithm well above. The width is that near 0.
     """
 
     #: Σ as a tuple of rows.
     covariance: tuple[tuple[float, ...], ...]
     periodic: tuple[tuple[int, float], ...] = ()
+    logarithmic: tuple[tuple[int, float], ...] = ()
     kind: ClassVar[int]
     normalised = True
 
@@ -69,6 +81,7 @@ class _Stationary(Kernel):
         std: ArrayLike | None = None,
         covariance: ArrayLike | None = None,
         periodic: Mapping[int, float] | Sequence[int] = (),
+        logarithmic: Mapping[int, float] | Sequence[tuple[int, float]] = (),
     ) -> None:
         if (std is None) == (covariance is None):
             raise InputError(
@@ -89,14 +102,26 @@ class _Stationary(Kernel):
             )
         if np.linalg.eigvalsh(matrix)[0] <= 0:
             raise InputError("covariance must be positive definite; an eigenvalue is not positive")
-        periods = _periods(periodic, len(matrix))
-        for d, _ in periods:
-            if np.count_nonzero(matrix[d]) > 1:
-                raise InputError(
-                    f"periodic dimension {d} has covariance with others; set those entries to zero"
-                )
+        periods = _marked("periodic", periodic, len(matrix), 2 * math.pi)
+        sizes = _marked("logarithmic", logarithmic, len(matrix), None)
+        for what, marked in (("periodic", periods), ("logarithmic", sizes)):
+            for d, _ in marked:
+                if np.count_nonzero(matrix[d]) > 1:
+                    raise InputError(
+                        f"{what} dimension {d} has covariance with others; set those entries to "
+                        "zero"
+                    )
+        for d in dict(periods).keys() & dict(sizes).keys():
+            raise InputError(f"dimension {d} is both periodic and logarithmic; drop one of them")
         rows = tuple(map(tuple, matrix.tolist()))
-        vars(self).update(covariance=rows, periodic=periods, dimension=len(rows))
+        vars(self).update(covariance=rows, periodic=periods, logarithmic=sizes, dimension=len(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the kernel as plain data for files; what few kernels have only if it is there."""
+        data = super().to_dict()
+        if not self.logarithmic:
+            del data["logarithmic"]
+        return data
 
     @property
     def std(self) -> tuple[float, ...]:
@@ -105,7 +130,10 @@ class _Stationary(Kernel):
 
     def _squared_distance(self, x: Floats, y: Floats) -> float:
         """Return Δᵀ Σ⁻¹ Δ, with chords in the place of periodic differences."""
-        difference = np.asarray(x, dtype=np.float64) - np.asarray(y, dtype=np.float64)
+        x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
+        for d, size in self.logarithmic:
+            x[d], y[d] = size * math.asinh(x[d] / size), size * math.asinh(y[d] / size)
+        difference = x - y
         wrapped = 0.0
         for d, period in self.periodic:
             chord = period / math.pi * math.sin(math.pi * difference[d] / period)
@@ -121,10 +149,15 @@ class _Stationary(Kernel):
             whitening = np.diag(1.0 / np.sqrt(np.diag(sigma)))
         else:
             whitening = np.linalg.inv(np.linalg.cholesky(sigma))
-        terms = [
-            Term(source=plain[column], feature=int(row), scale=float(whitening[row, column]))
-            for row, column in np.argwhere(whitening)
-        ]
+        sizes = dict(self.logarithmic)
+        terms = []
+        for row, column in np.argwhere(whitening):
+            scale, source = float(whitening[row, column]), plain[column]
+            if source in sizes:
+                size = sizes[source]
+                terms.append(Term(source, int(row), scale * size, programs.LOGARITHM, 1 / size))
+            else:
+                terms.append(Term(source, int(row), scale))
         features = len(plain)
         for d, period in periods.items():
             frequency = 2 * math.pi / period
