@@ -60,8 +60,14 @@ SWINGING, RIVALLED = ("pendulums", "gymnasium-pendulums"), ("inverted-pendulums"
 LEARNED, BETWEEN = (8.0, 10.0, 12.0), (9.0, 11.0)
 #: Members of the families of MuJoCo.
 MEMBERS = 3
-#: Episodes of an evaluation, compiled or in Python.
-TRIALS, TRIALS_IN_PYTHON = 500, 50
+#: Episodes of an evaluation on each task.
+TRIALS = {
+    "navigation": 500,
+    "pendulums": 500,
+    "gymnasium-pendulums": 50,
+    "inverted-pendulums": 20,
+    "reachers": 50,
+}
 
 
 def interquartile_mean(values: Floats, axis: int = -1) -> Any:
@@ -134,8 +140,7 @@ def stepping(tasks: Sequence[Task], steps: int, seed: int) -> Seconds:
 
 def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -> Answer:
     """Return what one seed gives, as plain data."""
-    tasks = tasks_of(part)
-    trials = TRIALS if part in ("navigation", "pendulums") else TRIALS_IN_PYTHON
+    tasks, trials = tasks_of(part), TRIALS[part]
     learn(tasks, 1, seed, **settings)  # compiles what is not compiled yet
     learner, spent = learn(tasks, steps, seed, **settings)
     policies = [learner.policy(i) for i in range(len(tasks))]
@@ -223,7 +228,8 @@ def rivalry(part: str, **options: Any) -> list[Row]:
     apart = over_seeds(
         [np.mean(one["ours"]["totals"]) - np.mean(one["ppo"]["totals"]) for one in found]
     )
-    measured = f"ours {ours}, PPO {theirs}; {_cost(found)}"
+    told = ", ".join(f"{who} {one.format('.4g')}" for who, one in (("ours", ours), ("PPO", theirs)))
+    measured = f"{told}; {_cost(found)}"
     rows = [
         Row(
             f"{what}: return less PPO's",

@@ -13,11 +13,9 @@ QUICK = {"episodes": 1, "batch_steps": 1, "max_knots": 20}
 @pytest.fixture
 def little(monkeypatch):
     """Make every part short."""
-    for table in (benchmark.STEPS, benchmark.SEEDS):
+    for table in (benchmark.STEPS, benchmark.SEEDS, benchmark.TRIALS):
         for part in table:
             monkeypatch.setitem(table, part, 2)
-    monkeypatch.setattr(benchmark, "TRIALS", 3)
-    monkeypatch.setattr(benchmark, "TRIALS_IN_PYTHON", 1)
 
 
 def answer(total, seconds=(3.0, 2.0), **more):

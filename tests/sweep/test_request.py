@@ -65,7 +65,9 @@ def test_a_later_stage_goes_on_with_the_decay_of_the_first():
 def test_other_step_rules_are_left_alone_and_stages_from_zero_too():
     adam = make_settings({"step_rule": "adam"})
     assert set(path_of().stages(adam, 0)[1].changes) == {"seed"}
-    assert path_of("zero").stages(make_settings({}).resolved(False, 50), 7)[3].changes == {"seed": 7}
+    assert path_of("zero").stages(make_settings({}).resolved(False, 50), 7)[3].changes == {
+        "seed": 7
+    }
 
 
 def test_every_stage_draws_numbers_of_its_own():
