@@ -165,11 +165,12 @@ def main() -> None:
     )
     arguments = vars(parser.parse_args())
     changes = dict(change.split("=", 1) for change in arguments.pop("set"))
-    settings = {name: _number(value) for name, value in changes.items()}
+    settings = {name: number(value) for name, value in changes.items()}
     show(rows(measure(**arguments, **settings)), Console(width=140))
 
 
-def _number(text: str) -> Any:
+def number(text: str) -> Any:
+    """Return what stands there: a number, or the text itself."""
     for kind in (int, float):
         try:
             return kind(text)

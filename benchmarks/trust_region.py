@@ -1,0 +1,318 @@
+"""How well and how fast the trust-region method learns, and against PPO at the same steps.
+
+``python -m benchmarks trust-region``, or ``python -m benchmarks.trust_region [part ...]`` for some
+of the parts: navigation, pendulums, gymnasium-pendulums, inverted-pendulums, reachers. Settings are
+the defaults; ``--set FIELD=VALUE`` tries others.
+
+Steps are environment steps over all tasks. A number is the interquartile mean over seeds with its
+bootstrap interval. PPO (:mod:`benchmarks.rival`) learns one agent for each task with an equal
+share of the steps that ours took, in the same process, right after ours, both with one thread.
+What plain ``step`` calls of the same environments take, as many as there were, is taken off both.
+Every seed is kept in a file, and the same question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from numpy.typing import NDArray
+
+from benchmarks import rival
+from benchmarks.rival import Seconds
+from benchmarks.table import Row
+from crosslearning import CrossLearner
+from crosslearning.evaluation import evaluate
+from crosslearning.runs.study import Measurement
+from crosslearning.statistics import Interval, bootstrap
+from crosslearning.tasks import Task, task_set
+from crosslearning.tasks.families.pendulum import Pendulum, gymnasium_pendulum
+
+Floats = NDArray[np.float64]
+Answer = dict[str, Any]
+
+OUT = Path("runs/trust-region")
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
+#: Environment steps over all tasks, and seeds, of every part.
+STEPS = {
+    "navigation": 40_000,
+    "pendulums": 60_000,
+    "gymnasium-pendulums": 60_000,
+    "inverted-pendulums": 30_000,
+    "reachers": 45_000,
+}
+SEEDS = {
+    "navigation": 10,
+    "pendulums": 10,
+    "gymnasium-pendulums": 2,
+    "inverted-pendulums": 5,
+    "reachers": 5,
+}
+#: Parts with pendulums to swing up, and parts that PPO learns too.
+SWINGING, RIVALLED = ("pendulums", "gymnasium-pendulums"), ("inverted-pendulums", "reachers")
+#: Gravity of the pendulums that are learned, and of those that only the central policy meets.
+LEARNED, BETWEEN = (8.0, 10.0, 12.0), (9.0, 11.0)
+#: Members of the families of MuJoCo.
+MEMBERS = 3
+#: Episodes of an evaluation on each task.
+TRIALS = {
+    "navigation": 500,
+    "pendulums": 500,
+    "gymnasium-pendulums": 50,
+    "inverted-pendulums": 20,
+    "reachers": 50,
+}
+
+
+def interquartile_mean(values: Floats, axis: int = -1) -> Any:
+    """Return the mean of what is left without the lowest and the highest quarter."""
+    n = values.shape[axis]
+    middle = np.arange(n // 4, n - n // 4)
+    return np.take(np.sort(values, axis=axis), middle, axis=axis).mean(axis=axis)
+
+
+def over_seeds(values: Any) -> Interval:
+    """Return the interquartile mean over seeds with its bootstrap interval."""
+    draw = np.random.default_rng(0)
+    return bootstrap(np.asarray(values, dtype=np.float64), draw, interquartile_mean)
+
+
+# The tasks ----------------------------------------------------------------------------------
+
+
+def pendulum(part: str, g: float) -> Task:
+    """Return a pendulum of that gravity: compiled, or Gymnasium's own."""
+    if part == "pendulums":
+        return Pendulum(g=g).task(f"g={g:g}", 200)
+    return Task(f"g={g:g}", functools.partial(gymnasium_pendulum, g=g))
+
+
+def tasks_of(part: str) -> list[Task]:
+    """Return the tasks that a part learns."""
+    if part in SWINGING:
+        return [pendulum(part, g) for g in LEARNED]
+    return task_set("paper" if part == "navigation" else f"{part}:{MEMBERS}")
+
+
+# What is measured of one seed ---------------------------------------------------------------
+
+
+def learn(tasks: Sequence[Task], steps: int, seed: int, **settings: Any) -> tuple[Any, Seconds]:
+    """Learn, and time it: the look at the tasks for widths and scales included."""
+    start = Seconds.now()
+    learner = CrossLearner(tasks, method="trust-region", seed=seed, **settings)
+    learner.learn(steps=steps)
+    return learner, Seconds.since(start)
+
+
+def returns_of(policies: Sequence[Any], tasks: Sequence[Task], trials: int) -> Answer:
+    """Return what every policy gets on the task of its place, and shares of outcomes there."""
+    found = [evaluate([p], [t], trials=trials)[0] for p, t in zip(policies, tasks, strict=True)]
+    return {
+        "totals": [one.total_return.value for one in found],
+        "discounted": [one.discounted_return.value for one in found],
+        "rates": {name: [one.rates[name].value for one in found] for name in found[0].rates},
+    }
+
+
+def stepping(tasks: Sequence[Task], steps: int, seed: int) -> Seconds:
+    """Return what plain steps take with random actions, so many over all tasks; resets are free."""
+    spent = np.zeros(2)
+    for task in tasks:
+        environment = task.make()
+        environment.action_space.seed(seed)
+        environment.reset(seed=seed)
+        for _ in range(steps // len(tasks)):
+            action = environment.action_space.sample()
+            start = Seconds.now()
+            *_, terminated, truncated, _ = environment.step(action)
+            spent += Seconds.since(start)
+            if terminated or truncated:
+                environment.reset()
+    return Seconds(*spent.tolist())
+
+
+def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -> Answer:
+    """Return what one seed gives, as plain data."""
+    tasks, trials = tasks_of(part), TRIALS[part]
+    learn(tasks, 1, seed, **settings)  # compiles what is not compiled yet
+    learner, spent = learn(tasks, steps, seed, **settings)
+    policies = [learner.policy(i) for i in range(len(tasks))]
+    answer: Answer = {
+        "ours": returns_of(policies, tasks, trials),
+        "seconds": list(spent),
+        "steps": learner.steps,
+        "knots": len(learner.family.knots),
+    }
+    if part in SWINGING:
+        between = [pendulum(part, g) for g in BETWEEN]
+        answer["between"] = returns_of([learner.central] * len(between), between, trials)
+    if against:
+        share = learner.steps // len(tasks)
+        answer["stepping"] = list(stepping(tasks, learner.steps, seed))
+        pairs = [rival.ppo([task], share, seed, rival.ZOO[part]) for task in tasks]
+        answer["ppo"] = returns_of([agent for agent, _ in pairs], tasks, trials)
+        answer["ppo_seconds"] = np.sum([seconds for _, seconds in pairs], axis=0).tolist()
+    return answer
+
+
+def seeds_of(part: str, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Answer]:
+    """Measure every seed of a part that was not measured before."""
+    against = part in RIVALLED and rival.installed()
+    found = []
+    for seed in range(seeds or SEEDS[part]):
+        question = {"version": VERSION, "seed": seed, "steps": STEPS[part], "settings": settings}
+        question |= {"against": against}
+        arguments = (part, seed, STEPS[part], settings, against)
+        found.append(
+            Measurement(out / f"{part}-{seed}.json", question, measure, arguments).answer()
+        )
+    return found
+
+
+# Rows ---------------------------------------------------------------------------------------
+
+
+def navigation(**options: Any) -> list[Row]:
+    """Discounted return and crashes on the paper's tasks."""
+    found = _ask("navigation", options)
+    returns = over_seeds([np.mean(one["ours"]["discounted"]) for one in found])
+    crashes = over_seeds([np.mean(one["ours"]["rates"]["crashed"]) for one in found])
+    what = f"navigation, {STEPS['navigation']:,} steps, {len(found)} seeds"
+    worst = min(np.mean(one["ours"]["discounted"]) for one in found)
+    measured = f"return {returns}, worst seed {worst:.3g}; {_cost(found)}"
+    return [
+        Row(f"{what}: return", measured, returns.value, "≥ −60", returns.value >= -60.0),
+        Row(f"{what}: crashes", crashes.percent(), crashes.value, "≤ 0.02", crashes.value <= 0.02),
+    ]
+
+
+def pendulums(part: str = "pendulums", **options: Any) -> list[Row]:
+    """Total returns on the pendulums that were learned, and of the centre on those between."""
+    found = _ask(part, options)
+    what = f"{part}, {STEPS[part]:,} steps, {len(found)} seeds"
+    rows = []
+    for key, at, level, names in (
+        ("ours", "learned", -200.0, LEARNED),
+        ("between", "the centre on unseen", -220.0, BETWEEN),
+    ):
+        totals = np.array([one[key]["totals"] for one in found])
+        share = float(np.mean(np.all(totals >= level, axis=1)))
+        told = ", ".join(f"g = {g:g}: {over_seeds(totals[:, k])}" for k, g in enumerate(names))
+        measured = f"{told}; worst {totals.min():.0f}; {_cost(found)}"
+        wanted = f"all ≥ {level:.0f} on ≥ 0.8 of the seeds"
+        rows.append(Row(f"{what}: {at}", measured, share, wanted, share >= 0.8))
+    return rows
+
+
+def gymnasium_pendulums(**options: Any) -> list[Row]:
+    """Measure the same with Gymnasium's own pendulums."""
+    return pendulums("gymnasium-pendulums", **options)
+
+
+def rivalry(part: str, **options: Any) -> list[Row]:
+    """Total returns of ours and of PPO, and the time that each took beside the stepping."""
+    found = _ask(part, options)
+    what = f"{part}, {MEMBERS} members, {STEPS[part]:,} steps, {len(found)} seeds"
+    ours = over_seeds([np.mean(one["ours"]["totals"]) for one in found])
+    if not all("ppo" in one for one in found):
+        measured = f"{ours}; {_cost(found)}. {rival.MISSING}"
+        return [Row(f"{what}: return", measured, ours.value, "≥ PPO's", None)]
+    theirs = over_seeds([np.mean(one["ppo"]["totals"]) for one in found])
+    apart = over_seeds(
+        [np.mean(one["ours"]["totals"]) - np.mean(one["ppo"]["totals"]) for one in found]
+    )
+    told = ", ".join(f"{who} {one.format('.4g')}" for who, one in (("ours", ours), ("PPO", theirs)))
+    measured = f"{told}; {_cost(found)}"
+    rows = [
+        Row(
+            f"{what}: return less PPO's",
+            f"{measured}; {apart}",
+            apart.value,
+            "≥ 0",
+            apart.value >= 0,
+        )
+    ]
+    for k, clock in enumerate(Seconds._fields):
+        ours, theirs, plain = (
+            np.array([one[key][k] for one in found])
+            for key in ("seconds", "ppo_seconds", "stepping")
+        )
+        ratio = over_seeds((ours - plain) / (theirs - plain))
+        told = " / ".join(
+            f"{interquartile_mean(seconds):.3g} s" for seconds in (ours, theirs, plain)
+        )
+        measured = f"{ratio}; ours / PPO / plain steps: {told}"
+        what_time = f"{what}: time over PPO's, steps taken off, by the {clock}"
+        rows.append(Row(what_time, measured, ratio.value, "≤ 0.2", ratio.value <= 0.2))
+    return rows
+
+
+def inverted_pendulums(**options: Any) -> list[Row]:
+    """Poles on carts, MuJoCo."""
+    return rivalry("inverted-pendulums", **options)
+
+
+def reachers(**options: Any) -> list[Row]:
+    """Arms that reach for a place, MuJoCo."""
+    return rivalry("reachers", **options)
+
+
+BENCHMARKS = [navigation, pendulums, gymnasium_pendulums, inverted_pendulums, reachers]
+
+
+def _ask(part: str, options: Answer) -> list[Answer]:
+    return seeds_of(part, options.pop("settings", {}), **options)
+
+
+def _cost(found: Sequence[Answer]) -> str:
+    knots = interquartile_mean(np.array([one["knots"] for one in found]))
+    seconds, processor = (over_seeds([one["seconds"][k] for one in found]) for k in (0, 1))
+    steps = interquartile_mean(np.array([one["steps"] for one in found]))
+    return (
+        f"{knots:.0f} knots, {steps:,.0f} steps, {seconds} s ({processor.value:.3g} s of processor)"
+    )
+
+
+def main() -> None:
+    """Measure the parts that are asked for, and print their rows."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.adaptation import number
+    from benchmarks.table import show
+
+    parts = {one.__name__.replace("_", "-"): one for one in BENCHMARKS}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", help=f"which to measure (default: all): {', '.join(parts)}"
+    )
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument(
+        "--seeds", type=int, default=0, help="how many (default: as each part says)"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as step_kl=0.02"
+    )
+    asked = parser.parse_args()
+    for part in asked.parts:
+        if part not in parts:
+            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
+    changes = dict(change.split("=", 1) for change in asked.set)
+    settings = {name: number(value) for name, value in changes.items()}
+    console, rows = Console(width=140), []
+    with threadpool_limits(1, user_api="blas"):
+        for part in asked.parts or parts:
+            console.print(f"measuring {part} …", style="dim")
+            rows += parts[part](settings=settings, seeds=asked.seeds, out=asked.out)
+    show(rows, console)
+
+
+if __name__ == "__main__":
+    main()
