@@ -7,7 +7,7 @@ from benchmarks import trust_region as benchmark
 from benchmarks.rival import Seconds
 
 #: Settings with which a learner is done at once.
-QUICK = {"episodes": 1, "batch_steps": 1, "max_knots": 20}
+QUICK = {"most_steps": 2, "least_steps": 1, "max_knots": 20}
 
 
 @pytest.fixture
