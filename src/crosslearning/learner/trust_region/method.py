@@ -31,9 +31,6 @@ Floats = NDArray[np.float64]
 _FEWEST = 2
 #: The noise may take so much of a step's divergence at most.
 _NOISE_SHARE = 0.5
-#: How fast steps are stretched towards the divergence that was asked for: lengths are its root,
-#: and half of what is missing is made up for in an iteration.
-_HASTE = 0.25
 #: A mean action so many standard deviations beyond its bounds is as good as always clipped.
 _MARGIN = 2.0
 #: The entropy of a normal distribution is ln σ + ½ ln 2πe.
@@ -80,8 +77,6 @@ class Method:
         self.kernel = kernel
         #: The ends of the action space, shape (2, p), in the policies' units.
         self.bounds = action_bounds(executor.tasks[0].action_space, settings.action_units)
-        #: How much longer than asked for steps are made, for what the projection takes back.
-        self.stretch = 1.0
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -157,7 +152,7 @@ class Method:
         )
         self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
         self.noise = Noise(std**2)
-        return knots, directions * (self.stretch * lengths[:, None])
+        return knots, directions * lengths[:, None]
 
     def _length(self, iteration: int) -> float:
         """Return δ of an iteration, from 0."""
@@ -198,10 +193,6 @@ class Method:
                 for i, steps in enumerate(self.batches[0])
             ]
         )
-        # Where tasks meet, what differs between their steps is taken back, the noise of their
-        # estimates above all: what is left may be far shorter than was asked for.
-        missing = self._length(iterate.iteration - 1) / max(float(divergences.mean()), _TINY)
-        self.stretch = min(max(self.stretch * missing**_HASTE, 1.0), self.settings.stretch)
         return Look(numbers={"kl": divergences})
 
     def why(self, report: IterationReport) -> str:
@@ -233,7 +224,7 @@ class Method:
         arrays |= {f"batches.{name}": array for name, array in pack(self.batches).items()}
         arrays |= {f"critic.{name}": array for name, array in critic.items()}
         arrays |= {f"step.{name}": array for name, array in self.regression.state().items()}
-        return arrays, {"critic": numbers, "stretch": self.stretch}
+        return arrays, {"critic": numbers}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Take a state back."""
@@ -245,16 +236,12 @@ class Method:
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise FileFormatError("its parts do not fit together: variance")
-        stretch = numbers["stretch"]
-        if not isinstance(stretch, float) or not 1.0 <= stretch < math.inf:
-            raise FileFormatError(f"the stretch of its steps is {stretch}, expected at least 1")
         N, q = len(self.executor.tasks), self.kernel.dimension
         batches = unpack(part("batches"), N, q, self.outputs)
         self.critic.restore(part("critic"), numbers["critic"], batches)
         states = [[steps.states for steps in batch] for batch in batches]
         self.regression.restore(part("step"), states)
         self.batches, self.noise = batches, Noise(variance.copy())
-        self.stretch = stretch
 
 
 def step_lengths(

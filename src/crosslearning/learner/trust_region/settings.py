@@ -66,14 +66,6 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             "1/(1 + k/step_decay), so that the policies settle. inf: it stays.",
         ),
     ] = 30.0
-    stretch: Annotated[
-        float,
-        Meta(
-            ge=1.0,
-            description="How much longer steps may become than δ asks for, to make up for what "
-            "the projection takes back.",
-        ),
-    ] = 4.0
     trace: Annotated[
         float,
         Meta(
@@ -151,6 +143,6 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
                 "iteration cannot have both"
             )
         check_each("action_std", self.action_std)
-        for name in ("step_kl", "stretch", "ratio_clip", "least_std", "ridge", "critic_ridge"):
+        for name in ("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge"):
             if not math.isfinite(getattr(self, name)):
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
