@@ -13,7 +13,7 @@ from benchmarks.table import Row
 from benchmarks.timing import exponent, human, in_turns
 from crosslearning import CrossLearner, Task
 from crosslearning.rkhs import Gaussian
-from crosslearning.rollouts import EpisodePlan, Episodes
+from crosslearning.rollouts import ActionScale, EpisodePlan, Episodes
 
 
 def iteration() -> list[Row]:
@@ -70,6 +70,7 @@ class Recorded:
         spaces = Box(-9.0, 9.0, (size,)), Box(-1.0, 1.0, (1,))
         self.tasks = tuple(Task(str(i), None, spaces=spaces) for i in range(tasks))
         self.steps = steps
+        self.scale = ActionScale.none(1)
         self.draw = np.random.default_rng(0)
 
     def episodes(self, policies: object, plan: EpisodePlan) -> Episodes:

@@ -47,7 +47,8 @@ class CompiledExecutor:
                 )
         self.tasks = tuple(tasks)
         self._workers = workers
-        self._scale = np.array(scale or ActionScale.none(tasks[0].action_size))
+        self.scale = scale or ActionScale.none(tasks[0].action_size)
+        self._scale = np.array(self.scale)
         self._groups = list(_groups_of(self.tasks))
         # One for each compiled body: the types of a body's arguments never change.
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import Episodes, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
 
@@ -23,6 +23,10 @@ class Executor(Protocol):
     @property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks."""
+
+    @property
+    def scale(self) -> ActionScale:
+        """From the actions of the policies to those of the tasks."""
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times, if ``mirrored`` with the opposite action too."""

@@ -209,7 +209,7 @@ class GymnasiumExecutor:
 
     def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
-        self._scale = scale or ActionScale.none(tasks[0].action_size)
+        self.scale = scale or ActionScale.none(tasks[0].action_size)
         self._stages: list[list[Stage]] = [[] for _ in tasks]
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
@@ -293,7 +293,7 @@ class GymnasiumExecutor:
             for _, player, _ in active:
                 player.check()
         noise = np.array([rollout.deviation() for _, _, rollout in active])
-        actions = self._scale(policies.each(seen, which) + noise)
+        actions = self.scale(policies.each(seen, which) + noise)
         given = within(self.tasks[0].action_space, actions)
         first = 0
         for _, stage in stages:

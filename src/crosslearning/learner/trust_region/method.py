@@ -23,7 +23,7 @@ from crosslearning.learner.trust_region.settings import Settings
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
-from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
+from crosslearning.rollouts import ActionScale, Episodes, Executor, Noise, plan_episodes
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ class Method:
         self.batches: list[list[Steps]] = []
         self.kernel = kernel
         #: The ends of the action space, shape (2, p), in the policies' units.
-        self.bounds = action_bounds(executor.tasks[0].action_space, settings.action_units)
+        self.bounds = action_bounds(executor.tasks[0].action_space, executor.scale)
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -292,10 +292,10 @@ def mean_divergence(moved: Floats, old: Floats, new: Floats) -> float:
     return float(np.mean(np.sum(each, axis=1)))
 
 
-def action_bounds(space: Box, units: str) -> Floats:
+def action_bounds(space: Box, scale: ActionScale) -> Floats:
     """Return the ends of an action space, shape (2, p), in the policies' units."""
     ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
-    return np.sign(ends - ends.mean(axis=0)) if units == "box" else ends
+    return np.asarray((ends - scale.centre) / scale.half)
 
 
 def outcome_rates(episodes: Episodes) -> dict[str, Floats]:

@@ -132,7 +132,6 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             self,
             discount=self.discount or discount,
             episode_steps=self.episode_steps or episode,
-            action_units="box" if scaled else "own",
         )
 
     def __post_init__(self) -> None:
