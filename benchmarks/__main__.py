@@ -12,12 +12,16 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import adaptation, identification, learner, rkhs, rollouts
+from benchmarks import adaptation, identification, learner, rkhs, rollouts, world
 from benchmarks.table import show
 
 ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
 #: Those that take many minutes run only if they are asked for.
-LONG_ROOMS = {"adaptation": adaptation.BENCHMARKS, "identification": identification.BENCHMARKS}
+LONG_ROOMS = {
+    "adaptation": adaptation.BENCHMARKS,
+    "identification": identification.BENCHMARKS,
+    "world": world.BENCHMARKS,
+}
 
 
 def main() -> None:
