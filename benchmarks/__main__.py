@@ -12,7 +12,7 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import adaptation, identification, learner, rkhs, rollouts, trust_region
+from benchmarks import adaptation, identification, learner, rkhs, rollouts, trust_region, world
 from benchmarks.table import show
 
 ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
@@ -21,6 +21,7 @@ LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
+    "world": world.BENCHMARKS,
 }
 
 

@@ -1,0 +1,36 @@
+"""The benchmark of the paper's world: what it asks for, and how it counts."""
+
+import pytest
+from benchmarks import world
+
+from crosslearning.runs import make_config
+from crosslearning.statistics import Interval
+
+GOOD = {"arrived": 0.98, "crashed": 0.005, "mission": 0.95}
+
+
+def result(**changes):
+    return {name: Interval(v, v, v) for name, v in {**GOOD, **changes}.items()}
+
+
+def test_the_bounds_themselves_are_enough():
+    assert world.mastered(result())
+
+
+@pytest.mark.parametrize("worse", [{"arrived": 0.979}, {"crashed": 0.006}, {"mission": 0.94}])
+def test_every_number_counts(worse):
+    assert not world.mastered(result(**worse))
+
+
+def test_four_of_five_seeds_are_wanted():
+    *seeds, verdict = world.rows([result()] * 4 + [result(mission=0.5)])
+    assert [row.met for row in seeds] == [True] * 4 + [False]
+    assert verdict.met
+    assert verdict.measured == "4 of 5 seeds"
+    *_, verdict = world.rows([result()] * 3 + [result(crashed=0.1)] * 2)
+    assert not verdict.met
+
+
+def test_the_settings_are_those_of_a_run():
+    config = make_config({"tasks": world.TRAIN, "iterations": 1, **world.SETTINGS})
+    assert config.settings.method == "trust-region"
