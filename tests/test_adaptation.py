@@ -8,7 +8,7 @@ from crosslearning import CrossLearner
 from crosslearning.adaptation import AdaptationCurve, adapt_run, adaptation_curve
 from crosslearning.errors import InputError
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.tasks import Task
+from crosslearning.tasks import Task, task_set
 from tests.learner.examples import Drift, assert_same_bits, drift
 
 
@@ -156,3 +156,23 @@ def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):
     again = benchmark.measure(tmp_path, **asked, max_knots=20, adapt_step_size=0.3)
     np.testing.assert_array_equal(again[1]["nothing"].returns, first[1]["nothing"].returns)
     assert (tmp_path / "map-0.json").stat().st_mtime_ns == stored
+
+
+def test_adapting_keeps_the_method_unless_another_is_named():
+    learner = CrossLearner("pendulums:2", max_knots=30, episode_steps=20).learn(1)
+    (task,) = task_set("pendulums:unseen:1")
+    with pytest.raises(InputError, match="step_size is a setting of the method policy-gradient"):
+        learner.adapt(task, 1, step_size=0.1)
+    same = learner.adapt(task, steps=300)
+    assert same.settings.method == "trust-region"
+    assert same.steps >= 300
+    np.testing.assert_allclose(same.settings.action_std, learner.method.noise.std)
+    other = learner.adapt(task, 1, method="policy-gradient", step_size=0.1)
+    assert other.settings.method == "policy-gradient"
+
+
+def test_one_length_puts_that_of_the_old_run_aside(tmp_path):
+    fields = {"tasks": "pendulums:2", "steps": 500, "max_knots": 30, "episode_steps": 20}
+    train(tmp_path / "old", make_config(fields))
+    outcome = adapt_run(tmp_path / "old", tmp_path / "new", "pendulums:unseen:1", iterations=2)
+    assert outcome.learner.iteration == 2

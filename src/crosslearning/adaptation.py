@@ -14,7 +14,7 @@ from crosslearning.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunFolder, make_config, train
-from crosslearning.runs.config import RUN_FIELDS
+from crosslearning.runs.config import RUN_FIELDS, one_length
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -116,5 +116,6 @@ def adapt_run(
     policy = learner.central if start == "central" else learner.policy(start)
     asked = folder.config().to_plain()
     kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
+    fields = one_length(fields)
     kept |= {"tasks": tasks, "task_options": {}}
     return train(out, make_config({**kept, **learner.onward(**fields)}), console, policy.function)

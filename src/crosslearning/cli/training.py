@@ -17,7 +17,7 @@ from crosslearning.cli.application import RunArgument, announce_compilation, app
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
 from crosslearning.cli.output import show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import settings_to_plain
+from crosslearning.learner.settings import implied_method, settings_to_plain
 
 
 @app.command()
@@ -56,7 +56,9 @@ def train(
     """Learn a task set, in a new run folder."""
     checked = asked_config(config, fields)
     if fields["method"] is None:
-        show_line(f"Method: {checked.settings.method}. Another: --method.")
+        given = {name: value for name, value in fields.items() if value is not None}
+        why = ", for a setting that it alone has" if implied_method(given) else ""
+        show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
     announce_compilation()
     _finish(out, runs.train(out, checked, console))
 
@@ -124,7 +126,11 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last, recent, length = metrics[-1], metrics[-25:], config.length
+        last, recent, length = (
+            metrics[-1],
+            metrics[-max(1, min(25, len(metrics) // 4)) :],
+            config.length,
+        )
         made = {name: str(last[name]) for name in ("iteration", "steps")}
         made[length.field] += f" of {length.amount}"
         known = {

@@ -118,8 +118,8 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
         axes.set_yscale("log")
     if bounded:
         parts.draw_bound(axes, budget, f"budget {budget:g}", TASKS[1])
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, budget / 4), max(high, budget * 4))
+        ends = [budget, *errors[seen]]
+        axes.set_ylim(min(ends) / 4, max(ends) * 4)
     if not np.any(seen):
         parts.say(axes, "nothing was moved")
 

@@ -295,9 +295,11 @@ class CrossLearner:
     def adapt(
         self,
         task: Task,
-        iterations: int,
+        iterations: int | None = None,
         start: int | str | None = None,
         callback: Callback | Sequence[Callback] | None = None,
+        *,
+        steps: int | None = None,
         **settings: Any,
     ) -> CrossLearner:
         """Return a new learner that has gone on from one of these policies on another task.
@@ -307,29 +309,31 @@ class CrossLearner:
         task : Task
             The task to adapt to: a new one, or one of those trained for that the agent does
             not know to be facing.
-        iterations : int
+        iterations : int, optional
             How many to learn on it.
         start : int or str, optional
             The task policy to start from; by default the central one.
         callback : callable, optional
             As for :meth:`learn`.
+        steps : int, optional
+            In the place of iterations: environment steps.
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """
         policy = self.central if start is None else self.policy(start)
         learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
-        return learner.learn(iterations, callback)
+        return learner.learn(iterations, callback, steps=steps)
 
     def onward(self, **changes: Any) -> dict[str, Any]:
         """Return the settings of learners that go on from a policy of this one on other tasks.
 
         They are this learner's, but each task learns alone, with ``changes``; if those name
-        another method, only what all methods share is kept.
+        another ``method``, only what all methods share is kept.
         """
         values = {**msgspec.structs.asdict(self.settings), **self.method.onward()}
         # How near to stationary tasks are that learn alone is not known, so that nothing stops.
         values.pop("alpha", None)
-        if implied_method(changes) not in (None, self.settings.method):
+        if changes.get("method", self.settings.method) != self.settings.method:
             del values["method"]
             values = {k: v for k, v in values.items() if k in LearnerSettings.__struct_fields__}
         # The kernel is the start's; and what an action of the policy means must not change.

@@ -54,9 +54,12 @@ def test_every_member_is_a_sound_task(name):
 @every_family
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_on_every_family(name, method):
-    settings = {"method": method, "max_knots": 20, "discount": 0.8, "batch_size": 1}
-    estimator = {"estimator": "geometric"} if method == "policy-gradient" else {}
-    learner = CrossLearner(f"{name}:2", 1.0, **settings, **estimator)
+    own = {
+        "policy-gradient": {"batch_size": 1, "estimator": "geometric"},
+        "trust-region": {"episode_steps": 20, "least_steps": 20, "episodes": 2},
+    }
+    settings = {"method": method, "max_knots": 20, "discount": 0.8, **own[method]}
+    learner = CrossLearner(f"{name}:2", 1.0, **settings)
     learner.learn(2)
     learner.close()
     assert learner.iteration == 2
