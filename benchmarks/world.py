@@ -12,6 +12,7 @@ and the mission is completed from at least 95 % of the headings. Four of five se
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ SETTINGS: dict[str, Any] = {
     "ridge": 0.2,
     "trace": 0.9,
     "step_kl": 0.06,
+    "step_decay": math.inf,
     "novelty": 0.25,
     "new_knots": 15,
 }
