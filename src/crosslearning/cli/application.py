@@ -61,5 +61,7 @@ def announce_compilation() -> None:
     """Say on first use that compiling takes a while."""
     package = Path(__file__).parent.parent
     places = [package, Path(os.environ.get("NUMBA_CACHE_DIR", package))]
-    if not any(place.is_dir() and next(place.rglob("*run_samples*.nbi"), None) for place in places):
+    # Whatever learns puts knots into a dictionary.
+    compiled = "*insert_knots*.nbi"
+    if not any(place.is_dir() and next(place.rglob(compiled), None) for place in places):
         console.print("First use: compiling for about 20 seconds; later runs start at once.")
