@@ -8,9 +8,9 @@ takes the steps of its sub-environments itself; they begin together, in waves.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import gymnasium
@@ -48,7 +48,8 @@ class Player:
         self._environment = environment
         self._shape = task.observation_space.shape
         self._seed = self._steps = 0
-        self.observation: Floats = np.empty(0)
+        #: Flat, and good until the next step.
+        self.observation: NDArray[Any] = np.empty(0)
         #: The observation as the environment gave it.
         self.seen: Any = None
         self._info: Mapping[str, Any] = {}
@@ -72,16 +73,28 @@ class Player:
             for name, value in (("terminated", terminated), ("truncated", truncated)):
                 if not isinstance(value, bool | np.bool_):
                     raise self._wrong(name, value, "True or False")
-        self.terminated, self.truncated = bool(terminated), bool(truncated)
-        if not isinstance(reward, float) and not isinstance(reward, int | np.floating | np.integer):
-            raise self._wrong("the reward", reward, "a number")
-        if not math.isfinite(reward):
+            terminated, truncated = bool(terminated), bool(truncated)
+        self.terminated, self.truncated = terminated, truncated
+        if not isinstance(reward, float):
+            if not isinstance(reward, int | np.floating | np.integer):
+                raise self._wrong("the reward", reward, "a number")
+            reward = float(reward)
+        if not isfinite(reward):
             raise not_finite(self.task, "a reward", self._where)
-        return float(reward)
+        return reward
 
     def _see(self, observation: Any) -> None:
         """Keep an observation, if it is one."""
         self.seen = observation
+        # The usual kind first, as it is: who keeps it for longer than a step makes a copy.
+        if (
+            type(observation) is np.ndarray
+            and observation.dtype.char in "df"
+            and observation.shape == self._shape
+            and len(self._shape) == 1
+        ):
+            self.observation = observation
+            return
         try:
             self.observation = np.array(observation, dtype=np.float64)
         except (TypeError, ValueError):
@@ -152,27 +165,33 @@ class Stage:
             self.players[seat].start(rollout.seed, *found[seat])
             rollout.begin(self.players[seat])
 
-    def step(self, given: NDArray[Any], actions: Floats) -> None:
-        """Take one step with actions of the action space, and with them as they were meant."""
+    def step(self, given: Sequence[NDArray[Any]], actions: Sequence[Floats]) -> bool:
+        """Take one step with actions of the action space, and with them as they were meant.
+
+        Returns whether everything that was on its way still is.
+        """
         self._steps += 1
-        seats = list(self.playing)
         try:
-            found = self.seats.step(dict(zip(seats, given, strict=True)))
+            found = self.seats.step(self.playing, given)
         except Exception as problem:
             raise self._raised(problem) from problem
-        for seat, one, action in zip(seats, found, actions, strict=True):
+        over = []
+        for seat, one, action in zip(self.playing, found, actions, strict=True):
             player = self.players[seat]
             if not self.playing[seat].take(player, player.take(one), action):
                 player.check()
-                del self.playing[seat]
+                over.append(seat)
             elif player.truncated and not self.seats.alone:
                 raise TaskError(
                     f"task {self.task.name!r} reached a time limit{self._where}, which a vector "
                     "environment does not outlast, but a gradient sample has a length of its own. "
                     "Make the sub-environments without one (max_episode_steps=-1 in "
-                    "gymnasium.make), or learn with a method that takes whole episodes. The "
-                    "iteration was not applied"
+                    "gymnasium.make), or learn with a method that takes whole episodes, as "
+                    "trust-region does. The iteration was not applied"
                 )
+        for seat in over:
+            del self.playing[seat]
+        return not over
 
     @property
     def _where(self) -> str:
@@ -258,15 +277,13 @@ class GymnasiumExecutor:
             waiting[rollout.task].append(rollout)
         try:
             stages = [(i, s) for i, own in enumerate(waiting) for s in self._stages_of(i, len(own))]
-            while True:
+            while stages:
                 for i, stage in stages:
                     if not stage.playing and waiting[i]:
                         count = min(stage.seats.count, len(waiting[i]))
                         stage.start([waiting[i].popleft() for _ in range(count)])
                 stages = [(i, stage) for i, stage in stages if stage.playing]
-                if not stages:
-                    return
-                self._step(policies, stages)
+                self._play(policies, stages)
         except BaseException:
             # What is half-way through an episode is not used again.
             self.close()
@@ -280,26 +297,31 @@ class GymnasiumExecutor:
             own.append(Stage(self.tasks[task]))
         return own[:most]
 
-    def _step(self, policies: Expansion, stages: Sequence[tuple[int, Stage]]) -> None:
-        """Take one step with every rollout that is on its way."""
-        active = [
-            (i, stage.players[seat], rollout)
-            for i, stage in stages
-            for seat, rollout in stage.playing.items()
-        ]
-        which = np.array([i for i, _, _ in active])
-        seen = np.array([player.observation for _, player, _ in active])
-        if not np.isfinite(seen).all():
-            for _, player, _ in active:
-                player.check()
-        noise = np.array([rollout.deviation() for _, _, rollout in active])
-        actions = self.scale(policies.each(seen, which) + noise)
-        given = within(self.tasks[0].action_space, actions)
-        first = 0
-        for _, stage in stages:
-            own = slice(first, first + len(stage.playing))
-            stage.step(given[own], actions[own])
-            first = own.stop
+    def _play(self, policies: Expansion, stages: Sequence[tuple[int, Stage]]) -> None:
+        """Take steps with every rollout that is on its way, until one of them is over."""
+        players: list[Player] = []
+        rollouts: list[Rollout] = []
+        tasks: list[int] = []
+        for i, stage in stages:
+            players += [stage.players[seat] for seat in stage.playing]
+            rollouts += stage.playing.values()
+            tasks += [i] * len(stage.playing)
+        which, space = np.array(tasks), self.tasks[0].action_space
+        going = bool(stages)
+        while going:
+            seen = np.array([player.observation for player in players], dtype=np.float64)
+            if not np.isfinite(seen).all():
+                for player in players:
+                    player.check()
+            noise = np.array([rollout.deviation() for rollout in rollouts])
+            actions = self.scale(policies.each(seen, which) + noise)
+            # Lists of rows: taking an array apart at every step costs more.
+            given, meant = list(within(space, actions)), list(actions)
+            first = 0
+            for _, stage in stages:
+                stop = first + len(stage.playing)
+                going &= stage.step(given[first:stop], meant[first:stop])
+                first = stop
 
     def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:
         assert first.observation is not None
@@ -359,7 +381,7 @@ def episodes_of(
             while stage.playing:
                 player.check()
                 action = act(player.seen)
-                stage.step(action[None], action.reshape(1, -1))
+                stage.step([action], [action.reshape(-1)])
     finally:
         stage.close()
     return _finished([task], result, rollouts)

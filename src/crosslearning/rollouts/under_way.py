@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 class Seen(Protocol):
     """What a rollout is shown of the environment after every step."""
 
-    observation: Floats
+    #: Good until the next step.
+    observation: NDArray[Any]
     terminated: bool
     truncated: bool
 
@@ -82,7 +83,7 @@ class SampleRollout:
     def _arrive(self, player: Seen) -> None:
         """Keep s_t: where the sampled action is taken, or would be if the episode had not ended."""
         if self.steps == self.before or (self.observation is None and player.terminated):
-            self.observation = player.observation
+            self.observation = np.array(player.observation, dtype=np.float64)
 
 
 @dataclass
@@ -98,9 +99,15 @@ class EpisodeRollout:
     steps: int = 0
     outcome: dict[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Make room for what a step gives: one write at the end is cheaper than many."""
+        self._rewards: list[float] = []
+        self._actions: list[Floats] = []
+        self._observations = self.result.observations[self.task, self.number]
+
     def begin(self, player: Seen) -> None:
         """See the start."""
-        self.result.observations[self.task, self.number, 0] = player.observation
+        self._observations[0] = player.observation
 
     def deviation(self) -> Floats:
         """Return what is added to the mean action of the next step."""
@@ -109,15 +116,17 @@ class EpisodeRollout:
 
     def take(self, player: Seen, reward: float, action: Floats) -> bool:
         """Take in a step; return False at the end, the time limit or the horizon."""
-        k, result, place = self.steps, self.result, (self.task, self.number)
-        result.rewards[*place, k] = reward
-        result.actions[*place, k] = action
-        result.observations[*place, k + 1] = player.observation
         self.steps += 1
+        self._rewards.append(reward)
+        self._actions.append(action)
+        self._observations[self.steps] = player.observation
         if not player.terminated and not player.truncated and self.steps < len(self.noise):
             return True
-        result.observations[*place, k + 2 :] = player.observation
-        result.lengths[place] = self.steps
-        result.terminated[place] = player.terminated
+        place = (self.task, self.number)
+        self.result.rewards[place][: self.steps] = self._rewards
+        self.result.actions[place][: self.steps] = self._actions
+        self._observations[self.steps + 1 :] = player.observation
+        self.result.lengths[place] = self.steps
+        self.result.terminated[place] = player.terminated
         self.outcome = player.outcome()
         return False

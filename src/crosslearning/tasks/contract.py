@@ -132,7 +132,7 @@ def _drive(
     for k, action in enumerate(
         _clip_to_bounds(task, actions).astype(task.action_space.dtype), start=1
     ):
-        (taken,) = seats.step({seat: action})
+        (taken,) = seats.step([seat], [action])
         if not isinstance(taken, tuple) or len(taken) != 5:
             wanted = "(observation, reward, terminated, truncated, info)"
             raise _Fault(f"step() returned {taken!r}; give {wanted}")

@@ -8,7 +8,7 @@ autoreset modes give the same episodes, which are those of the environments one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import gymnasium
@@ -38,8 +38,8 @@ class Seats(Protocol):
     ) -> list[tuple[Any, Mapping[str, Any]]]:
         """Begin an episode in every seat; return observations and infos."""
 
-    def step(self, actions: Mapping[int, NDArray[Any]]) -> list[Any]:
-        """Step; return what the ``step`` of each seat that has an action gave, in their order."""
+    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
+        """Step with the actions of some seats; return what the ``step`` of each of them gave."""
 
     def close(self) -> None:
         """Close the environment."""
@@ -65,7 +65,7 @@ class _Alone:
     ) -> list[tuple[Any, Mapping[str, Any]]]:
         return [self._environment.reset(seed=int(seeds[0]), options=options)]
 
-    def step(self, actions: Mapping[int, NDArray[Any]]) -> list[Any]:
+    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
         return [self._environment.step(actions[0])]
 
     def close(self) -> None:
@@ -109,13 +109,13 @@ class _Vector:
                 self.own_seeds = False
         return self._environment.reset(seed=seeds[0], options=options)
 
-    def step(self, actions: Mapping[int, NDArray[Any]]) -> list[Any]:
+    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
         if self._mode is AutoresetMode.DISABLED and self._over.any():
             # They may not be stepped as they are, though nobody looks at them any more.
             self._environment.reset(options={"reset_mask": self._over.copy()})
             self._over[:] = False
-        self._actions[:] = next(iter(actions.values()))
-        for seat, action in actions.items():
+        self._actions[:] = actions[0]
+        for seat, action in zip(seats, actions, strict=True):
             self._actions[seat] = action
         found: Any = self._environment.step(self._actions.copy())
         if not isinstance(found, tuple) or len(found) != 5:
@@ -128,7 +128,7 @@ class _Vector:
         # With autoreset, who was over has begun again in this step.
         self._over = over
         result = []
-        for seat in actions:
+        for seat in seats:
             seen: Any = observations[seat]
             info: Mapping[str, Any] = _own(infos, seat, self.count)
             if over[seat] and self._mode is AutoresetMode.SAME_STEP:
