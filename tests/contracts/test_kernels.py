@@ -19,6 +19,7 @@ from crosslearning.rkhs import (
     Polynomial,
     Product,
     check_kernel,
+    formulas,
     kernel_from_dict,
 )
 from crosslearning.rkhs import program as programs
@@ -71,7 +72,7 @@ def test_compiled_equals_interpreted(kernel):
     features = kernel.embed(generator.standard_normal((7, 3)))
     point, scratch, out = features[:, 0].copy(), np.empty(7), np.empty(7)
     programs.kernel_column(kernel.program, features, point, scratch, out)
-    formulas = {
+    differences = {
         0: lambda z: math.exp(-0.5 * np.sum(z * z)),
         1: lambda z: (1 + math.sqrt(3 * z @ z)) * math.exp(-math.sqrt(3 * z @ z)),
         2: lambda z: (1 + math.sqrt(5 * z @ z) + 5 * z @ z / 3) * math.exp(-math.sqrt(5 * z @ z)),
@@ -83,9 +84,9 @@ def test_compiled_equals_interpreted(kernel):
             kernel.program.factors, kernel.program.biases, strict=True
         ):
             x, y = point[start:stop], features[start:stop, m]
-            if kind in formulas:
-                expected *= formulas[kind](x - y)
-            elif kind == programs.POLYNOMIAL:
+            if kind in differences:
+                expected *= differences[kind](x - y)
+            elif kind == formulas.POLYNOMIAL:
                 expected *= (bias + x @ y) ** degree
             else:
                 expected *= rational_quadratic(x, y)
@@ -123,15 +124,73 @@ def test_functions_reproduce(kernel):
     assert family.inner_products()[0, 1] == pytest.approx(family(knots[5])[0, 0], rel=1e-10)
 
 
+def family_on(kernel, seed, functions=2, outputs=2):
+    generator = np.random.default_rng(seed)
+    knots = generator.standard_normal((9, 3))
+    return Family(kernel, knots, generator.standard_normal((9, functions, outputs)))
+
+
+@every_kernel
+@given(seed=st.integers(0, 2**32 - 1))
+def test_gradient_is_that_of_central_differences(kernel, seed):
+    generator = np.random.default_rng([seed, 1])
+    family = family_on(kernel, seed)
+    states, which = generator.standard_normal((4, 3)), generator.integers(2, size=4)
+    # Where the Laplacian has no kink within a step.
+    states += 1e-4 * np.any(np.abs(states[:, None] - family.knots) < 1e-4, axis=1)
+    adjoints = generator.standard_normal((4, 2))
+    expected = np.empty((4, 3))
+    for d in range(3):
+        step = np.zeros(3)
+        step[d] = 1e-5
+        ends = [family.expansion.each(states + s * step, which) for s in (1, -1)]
+        expected[:, d] = np.sum(adjoints * (ends[0] - ends[1]), axis=1) / 2e-5
+    gradients = family.expansion.pull_back(states, which, adjoints)
+    scale = max(np.max(np.abs(expected)), np.max(np.abs(ends[0])))
+    np.testing.assert_allclose(gradients, expected, rtol=0, atol=1e-6 * scale)
+
+
+@every_kernel
+def test_compiled_gradients_equal_interpreted_ones(kernel):
+    generator = np.random.default_rng(4)
+    features = kernel.embed(generator.standard_normal((7, 3)))
+    program, r = kernel.program, len(features)
+    state, weights = generator.standard_normal(3), generator.standard_normal((2, 7))
+    adjoint, point = generator.standard_normal(2), kernel.embed(state[None])[:, 0].copy()
+    compiled_out, readable_out = np.full((2, r), np.nan)
+    for f in range(len(program.factors)):
+        arguments = (f, features, point, weights[0], np.empty(7))
+        formulas.factor_pull_back(program, *arguments, compiled_out)
+        # Only compiled code can call a pointer.
+        is_pair = program.factors[f, 0] == formulas.PAIR
+        readable = program._replace(pair=rational_quadratic) if is_pair else program
+        formulas.factor_pull_back.py_func(readable, *arguments, readable_out)
+    np.testing.assert_allclose(compiled_out, readable_out, rtol=1e-9, atol=1e-12)
+
+    for body, arguments, shape in (
+        (programs.kernel_pull_back, (features, point, weights[0], np.empty((3, 7))), r),
+        (programs.embed_pull_back, (state, compiled_out), 3),
+        (
+            programs.evaluate_pull_back,
+            (features, weights, state, adjoint, np.empty(r), np.empty((4, 7)), np.empty(r)),
+            3,
+        ),
+    ):
+        fast, slow = np.full((2, shape), np.nan)
+        body(program, *arguments, fast)
+        body.py_func(program, *arguments, slow)
+        np.testing.assert_allclose(fast, slow, rtol=1e-12, atol=1e-14)
+
+
 @given(x=st.floats(-699.0, 0.0))
 def test_exponential_is_exact_to_two_units(x):
-    assert programs.exp_of_negative(x) == pytest.approx(math.exp(x), rel=4.5e-16, abs=0)
+    assert formulas.exp_of_negative(x) == pytest.approx(math.exp(x), rel=4.5e-16, abs=0)
 
 
 def test_exponential_at_its_ends():
-    assert programs.exp_of_negative(0.0) == 1.0
-    assert programs.exp_of_negative(-1e9) < 1e-300
-    assert math.isnan(programs.exp_of_negative(math.nan))
+    assert formulas.exp_of_negative(0.0) == 1.0
+    assert formulas.exp_of_negative(-1e9) < 1e-300
+    assert math.isnan(formulas.exp_of_negative(math.nan))
 
 
 def test_checker_refuses_a_gaussian_of_wrapped_differences():

@@ -18,14 +18,7 @@ from numba import types
 
 from crosslearning.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
-
-# What a factor computes from two feature vectors z, z' (slices of the embedding).
-GAUSSIAN = 0  # exp(-|z-z'|² / 2)
-MATERN_3_2 = 1  # (1+r) exp(-r),          r = √3 |z-z'|
-MATERN_5_2 = 2  # (1+r+r²/3) exp(-r),     r = √5 |z-z'|
-LAPLACIAN = 3  # exp(-Σ|z-z'|)
-POLYNOMIAL = 4  # (bias + z·z')^degree
-PAIR = 5  # a formula of the user's
+from crosslearning.rkhs.formulas import factor_column, factor_pull_back
 
 # How a coordinate of the state enters the embedding.
 IDENTITY = 0
@@ -91,42 +84,15 @@ class Expansion(NamedTuple):
         _evaluate_each(*self, states, which, values)
         return values
 
+    def pull_back(self, states: Floats, which: Integers, adjoints: Floats) -> Floats:
+        """Return ∂/∂state n of adjoints[n]ᵀ h(state n), h being function ``which[n]``.
 
-_LOG2_E = 1.4426950408889634
-_LN2_HIGH = 6.93147180369123816490e-01
-_LN2_LOW = 1.90821492927058770002e-10
-# Adding and subtracting 1.5·2⁵² rounds a small double to an integer held in its low bits.
-_ROUND = 6755399441055744.0
-# Below this a kernel value is under 1e-304: no sum of ours can see the difference.
-_SMALLEST_EXPONENT = -700.0
-
-
-@compiled
-def exp_of_negative(x: float) -> float:
-    """Return exp(x) for x ≤ 0 to the last two units, in a form that becomes SIMD code.
-
-    exp(x) = 2ⁿ exp(r) with n = round(x / ln 2) and |r| ≤ ½ ln 2. exp(r) = 1 + r + r² c(r)
-    where c is the Chebyshev fit of degree 9 to (exp(r) − 1 − r)/r² (relative error 2e-17),
-    its even and odd powers summed apart to shorten the chain. A NaN stays a NaN.
-    """
-    x = _SMALLEST_EXPONENT if x < _SMALLEST_EXPONENT else x
-    shifted = x * _LOG2_E + _ROUND
-    n = shifted - _ROUND
-    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
-    q = r * r
-    even = 2.7620088445409746e-07
-    even = even * q + 2.4801521295954376e-05
-    even = even * q + 0.0013888888917213717
-    even = even * q + 0.04166666666662413
-    even = even * q + 0.5000000000000001
-    odd = 2.510038549551032e-08
-    odd = odd * q + 2.7557268459997064e-06
-    odd = odd * q + 0.00019841269863053618
-    odd = odd * q + 0.008333333333330062
-    odd = odd * q + 0.16666666666666669
-    p = (odd * r + even) * q + (r + 1.0)
-    exponent = np.float64(shifted).view(np.int64) << 52
-    return np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
+        The states have shape (n, q) and the adjoints (n, p); the gradients have shape (n, q). Of a
+        kernel from a formula of the user's they are central differences.
+        """
+        gradients = np.empty(states.shape)
+        _pull_back_each(*self, states, which, adjoints, gradients)
+        return gradients
 
 
 @compiled
@@ -147,6 +113,24 @@ def embed(program: KernelProgram, state: Floats, features: Floats) -> None:
 
 
 @compiled
+def embed_pull_back(program: KernelProgram, state: Floats, gradient: Floats, out: Floats) -> None:
+    """Fill ``out``, shape (q,), with ∂/∂state of what has the gradient (r,) in the features."""
+    for d in range(out.shape[0]):
+        out[d] = 0.0
+    for k in range(program.terms.shape[0]):
+        source, wave = program.terms[k, 0], program.terms[k, 1]
+        frequency, slope = program.term_values[k, 0], program.term_values[k, 1]
+        if wave == COSINE:
+            slope *= -frequency * math.sin(frequency * state[source])
+        elif wave == SINE:
+            slope *= frequency * math.cos(frequency * state[source])
+        elif wave == LOGARITHM:
+            # 1/√(1+u²), without the overflow of a far u.
+            slope *= frequency / math.hypot(1.0, frequency * state[source])
+        out[source] += slope * gradient[program.terms[k, 2]]
+
+
+@compiled
 def embed_all(program: KernelProgram, states: Floats, features: Floats) -> None:
     """Fill ``features``, shape (r, n), with the embeddings of ``states``, shape (n, q)."""
     one = np.empty(features.shape[0])
@@ -157,101 +141,41 @@ def embed_all(program: KernelProgram, states: Floats, features: Floats) -> None:
 
 
 @compiled_reordered
-def _squared_distances(features: Floats, point: Floats, start: int, stop: int, out: Floats) -> None:
-    """Fill out[m] = Σ_d (features[d, m] - point[d])², four dimensions a pass where it can.
-
-    The rows and numbers are taken out of their arrays first: the compiler cannot know that
-    ``out`` is not among them, and would load them anew for every knot.
-    """
-    d = start
-    if (stop - start) % 2 == 1:
-        row, value = features[d], point[d]
-        for m in range(out.shape[0]):
-            a = row[m] - value
-            out[m] = a * a
-        d += 1
-    else:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
-    if (stop - d) % 4 == 2:
-        row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
-        for m in range(out.shape[0]):
-            a, b = row[m] - value, row_2[m] - value_2
-            out[m] += a * a + b * b
-        d += 2
-    while d < stop:
-        row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
-        row_3, value_3, row_4, value_4 = (
-            features[d + 2],
-            point[d + 2],
-            features[d + 3],
-            point[d + 3],
-        )
-        for m in range(out.shape[0]):
-            a, b = row[m] - value, row_2[m] - value_2
-            c, e = row_3[m] - value_3, row_4[m] - value_4
-            out[m] += (a * a + b * b) + (c * c + e * e)
-        d += 4
-
-
-@compiled_reordered
-def _factor_column(
-    program: KernelProgram, f: int, features: Floats, point: Floats, out: Floats
-) -> None:
-    """Fill out[m] with factor f's value between ``point`` and every column of ``features``."""
-    kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
-    if kind == GAUSSIAN:
-        _squared_distances(features, point, start, stop, out)
-        for m in range(out.shape[0]):
-            out[m] = exp_of_negative(-0.5 * out[m])
-    elif kind == MATERN_3_2:
-        _squared_distances(features, point, start, stop, out)
-        for m in range(out.shape[0]):
-            r = math.sqrt(3.0 * out[m])
-            out[m] = (1.0 + r) * exp_of_negative(-r)
-    elif kind == MATERN_5_2:
-        _squared_distances(features, point, start, stop, out)
-        for m in range(out.shape[0]):
-            r = math.sqrt(5.0 * out[m])
-            out[m] = (1.0 + r + r * r / 3.0) * exp_of_negative(-r)
-    elif kind == LAPLACIAN:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
-        for d in range(start, stop):
-            for m in range(out.shape[0]):
-                out[m] += abs(features[d, m] - point[d])
-        for m in range(out.shape[0]):
-            out[m] = exp_of_negative(-out[m])
-    elif kind == POLYNOMIAL:
-        for m in range(out.shape[0]):
-            out[m] = program.biases[f]
-        for d in range(start, stop):
-            for m in range(out.shape[0]):
-                out[m] += features[d, m] * point[d]
-        for m in range(out.shape[0]):
-            base, power = out[m], out[m]
-            for _ in range(program.factors[f, 3] - 1):
-                power *= base
-            out[m] = power
-    else:
-        x = point[start:stop].copy()
-        y = np.empty_like(x)
-        for m in range(out.shape[0]):
-            for d in range(stop - start):
-                y[d] = features[start + d, m]
-            out[m] = program.pair(x, y)
-
-
-@compiled_reordered
 def kernel_column(
     program: KernelProgram, features: Floats, point: Floats, scratch: Floats, out: Floats
 ) -> None:
     """Fill out[m] = κ(point, knot m) from an embedded point (r,) and embedded knots (r, L)."""
     for f in range(program.factors.shape[0]):
-        _factor_column(program, f, features, point, out if f == 0 else scratch)
+        factor_column(program, f, features, point, out if f == 0 else scratch)
         if f > 0:
             for m in range(out.shape[0]):
                 out[m] *= scratch[m]
+
+
+@compiled_reordered
+def kernel_pull_back(
+    program: KernelProgram,
+    features: Floats,
+    point: Floats,
+    weights: Floats,
+    work: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[d] = Σ_m weights[m] ∂κ(point, knot m)/∂point[d], shape (r,).
+
+    The point and the knots, shape (r, L), are embedded; ``work``, shape (3, L), is work space.
+    """
+    others, factor, slopes = work[0], work[1], work[2]
+    for f in range(program.factors.shape[0]):
+        # By the product rule, what a factor's slope is multiplied by.
+        for m in range(others.shape[0]):
+            others[m] = weights[m]
+        for g in range(program.factors.shape[0]):
+            if g != f:
+                factor_column(program, g, features, point, factor)
+                for m in range(others.shape[0]):
+                    others[m] *= factor[m]
+        factor_pull_back(program, f, features, point, others, slopes, out)
 
 
 @compiled
@@ -295,6 +219,40 @@ def evaluate(
     weigh(work[0], weights, out)
 
 
+@compiled_reordered
+def _combine(weights: Floats, adjoint: Floats, out: Floats) -> None:
+    """Fill out[m] = Σ_p adjoint[p] weights[p, m]."""
+    for m in range(out.shape[0]):
+        out[m] = 0.0
+    for p in range(weights.shape[0]):
+        row, factor = weights[p], adjoint[p]
+        for m in range(out.shape[0]):
+            out[m] += factor * row[m]
+
+
+@compiled
+def evaluate_pull_back(
+    program: KernelProgram,
+    features: Floats,
+    weights: Floats,
+    state: Floats,
+    adjoint: Floats,
+    point: Floats,
+    work: Floats,
+    point_gradient: Floats,
+    out: Floats,
+) -> None:
+    """Fill ``out``, shape (q,), with ∂/∂state of Σ_p adjoint[p] h_p(state).
+
+    The vector-Jacobian product of :func:`evaluate`, with the same arguments. ``point`` and
+    ``point_gradient``, shape (r,), and ``work``, shape (4, L), are work space.
+    """
+    embed(program, state, point)
+    _combine(weights, adjoint, work[3])
+    kernel_pull_back(program, features, point, work[3], work, point_gradient)
+    embed_pull_back(program, state, point_gradient, out)
+
+
 @compiled
 def _fill_family(
     program: KernelProgram, features: Floats, weights: Floats, states: Floats, out: Floats
@@ -325,8 +283,36 @@ def _fill_each(
         evaluate(program, features, weights[which[n]], states[n], point, work, out[n])
 
 
+@compiled
+def _fill_pull_back(
+    program: KernelProgram,
+    features: Floats,
+    weights: Floats,
+    states: Floats,
+    which: Integers,
+    adjoints: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[n] with ∂/∂state n of Σ_p adjoints[n, p] h_p, h being function which[n]."""
+    point, gradient = np.empty(features.shape[0]), np.empty(features.shape[0])
+    work = np.empty((4, features.shape[1]))
+    for n in range(states.shape[0]):
+        evaluate_pull_back(
+            program,
+            features,
+            weights[which[n]],
+            states[n],
+            adjoints[n],
+            point,
+            work,
+            gradient,
+            out[n],
+        )
+
+
 # What Python calls.
 embed_states = FastEntry(embed_all)
 kernel_matrix = FastEntry(kernel_columns)
 _evaluate_family = FastEntry(_fill_family)
 _evaluate_each = FastEntry(_fill_each)
+_pull_back_each = FastEntry(_fill_pull_back)

@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslearning.compiled import FunctionPointer
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
+from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.kernels import stationary
@@ -54,7 +55,7 @@ class Polynomial(Kernel):
         return float((self.bias + sum(terms)) ** self.degree)
 
     def _factors(self) -> list[Factor]:
-        return [scaled_factor(programs.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]
+        return [scaled_factor(formulas.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class PairKernel(Kernel):
         return float(self._pointer.python(np.asarray(x, float), np.asarray(y, float)))
 
     def _factors(self) -> list[Factor]:
-        return [scaled_factor(programs.PAIR, [1.0] * self.dimension, pair=self._pointer)]
+        return [scaled_factor(formulas.PAIR, [1.0] * self.dimension, pair=self._pointer)]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel's name; its code stays with its author."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
+from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vector, scaled_factor
@@ -171,7 +172,7 @@ class Gaussian(_Stationary):
     """κ(x, y) = exp(−½ Δᵀ Σ⁻¹ Δ) with Δ = x − y: the paper's kernel."""
 
     name = "gaussian"
-    kind = programs.GAUSSIAN
+    kind = formulas.GAUSSIAN
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -182,7 +183,7 @@ class Matern32(_Stationary):
     """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): rougher functions than the Gaussian's."""
 
     name = "matern32"
-    kind = programs.MATERN_3_2
+    kind = formulas.MATERN_3_2
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -194,7 +195,7 @@ class Matern52(_Stationary):
     """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): between Matérn 3/2 and Gaussian."""
 
     name = "matern52"
-    kind = programs.MATERN_5_2
+    kind = formulas.MATERN_5_2
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -225,4 +226,4 @@ class Laplacian(Kernel):
         return math.exp(-sum(abs(a - b) / s for a, b, s in zip(x, y, self.std, strict=True)))
 
     def _factors(self) -> list[Factor]:
-        return [scaled_factor(programs.LAPLACIAN, self.std)]
+        return [scaled_factor(formulas.LAPLACIAN, self.std)]

@@ -1,0 +1,243 @@
+"""The formulas of kernels: their values and slopes between one point and all knots.
+
+A factor of a kernel is a formula over a slice of the features. Every body here fills a column,
+with one number per knot, in loops that run in SIMD lanes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crosslearning.compiled import compiled, compiled_reordered
+from crosslearning.rkhs.checks import Floats
+
+if TYPE_CHECKING:
+    from crosslearning.rkhs.program import KernelProgram
+
+# What a factor computes from two feature vectors z, z' (slices of the embedding).
+GAUSSIAN = 0  # exp(-|z-z'|² / 2)
+MATERN_3_2 = 1  # (1+r) exp(-r),          r = √3 |z-z'|
+MATERN_5_2 = 2  # (1+r+r²/3) exp(-r),     r = √5 |z-z'|
+LAPLACIAN = 3  # exp(-Σ|z-z'|)
+POLYNOMIAL = 4  # (bias + z·z')^degree
+PAIR = 5  # a formula of the user's
+
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
+# Adding and subtracting 1.5·2⁵² rounds a small double to an integer held in its low bits.
+_ROUND = 6755399441055744.0
+# Below this a kernel value is under 1e-304: no sum of ours can see the difference.
+_SMALLEST_EXPONENT = -700.0
+# The cube root of a double's precision balances truncation and rounding in a central difference.
+_DIFFERENCE_STEP = 6.0554544523933395e-06
+
+
+@compiled
+def exp_of_negative(x: float) -> float:
+    """Return exp(x) for x ≤ 0 to the last two units, in a form that becomes SIMD code.
+
+    exp(x) = 2ⁿ exp(r) with n = round(x / ln 2) and |r| ≤ ½ ln 2. exp(r) = 1 + r + r² c(r)
+    where c is the Chebyshev fit of degree 9 to (exp(r) − 1 − r)/r² (relative error 2e-17),
+    its even and odd powers summed apart to shorten the chain. A NaN stays a NaN.
+    """
+    x = _SMALLEST_EXPONENT if x < _SMALLEST_EXPONENT else x
+    shifted = x * _LOG2_E + _ROUND
+    n = shifted - _ROUND
+    r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+    q = r * r
+    even = 2.7620088445409746e-07
+    even = even * q + 2.4801521295954376e-05
+    even = even * q + 0.0013888888917213717
+    even = even * q + 0.04166666666662413
+    even = even * q + 0.5000000000000001
+    odd = 2.510038549551032e-08
+    odd = odd * q + 2.7557268459997064e-06
+    odd = odd * q + 0.00019841269863053618
+    odd = odd * q + 0.008333333333330062
+    odd = odd * q + 0.16666666666666669
+    p = (odd * r + even) * q + (r + 1.0)
+    exponent = np.float64(shifted).view(np.int64) << 52
+    return np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
+
+
+@compiled_reordered
+def _squared_distances(features: Floats, point: Floats, start: int, stop: int, out: Floats) -> None:
+    """Fill out[m] = Σ_d (features[d, m] - point[d])², four dimensions a pass where it can.
+
+    The rows and numbers are taken out of their arrays first: the compiler cannot know that
+    ``out`` is not among them, and would load them anew for every knot.
+    """
+    d = start
+    if (stop - start) % 2 == 1:
+        row, value = features[d], point[d]
+        for m in range(out.shape[0]):
+            a = row[m] - value
+            out[m] = a * a
+        d += 1
+    else:
+        for m in range(out.shape[0]):
+            out[m] = 0.0
+    if (stop - d) % 4 == 2:
+        row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
+        for m in range(out.shape[0]):
+            a, b = row[m] - value, row_2[m] - value_2
+            out[m] += a * a + b * b
+        d += 2
+    while d < stop:
+        row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
+        row_3, value_3, row_4, value_4 = (
+            features[d + 2],
+            point[d + 2],
+            features[d + 3],
+            point[d + 3],
+        )
+        for m in range(out.shape[0]):
+            a, b = row[m] - value, row_2[m] - value_2
+            c, e = row_3[m] - value_3, row_4[m] - value_4
+            out[m] += (a * a + b * b) + (c * c + e * e)
+        d += 4
+
+
+@compiled_reordered
+def factor_column(
+    program: KernelProgram, f: int, features: Floats, point: Floats, out: Floats
+) -> None:
+    """Fill out[m] with factor f's value between ``point`` and every column of ``features``."""
+    kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
+    if kind == GAUSSIAN:
+        _squared_distances(features, point, start, stop, out)
+        for m in range(out.shape[0]):
+            out[m] = exp_of_negative(-0.5 * out[m])
+    elif kind == MATERN_3_2:
+        _squared_distances(features, point, start, stop, out)
+        for m in range(out.shape[0]):
+            r = math.sqrt(3.0 * out[m])
+            out[m] = (1.0 + r) * exp_of_negative(-r)
+    elif kind == MATERN_5_2:
+        _squared_distances(features, point, start, stop, out)
+        for m in range(out.shape[0]):
+            r = math.sqrt(5.0 * out[m])
+            out[m] = (1.0 + r + r * r / 3.0) * exp_of_negative(-r)
+    elif kind == LAPLACIAN:
+        for m in range(out.shape[0]):
+            out[m] = 0.0
+        for d in range(start, stop):
+            for m in range(out.shape[0]):
+                out[m] += abs(features[d, m] - point[d])
+        for m in range(out.shape[0]):
+            out[m] = exp_of_negative(-out[m])
+    elif kind == POLYNOMIAL:
+        for m in range(out.shape[0]):
+            out[m] = program.biases[f]
+        for d in range(start, stop):
+            for m in range(out.shape[0]):
+                out[m] += features[d, m] * point[d]
+        for m in range(out.shape[0]):
+            base, power = out[m], out[m]
+            for _ in range(program.factors[f, 3] - 1):
+                power *= base
+            out[m] = power
+    else:
+        x = point[start:stop].copy()
+        y = np.empty_like(x)
+        for m in range(out.shape[0]):
+            for d in range(stop - start):
+                y[d] = features[start + d, m]
+            out[m] = program.pair(x, y)
+
+
+@compiled_reordered
+def _sum_of_differences(
+    slopes: Floats, features: Floats, point: Floats, start: int, stop: int, out: Floats
+) -> None:
+    """Fill out[d] = Σ_m slopes[m] (features[d, m] - point[d])."""
+    for d in range(start, stop):
+        row, value = features[d], point[d]
+        total = 0.0
+        for m in range(slopes.shape[0]):
+            total += slopes[m] * (row[m] - value)
+        out[d] = total
+
+
+@compiled_reordered
+def factor_pull_back(
+    program: KernelProgram,
+    f: int,
+    features: Floats,
+    point: Floats,
+    weights: Floats,
+    slopes: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[d] = Σ_m weights[m] ∂/∂point[d] of factor f, for the features d that it reads.
+
+    ``slopes``, shape (L,), is work space. Where the Laplacian has a kink, the slope is the mean of
+    those on both sides. A user's formula has no derivative: central differences stand in.
+    """
+    kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
+    if kind == GAUSSIAN:
+        _squared_distances(features, point, start, stop, slopes)
+        for m in range(slopes.shape[0]):
+            slopes[m] = weights[m] * exp_of_negative(-0.5 * slopes[m])
+        _sum_of_differences(slopes, features, point, start, stop, out)
+    elif kind == MATERN_3_2:
+        _squared_distances(features, point, start, stop, slopes)
+        for m in range(slopes.shape[0]):
+            r = math.sqrt(3.0 * slopes[m])
+            slopes[m] = 3.0 * weights[m] * exp_of_negative(-r)
+        _sum_of_differences(slopes, features, point, start, stop, out)
+    elif kind == MATERN_5_2:
+        _squared_distances(features, point, start, stop, slopes)
+        for m in range(slopes.shape[0]):
+            r = math.sqrt(5.0 * slopes[m])
+            slopes[m] = (5.0 / 3.0) * weights[m] * (1.0 + r) * exp_of_negative(-r)
+        _sum_of_differences(slopes, features, point, start, stop, out)
+    elif kind == LAPLACIAN:
+        factor_column(program, f, features, point, slopes)
+        for m in range(slopes.shape[0]):
+            slopes[m] *= weights[m]
+        for d in range(start, stop):
+            row, value = features[d], point[d]
+            total = 0.0
+            for m in range(slopes.shape[0]):
+                sign = 1.0 if row[m] > value else (-1.0 if row[m] < value else 0.0)
+                total += slopes[m] * sign
+            out[d] = total
+    elif kind == POLYNOMIAL:
+        degree = program.factors[f, 3]
+        for m in range(slopes.shape[0]):
+            slopes[m] = program.biases[f]
+        for d in range(start, stop):
+            for m in range(slopes.shape[0]):
+                slopes[m] += features[d, m] * point[d]
+        for m in range(slopes.shape[0]):
+            base, power = slopes[m], degree * weights[m]
+            for _ in range(degree - 1):
+                power *= base
+            slopes[m] = power
+        for d in range(start, stop):
+            row, total = features[d], 0.0
+            for m in range(slopes.shape[0]):
+                total += slopes[m] * row[m]
+            out[d] = total
+    else:
+        x = point[start:stop].copy()
+        y = np.empty_like(x)
+        for d in range(stop - start):
+            out[start + d] = 0.0
+        for m in range(slopes.shape[0]):
+            for d in range(stop - start):
+                y[d] = features[start + d, m]
+            for d in range(stop - start):
+                value = x[d]
+                step = _DIFFERENCE_STEP * max(1.0, abs(value))
+                x[d] = value + step
+                difference = program.pair(x, y)
+                x[d] = value - step
+                difference -= program.pair(x, y)
+                x[d] = value
+                out[start + d] += weights[m] * difference / (2.0 * step)
