@@ -18,6 +18,7 @@ from crosslearning.rkhs import (
     PairKernel,
     Polynomial,
     Product,
+    Sum,
     check_kernel,
     formulas,
     kernel_from_dict,
@@ -29,6 +30,8 @@ def rational_quadratic(x, y):
     return 1.0 / (1.0 + np.sum((x - y) ** 2))
 
 
+ROUGH, SMOOTH = Laplacian([0.5, 1.0, 0.5]), Gaussian(std=[1.0, 2.0, 1.5])
+HALVES = 0.5 * Matern52(std=[1.0, 0.5])
 KERNELS = {
     "gaussian": Gaussian(std=[1.0, 2.0, 0.5]),
     "gaussian-full": Gaussian(covariance=[[1.0, 0.4, 0.0], [0.4, 2.0, 0.1], [0.0, 0.1, 0.5]]),
@@ -46,6 +49,19 @@ KERNELS = {
     "product-periodic": Product((Matern32(std=[1.0], periodic=[0]), [2]), (Linear([1, 1]), [0, 1])),
     "pair": PairKernel(rational_quadratic, dimension=3),
     "pair-product": Product((PairKernel(rational_quadratic, 2), [2, 0]), (Matern52(std=[1]), [1])),
+    "sum": Sum((Gaussian(std=[1.0, 0.5]), [0, 2]), (Linear([1.0, 2.0]), [1, 2])),
+    "sum-scaled": Sum((ROUGH, [0, 1, 2]), (SMOOTH, [0, 1, 2]), scales=[0.3, 1.7]),
+    "sum-normalised": 0.25 * ROUGH + 0.75 * SMOOTH,
+    "sum-of-products": 2.0 * Product((ROUGH, [0, 1, 2]), (SMOOTH, [2, 1, 0])) + Linear([1, 2, 3]),
+    "sum-of-sums": Sum(
+        (2.0 * ROUGH + SMOOTH, [2, 0, 1]), (Laplacian([1.0]), [0]), scales=[0.5, 3.0]
+    ),
+    "product-of-sums": Product((0.25 * ROUGH + 0.5 * SMOOTH, [0, 1, 2]), (HALVES + HALVES, [1, 2])),
+    "scaled": 3.0 * Gaussian(std=[1.0, 0.7, 0.5], periodic=[1], logarithmic={0: 0.4}),
+    "pair-sum": Product(
+        (Sum((PairKernel(rational_quadratic, 2), [1, 0]), (Linear([1.0]), [0])), [0, 2]),
+        (Gaussian(std=[1.0]) + 0.1 * Matern32(std=[0.3]), [1]),
+    ),
 }
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 
@@ -79,18 +95,20 @@ def test_compiled_equals_interpreted(kernel):
         3: lambda z: math.exp(-np.sum(np.abs(z))),
     }
     for m in range(7):
-        expected = 1.0
-        for (kind, start, stop, degree), bias in zip(
+        products = np.ones(kernel.program.factors[-1, 4] + 1)
+        for (kind, start, stop, degree, product), bias in zip(
             kernel.program.factors, kernel.program.biases, strict=True
         ):
             x, y = point[start:stop], features[start:stop, m]
             if kind in differences:
-                expected *= differences[kind](x - y)
+                products[product] *= differences[kind](x - y)
             elif kind == formulas.POLYNOMIAL:
-                expected *= (bias + x @ y) ** degree
+                products[product] *= (bias + x @ y) ** degree
+            elif kind == formulas.CONSTANT:
+                products[product] *= bias
             else:
-                expected *= rational_quadratic(x, y)
-        assert out[m] == pytest.approx(expected, rel=1e-13)
+                products[product] *= rational_quadratic(x, y)
+        assert out[m] == pytest.approx(np.sum(products), rel=1e-13)
 
 
 @every_kernel
@@ -158,7 +176,7 @@ def test_compiled_gradients_equal_interpreted_ones(kernel):
     state, weights = generator.standard_normal(3), generator.standard_normal((2, 7))
     adjoint, point = generator.standard_normal(2), kernel.embed(state[None])[:, 0].copy()
     compiled_out, readable_out = np.full((2, r), np.nan)
-    for f in range(len(program.factors)):
+    for f in np.flatnonzero(program.factors[:, 0] != formulas.CONSTANT):
         arguments = (f, features, point, weights[0], np.empty(7))
         formulas.factor_pull_back(program, *arguments, compiled_out)
         # Only compiled code can call a pointer.

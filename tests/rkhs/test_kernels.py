@@ -12,9 +12,11 @@ from crosslearning.rkhs import (
     Laplacian,
     Linear,
     Matern32,
+    Matern52,
     PairKernel,
     Polynomial,
     Product,
+    Sum,
     kernel_from_dict,
 )
 
@@ -107,6 +109,14 @@ def test_diagonal():
         (lambda: Product(), "at least one part"),
         (lambda: Product((Gaussian(std=[1.0]), [0, 1])), "reads 1 dimensions"),
         (lambda: Product((Gaussian(std=[1.0]), [1])), "every dimension"),
+        (lambda: Product(Gaussian(std=[1.0])), "a part of a product must be a kernel with"),
+        (lambda: Sum(), "a sum needs at least one part"),
+        (lambda: Sum((Gaussian(std=[1.0]), [1])), "every dimension"),
+        (lambda: Sum((Gaussian(std=[1.0]), [0]), scales=[1.0, 2.0]), "scales"),
+        (lambda: Sum((Gaussian(std=[1.0]), [0]), scales=[math.inf]), "scales must be finite"),
+        (lambda: -1.0 * Gaussian(std=[1.0]), "scales must be at least 0"),
+        (lambda: 0.0 * Gaussian(std=[1.0]), "not all 0"),
+        (lambda: Gaussian(std=[1.0]) + Gaussian(std=[1.0, 1.0]), "read the same state"),
         (lambda: PairKernel("exp", 1), "must be a function"),
         (lambda: PairKernel(max, 0), "dimension"),
         (lambda: Gaussian(std=[1.0])([[1.0, 2.0]]), "shape"),
@@ -147,3 +157,69 @@ def test_two_formulas_in_a_product():
 
     with pytest.raises(InputError, match="at most one"):
         _ = Product((PairKernel(one, 1), [0]), (PairKernel(one, 1), [1])).program
+    with pytest.raises(InputError, match="at most one"):
+        _ = (PairKernel(one, 1) + PairKernel(one, 1)).program
+
+
+def test_arithmetic_of_kernels():
+    smooth, rough = Gaussian(std=[1.0, 2.0]), Matern52(std=[1.0, 0.5])
+    both = [0, 1]
+    assert smooth + rough == Sum((smooth, both), (rough, both))
+    assert 2 * smooth == smooth * 2.0 == Sum((smooth, both), scales=[2.0])
+    expected = Sum((smooth, both), (rough, both), (smooth, both), scales=[1.5, 3.0, 1.0])
+    assert 3.0 * (0.5 * smooth + rough) + smooth == expected
+    assert np.float64(2.0) * smooth == np.int64(2) * smooth == 2.0 * smooth
+    for other in (1.0, "smooth"):
+        with pytest.raises(TypeError):
+            _ = smooth + other
+    with pytest.raises(TypeError):
+        _ = smooth * rough
+
+
+def test_a_sum_adds_and_a_product_of_sums_multiplies():
+    points = np.random.default_rng(0).standard_normal((6, 3))
+    a, b, c = Gaussian(std=[1.0, 2.0]), Laplacian([0.5, 0.7]), Linear([1.0])
+    first, last = points[:, [0, 2]], points[:, [1]]
+    total = Sum((a, [0, 2]), (c, [1]), scales=[0.3, 2.0])
+    np.testing.assert_allclose(total(points), 0.3 * a(first) + 2.0 * c(last), rtol=1e-14)
+    product = Product((a + 0.1 * b, [0, 2]), (2.0 * c + Gaussian(std=[1.0]), [1]))
+    expected = (a(first) + 0.1 * b(first)) * (2.0 * c(last) + Gaussian(std=[1.0])(last))
+    np.testing.assert_allclose(product(points), expected, rtol=1e-14)
+    np.testing.assert_allclose(product.diagonal(points), np.diag(expected), rtol=1e-14)
+
+
+def test_functions_of_a_sum_add_up():
+    # With κ = κ₁ + κ₂ on separate coordinates, h(s) = h₁(s₁) + h₂(s₂) and the squared norms add up.
+    generator = np.random.default_rng(1)
+    knots, weights = generator.standard_normal((5, 2)), generator.standard_normal((5, 1, 1))
+    first, second = Gaussian(std=[0.7]), Matern32(std=[1.3])
+    whole = Family(Sum((first, [0]), (second, [1])), knots, weights)
+    parts = [Family(first, knots[:, :1], weights), Family(second, knots[:, 1:], weights)]
+    state = generator.standard_normal(2)
+    assert whole(state) == pytest.approx(parts[0](state[:1]) + parts[1](state[1:]), rel=1e-13)
+    squares = [family.norms()[0] ** 2 for family in parts]
+    assert whole.norms()[0] ** 2 == pytest.approx(sum(squares), rel=1e-12)
+
+
+def test_scales_that_miss_one_by_rounding_are_not_called_normalised():
+    gaussian = Gaussian(std=[1.0])
+    assert (0.25 * gaussian + 0.75 * gaussian).normalised
+    tenths = Sum(*[(gaussian, [0])] * 10, scales=[0.1] * 10)
+    assert not tenths.normalised
+    assert tenths.diagonal([[0.3]])[0] == pytest.approx(1.0, rel=1e-15)
+    thirds = Sum(*[(gaussian, [0])] * 3, scales=[1 / 3] * 3)
+    squared = Product((thirds, [0]), (thirds, [0]))
+    assert thirds.normalised == (thirds.diagonal([[2.0]])[0] == 1.0)
+    assert squared.normalised == (squared.diagonal([[2.0]])[0] == 1.0)
+    assert not (gaussian + Linear([1.0])).normalised
+    assert not (2.0 * gaussian).normalised
+
+
+def test_a_sum_may_be_written_without_scales():
+    gaussian = Gaussian(std=[1.0])
+    data = {"kernel": "sum", "parts": [[gaussian.to_dict(), [0]], [Linear([1.0]).to_dict(), [0]]]}
+    assert kernel_from_dict(data) == gaussian + Linear([1.0])
+    with pytest.raises(InputError, match="field of a sum kernel"):
+        kernel_from_dict({**data, "scale": [1.0, 2.0]})
+    with pytest.raises(FileFormatError, match="damaged"):
+        kernel_from_dict({**data, "scales": [1.0, -2.0]})

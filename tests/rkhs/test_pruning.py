@@ -59,6 +59,18 @@ def test_the_claim_bounds_the_truth(seed, kind, functions, budget, cap):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_the_claim_holds_for_a_sum_of_kernels(kind):
+    # Not one on the diagonal, and of several products.
+    generator = np.random.default_rng(5)
+    kernel = 0.3 * Gaussian(std=[1.0, 1.3, 0.7]) + Linear([2.0, 3.0, 4.0], bias=1.0)
+    knots, weights = knots_of(kind, generator, 60), generator.standard_normal((60, 2, 2))
+    family = Dictionary.of(Family(kernel, knots, weights)).family()
+    pruned, certificate = prune(family, 0.5)
+    assert certificate.removed > 0
+    assert np.all(family.distances_to(pruned) <= certificate.errors * (1 + 1e-6) + 1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_claim_is_tight_or_says_why(kind):
     # λ makes the claim larger than the truth; never by more than √λ times the moved weights.
     family = Dictionary.of(random_family(1, 3, 2, knots=80, kind=kind)).family()

@@ -9,6 +9,7 @@ from crosslearning.rkhs.kernels.composed import (
     PairKernel,
     Polynomial,
     Product,
+    Sum,
     kernel_from_dict,
 )
 from crosslearning.rkhs.kernels.stationary import Gaussian, Laplacian, Matern32, Matern52
@@ -36,6 +37,7 @@ __all__ = [
     "Projection",
     "PruningCertificate",
     "Status",
+    "Sum",
     "check_kernel",
     "exact_projection",
     "kernel_from_dict",

@@ -24,6 +24,7 @@ MATERN_5_2 = 2  # (1+r+r²/3) exp(-r),     r = √5 |z-z'|
 LAPLACIAN = 3  # exp(-Σ|z-z'|)
 POLYNOMIAL = 4  # (bias + z·z')^degree
 PAIR = 5  # a formula of the user's
+CONSTANT = 6  # a number, the bias: reads no feature, and is never the first of a product
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01

@@ -1,8 +1,8 @@
 """Kernels as data, and the compiled loops that read them.
 
 A kernel is handed to compiled code as a :class:`KernelProgram`: an embedding of states into
-feature vectors, and a product of factors over slices of those features. One compiled body
-serves every kernel, so its machine code is cached once and a rollout can call it.
+feature vectors, and a sum of products of factors over slices of those features. One compiled
+body serves every kernel, so its machine code is cached once and a rollout can call it.
 
 Features are stored with one row per feature and one column per knot, so that the loops over
 knots run in SIMD lanes.
@@ -18,7 +18,7 @@ from numba import types
 
 from crosslearning.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
-from crosslearning.rkhs.formulas import factor_column, factor_pull_back
+from crosslearning.rkhs.formulas import CONSTANT, factor_column, factor_pull_back
 
 # How a coordinate of the state enters the embedding.
 IDENTITY = 0
@@ -45,11 +45,12 @@ class KernelProgram(NamedTuple):
         to.
     term_values : array, shape (terms, 2)
         The frequency inside the wave, and the scale of the term.
-    factors : array of int, shape (factors, 4)
+    factors : array of int, shape (factors, 5)
         Which formula each factor is, the first feature that it reads and the one after the
-        last, and the polynomial's degree.
+        last, the polynomial's degree, and the number of the product that it belongs to. The
+        kernel is the sum of the products; the factors of one stand together.
     biases : array, shape (factors,)
-        The polynomial's constant.
+        The polynomial's constant, or the number that the factor is.
     pair : FunctionPointer
         The user's formula, if a factor is one.
     """
@@ -141,15 +142,50 @@ def embed_all(program: KernelProgram, states: Floats, features: Floats) -> None:
 
 
 @compiled_reordered
+def _multiply(
+    program: KernelProgram, f: int, features: Floats, point: Floats, scratch: Floats, out: Floats
+) -> None:
+    """Multiply out[m] by factor f between ``point`` and knot m."""
+    if program.factors[f, 0] == CONSTANT:
+        number = program.biases[f]
+        for m in range(out.shape[0]):
+            out[m] *= number
+    else:
+        factor_column(program, f, features, point, scratch)
+        for m in range(out.shape[0]):
+            out[m] *= scratch[m]
+
+
+@compiled_reordered
+def _product_column(
+    program: KernelProgram,
+    first: int,
+    features: Floats,
+    point: Floats,
+    scratch: Floats,
+    out: Floats,
+) -> int:
+    """Fill out[m] with the product that begins at ``first``; return the factor after it."""
+    factor_column(program, first, features, point, out)
+    f = first + 1
+    while f < program.factors.shape[0] and program.factors[f, 4] == program.factors[first, 4]:
+        _multiply(program, f, features, point, scratch, out)
+        f += 1
+    return f
+
+
+@compiled_reordered
 def kernel_column(
     program: KernelProgram, features: Floats, point: Floats, scratch: Floats, out: Floats
 ) -> None:
     """Fill out[m] = κ(point, knot m) from an embedded point (r,) and embedded knots (r, L)."""
-    for f in range(program.factors.shape[0]):
-        factor_column(program, f, features, point, out if f == 0 else scratch)
-        if f > 0:
+    f = _product_column(program, 0, features, point, scratch, out)
+    if f < program.factors.shape[0]:
+        product = np.empty(out.shape[0])
+        while f < program.factors.shape[0]:
+            f = _product_column(program, f, features, point, scratch, product)
             for m in range(out.shape[0]):
-                out[m] *= scratch[m]
+                out[m] += product[m]
 
 
 @compiled_reordered
@@ -167,14 +203,14 @@ def kernel_pull_back(
     """
     others, factor, slopes = work[0], work[1], work[2]
     for f in range(program.factors.shape[0]):
+        if program.factors[f, 0] == CONSTANT:
+            continue
         # By the product rule, what a factor's slope is multiplied by.
         for m in range(others.shape[0]):
             others[m] = weights[m]
         for g in range(program.factors.shape[0]):
-            if g != f:
-                factor_column(program, g, features, point, factor)
-                for m in range(others.shape[0]):
-                    others[m] *= factor[m]
+            if g != f and program.factors[g, 4] == program.factors[f, 4]:
+                _multiply(program, g, features, point, factor, others)
         factor_pull_back(program, f, features, point, others, slopes, out)
 
 

@@ -6,6 +6,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from crosslearning.compiled import FunctionPointer, pointer_to
 from crosslearning.errors import InputError
+from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.program import KernelProgram
@@ -37,8 +39,8 @@ class Kernel(abc.ABC):
         """Return κ(x, y) for two points of shape (q,): the readable reference."""
 
     @abc.abstractmethod
-    def _factors(self) -> list[Factor]:
-        """Return the product of factors that compiled code computes."""
+    def _products(self) -> list[list[Factor]]:
+        """Return the sum of products of factors that compiled code computes."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain data for files; see :func:`kernel_from_dict`."""
@@ -48,7 +50,7 @@ class Kernel(abc.ABC):
     @cached_property
     def program(self) -> KernelProgram:
         """The kernel in the form that compiled code reads."""
-        return _assemble(self._factors())
+        return _assemble(self._products())
 
     def embed(self, points: ArrayLike) -> Floats:
         """Return the features of points (n, q) as an array of shape (r, n)."""
@@ -74,6 +76,44 @@ class Kernel(abc.ABC):
             programs.kernel_matrix(self.program, one, one, values[n : n + 1])
         return values[:, 0]
 
+    # Algebra ---------------------------------------------------------------------------
+
+    #: NumPy's numbers leave their products with a kernel to it.
+    __array_ufunc__ = None
+
+    def _summands(self) -> tuple[Parts, tuple[float, ...]]:
+        """Return the kernel as the parts of a sum, and their scales."""
+        return ((self, tuple(range(self.dimension))),), (1.0,)
+
+    def __add__(self, other: Kernel) -> Kernel:
+        """Return the sum of two kernels of the same state."""
+        from crosslearning.rkhs.kernels.composed import Sum
+
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        if self.dimension != other.dimension:
+            raise InputError(
+                f"kernels that are added must read the same state; they read {self.dimension} and "
+                f"{other.dimension} dimensions: name those of each, Sum((kernel, dimensions), ...)"
+            )
+        (parts, scales), (more, their_scales) = self._summands(), other._summands()
+        return Sum(*parts, *more, scales=scales + their_scales)
+
+    def __mul__(self, scale: object) -> Kernel:
+        """Return the kernel times a number of at least 0."""
+        from crosslearning.rkhs.kernels.composed import Sum
+
+        if not isinstance(scale, Real):
+            return NotImplemented
+        parts, scales = self._summands()
+        return Sum(*parts, scales=[float(scale) * own for own in scales])
+
+    __rmul__ = __mul__
+
+
+#: Kernels, each with the coordinates of a larger state that it reads.
+Parts = tuple[tuple[Kernel, tuple[int, ...]], ...]
+
 
 class Term(NamedTuple):
     """Part of an embedding: scale · wave(frequency · state[source]), added to a feature."""
@@ -87,7 +127,7 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor of a product kernel before assembly: an embedding and a formula."""
+    """One factor of a kernel before assembly: an embedding and a formula."""
 
     kind: int
     features: int
@@ -108,6 +148,11 @@ def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
     return Factor(kind, len(std), terms, **formula)
 
 
+def constant_factor(value: float) -> Factor:
+    """Return a number as a factor, which reads nothing of the state."""
+    return Factor(formulas.CONSTANT, 0, (), bias=value)
+
+
 def _plain(value: Any) -> Any:
     """Return a kernel's parameter as JSON has it."""
     if isinstance(value, Kernel):
@@ -119,7 +164,9 @@ def _one(x: Floats, y: Floats) -> float:
     return 1.0
 
 
-def _assemble(factors: list[Factor]) -> KernelProgram:
+def _assemble(products: list[list[Factor]]) -> KernelProgram:
+    factors = [factor for product in products for factor in product]
+    owner = [n for n, product in enumerate(products) for _ in product]
     stop = np.cumsum([factor.features for factor in factors])
     start = stop - [factor.features for factor in factors]
     terms = [
@@ -127,17 +174,21 @@ def _assemble(factors: list[Factor]) -> KernelProgram:
         for factor, first in zip(factors, start, strict=True)
         for term in factor.terms
     ]
-    pairs = [factor.pair for factor in factors if factor.pair is not None]
+    # A product of sums holds one part in several products.
+    pairs = list({id(f.pair): f.pair for f in factors if f.pair is not None}.values())
     if len(pairs) > 1:
         raise InputError(
-            f"a product holds {len(pairs)} kernels from formulas, expected at most one; "
+            f"a product or a sum holds {len(pairs)} kernels from formulas, expected at most one; "
             "write them as one formula"
         )
     return KernelProgram(
         terms=np.array([(t.source, t.wave, t.feature) for t in terms], dtype=np.int64),
         term_values=np.array([(t.frequency, t.scale) for t in terms], dtype=np.float64),
         factors=np.array(
-            [(f.kind, a, b, f.degree) for f, a, b in zip(factors, start, stop, strict=True)],
+            [
+                (f.kind, a, b, f.degree, n)
+                for f, a, b, n in zip(factors, start, stop, owner, strict=True)
+            ],
             dtype=np.int64,
         ),
         biases=np.array([f.bias for f in factors], dtype=np.float64),

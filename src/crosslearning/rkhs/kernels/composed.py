@@ -1,8 +1,9 @@
-"""Kernels of inner products, products of kernels, kernels from your formula, or from files."""
+"""Kernels of inner products, products and sums of kernels, kernels from your formula or files."""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -14,9 +15,16 @@ from crosslearning.compiled import FunctionPointer
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
 from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
-from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.kernels import stationary
-from crosslearning.rkhs.kernels.base import Factor, Kernel, positive_vector, scaled_factor
+from crosslearning.rkhs.kernels.base import (
+    Factor,
+    Kernel,
+    Parts,
+    constant_factor,
+    positive_vector,
+    scaled_factor,
+)
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,8 @@ class Polynomial(Kernel):
         terms = (a / s * b / s for a, b, s in zip(x, y, self.std, strict=True))
         return float((self.bias + sum(terms)) ** self.degree)
 
-    def _factors(self) -> list[Factor]:
-        return [scaled_factor(formulas.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]
+    def _products(self) -> list[list[Factor]]:
+        return [[scaled_factor(formulas.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]]
 
 
 @dataclass(frozen=True)
@@ -71,23 +79,22 @@ class Linear(Polynomial):
     name: ClassVar[str] = "linear"
 
 
-@dataclass(frozen=True, init=False)
-class Product(Kernel):
-    """A product of kernels, each on its own group of dimensions.
+class _Composed(Kernel):
+    """Kernels that are joined to one, each on its own group of dimensions."""
 
-    Parameters
-    ----------
-    *parts : (kernel, dimensions)
-        Each kernel with the coordinates of the state that it reads, as many as its own
-        dimension. Together they must read every coordinate 0 … q−1.
-    """
+    parts: Parts
 
-    parts: tuple[tuple[Kernel, tuple[int, ...]], ...]
-    name: ClassVar[str] = "product"
-
-    def __init__(self, *parts: tuple[Kernel, Sequence[int]]) -> None:
+    def _set_parts(self, parts: tuple[Any, ...]) -> None:
+        """Check the parts, and set them and the dimension."""
         if not parts:
-            raise InputError("a product needs at least one part: (kernel, dimensions)")
+            raise InputError(f"a {self.name} needs at least one part: (kernel, dimensions)")
+        for part in parts:
+            two = isinstance(part, tuple | list) and len(part) == 2
+            if not (two and isinstance(part[0], Kernel)):
+                raise InputError(
+                    f"a part of a {self.name} must be a kernel with the dimensions that it reads, "
+                    f"such as (kernel, [0, 2]), got {part!r}"
+                )
         checked = tuple((kernel, tuple(int(d) for d in dims)) for kernel, dims in parts)
         for kernel, dims in checked:
             if len(dims) != kernel.dimension:
@@ -100,16 +107,103 @@ class Product(Kernel):
             raise InputError(
                 f"the parts must read every dimension 0 … {max(read)}; they read {sorted(read)}"
             )
-        normalised = all(kernel.normalised for kernel, _ in checked)
-        vars(self).update(parts=checked, dimension=len(read), normalised=normalised)
+        vars(self).update(parts=checked, dimension=len(read))
+
+    def _set_normalised(self) -> None:
+        """Find out whether the kernel is one on its diagonal, which scales can miss by rounding."""
+        total = 0.0
+        for product in self._products():
+            # As compiled code does it: every other factor is one.
+            total += math.prod(f.bias for f in product if f.kind == formulas.CONSTANT)
+        normalised = all(kernel.normalised for kernel, _ in self.parts) and total == 1.0
+        vars(self).update(normalised=normalised)
+
+    def _values(self, x: Floats, y: Floats) -> list[float]:
+        """Return the values of the parts."""
+        x, y = np.asarray(x), np.asarray(y)
+        return [kernel.formula(x[[*dims]], y[[*dims]]) for kernel, dims in self.parts]
+
+    def _part_products(self) -> list[list[list[Factor]]]:
+        """Return the products of every part, reading the coordinates that it is given."""
+        return [
+            [[factor.on(dims) for factor in product] for product in kernel._products()]
+            for kernel, dims in self.parts
+        ]
+
+
+@dataclass(frozen=True, init=False)
+class Product(_Composed):
+    """A product of kernels, each on its own group of dimensions.
+
+    Parameters
+    ----------
+    *parts : (kernel, dimensions)
+        Each kernel with the coordinates of the state that it reads, as many as its own
+        dimension. Together they must read every coordinate 0 … q−1. Parts that are sums are
+        multiplied out.
+    """
+
+    parts: Parts
+    name: ClassVar[str] = "product"
+
+    def __init__(self, *parts: tuple[Kernel, Sequence[int]]) -> None:
+        self._set_parts(parts)
+        self._set_normalised()
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
-        x, y = np.asarray(x), np.asarray(y)
-        return math.prod(kernel.formula(x[[*d]], y[[*d]]) for kernel, d in self.parts)
+        return math.prod(self._values(x, y))
 
-    def _factors(self) -> list[Factor]:
-        return [f.on(dims) for kernel, dims in self.parts for f in kernel._factors()]
+    def _products(self) -> list[list[Factor]]:
+        return [
+            list(itertools.chain(*choice)) for choice in itertools.product(*self._part_products())
+        ]
+
+
+@dataclass(frozen=True, init=False)
+class Sum(_Composed):
+    """A sum of kernels, each on its own group of dimensions: functions that add up.
+
+    Parameters
+    ----------
+    *parts : (kernel, dimensions)
+        Each kernel with the coordinates of the state that it reads, as many as its own
+        dimension. Together they must read every coordinate 0 … q−1.
+    scales : sequence of float, optional
+        What each part is multiplied by: at least 0, and not all 0. By default 1.
+    """
+
+    parts: Parts
+    scales: tuple[float, ...]
+    name: ClassVar[str] = "sum"
+
+    def __init__(
+        self, *parts: tuple[Kernel, Sequence[int]], scales: Sequence[float] | None = None
+    ) -> None:
+        self._set_parts(parts)
+        given = [1.0] * len(parts) if scales is None else scales
+        checked = finite_array("scales", given, (len(parts),))
+        if np.any(checked < 0) or not np.any(checked > 0):
+            raise InputError(
+                f"scales must be at least 0 and not all 0, got {checked.tolist()}: with others the "
+                "sum is not positive definite"
+            )
+        vars(self).update(scales=tuple(checked.tolist()))
+        self._set_normalised()
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        return sum(s * value for s, value in zip(self.scales, self._values(x, y), strict=True))
+
+    def _products(self) -> list[list[Factor]]:
+        return [
+            [*product, constant_factor(scale)] if scale != 1.0 else product
+            for scale, products in zip(self.scales, self._part_products(), strict=True)
+            for product in products
+        ]
+
+    def _summands(self) -> tuple[Parts, tuple[float, ...]]:
+        return self.parts, self.scales
 
 
 class PairKernel(Kernel):
@@ -157,8 +251,8 @@ class PairKernel(Kernel):
         """Return κ(x, y)."""
         return float(self._pointer.python(np.asarray(x, float), np.asarray(y, float)))
 
-    def _factors(self) -> list[Factor]:
-        return [scaled_factor(formulas.PAIR, [1.0] * self.dimension, pair=self._pointer)]
+    def _products(self) -> list[list[Factor]]:
+        return [[scaled_factor(formulas.PAIR, [1.0] * self.dimension, pair=self._pointer)]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel's name; its code stays with its author."""
@@ -176,7 +270,7 @@ class PairKernel(Kernel):
 _STATIONARY = (stationary.Gaussian, stationary.Matern32, stationary.Matern52)
 _KERNELS: dict[str, Any] = {
     kernel.name: kernel
-    for kernel in (*_STATIONARY, stationary.Laplacian, Polynomial, Linear, Product)
+    for kernel in (*_STATIONARY, stationary.Laplacian, Polynomial, Linear, Product, Sum)
 }
 
 
@@ -197,13 +291,14 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
         raise unknown_name("kernel", name, _KERNELS)
     kind = _KERNELS[name]
     known = ["std", "covariance", "periodic", "logarithmic"] if kind in _STATIONARY else []
-    known += ["kernel", "parts"] if kind is Product else ["kernel", *(f.name for f in fields(kind))]
+    known += ["kernel", *(f.name for f in fields(kind))]
     for given in data:
         if given not in known:
             raise unknown_name(f"field of a {name} kernel", str(given), known)
     try:
-        if kind is Product:
-            return Product(*((kernel_from_dict(part), dims) for part, dims in data["parts"]))
+        if kind in (Product, Sum):
+            parts = [(kernel_from_dict(part), dims) for part, dims in data["parts"]]
+            return Product(*parts) if kind is Product else Sum(*parts, scales=data.get("scales"))
         if kind in _STATIONARY:
             periods = {int(d): float(period) for d, period in data.get("periodic", ())}
             widths = {"std": data.get("std"), "covariance": data.get("covariance")}

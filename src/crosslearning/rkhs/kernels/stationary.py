@@ -142,7 +142,7 @@ class _Stationary(Kernel):
             difference[d] = 0.0
         return float(difference @ np.linalg.solve(np.array(self.covariance), difference)) + wrapped
 
-    def _factors(self) -> list[Factor]:
+    def _products(self) -> list[list[Factor]]:
         periods = dict(self.periodic)
         plain = [d for d in range(self.dimension) if d not in periods]
         sigma = np.array(self.covariance)[np.ix_(plain, plain)]
@@ -165,7 +165,7 @@ class _Stationary(Kernel):
             for wave in (programs.COSINE, programs.SINE):
                 terms.append(Term(d, features, 1 / (frequency * self.std[d]), wave, frequency))
                 features += 1
-        return [Factor(self.kind, features, tuple(terms))]
+        return [[Factor(self.kind, features, tuple(terms))]]
 
 
 class Gaussian(_Stationary):
@@ -225,5 +225,5 @@ class Laplacian(Kernel):
         """Return κ(x, y)."""
         return math.exp(-sum(abs(a - b) / s for a, b, s in zip(x, y, self.std, strict=True)))
 
-    def _factors(self) -> list[Factor]:
-        return [scaled_factor(formulas.LAPLACIAN, self.std)]
+    def _products(self) -> list[list[Factor]]:
+        return [[scaled_factor(formulas.LAPLACIAN, self.std)]]
