@@ -8,16 +8,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 
-def in_turns(*calls: Callable[[], object], rounds: int) -> list[float]:
+def in_turns(
+    *calls: Callable[[], object], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
     """Return the median seconds of each call, the calls taking turns ``rounds`` times."""
     for call in calls:
         call()
     times = np.empty((rounds, len(calls)))
     for r in range(rounds):
         for c, call in enumerate(calls):
-            start = time.perf_counter()
+            start = clock()
             call()
-            times[r, c] = time.perf_counter() - start
+            times[r, c] = clock() - start
     return [float(t) for t in np.median(times, axis=0)]
 
 

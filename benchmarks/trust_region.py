@@ -2,7 +2,8 @@
 
 ``python -m benchmarks trust-region``, or ``python -m benchmarks.trust_region [part ...]`` for some
 of the parts: navigation, pendulums, gymnasium-pendulums, inverted-pendulums, reachers. Settings are
-the defaults; ``--set FIELD=VALUE`` tries others.
+the defaults; ``--set FIELD=VALUE`` tries others, also another method (``--set
+method=policy-gradient``), and ``--steps`` another number of steps.
 
 Steps are environment steps over all tasks. A number is the interquartile mean over seeds with its
 bootstrap interval. PPO (:mod:`benchmarks.rival`) learns one agent for each task with an equal
@@ -106,7 +107,7 @@ def tasks_of(part: str) -> list[Task]:
 def learn(tasks: Sequence[Task], steps: int, seed: int, **settings: Any) -> tuple[Any, Seconds]:
     """Learn, and time it: the look at the tasks for widths and scales included."""
     start = Seconds.now()
-    learner = CrossLearner(tasks, method="trust-region", seed=seed, **settings)
+    learner = CrossLearner(tasks, seed=seed, **{"method": "trust-region", **settings})
     learner.learn(steps=steps)
     return learner, Seconds.since(start)
 
@@ -162,14 +163,16 @@ def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -
     return answer
 
 
-def seeds_of(part: str, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Answer]:
-    """Measure every seed of a part that was not measured before."""
+def seeds_of(
+    part: str, settings: Answer, seeds: int = 0, out: Path = OUT, steps: int = 0
+) -> list[Answer]:
+    """Measure every seed of a part that was not measured before; 0 is what the part says."""
     against = part in RIVALLED and rival.installed()
-    found = []
+    steps, found = steps or STEPS[part], []
     for seed in range(seeds or SEEDS[part]):
-        question = {"version": VERSION, "seed": seed, "steps": STEPS[part], "settings": settings}
+        question = {"version": VERSION, "seed": seed, "steps": steps, "settings": settings}
         question |= {"against": against}
-        arguments = (part, seed, STEPS[part], settings, against)
+        arguments = (part, seed, steps, settings, against)
         found.append(
             Measurement(out / f"{part}-{seed}.json", question, measure, arguments).answer()
         )
@@ -184,9 +187,11 @@ def navigation(**options: Any) -> list[Row]:
     found = _ask("navigation", options)
     returns = over_seeds([np.mean(one["ours"]["discounted"]) for one in found])
     crashes = over_seeds([np.mean(one["ours"]["rates"]["crashed"]) for one in found])
-    what = f"navigation, {STEPS['navigation']:,} steps, {len(found)} seeds"
+    what = _what("navigation", found, options)
     worst = min(np.mean(one["ours"]["discounted"]) for one in found)
-    measured = f"return {returns}, worst seed {worst:.3g}; {_cost(found)}"
+    each = interquartile_mean(np.array([one["ours"]["discounted"] for one in found]), axis=0)
+    told = ", ".join(f"{one:.0f}" for one in each)
+    measured = f"return {returns} ({told}), worst seed {worst:.3g}; {_cost(found)}"
     return [
         Row(f"{what}: return", measured, returns.value, "≥ −60", returns.value >= -60.0),
         Row(f"{what}: crashes", crashes.percent(), crashes.value, "≤ 0.02", crashes.value <= 0.02),
@@ -196,7 +201,7 @@ def navigation(**options: Any) -> list[Row]:
 def pendulums(part: str = "pendulums", **options: Any) -> list[Row]:
     """Total returns on the pendulums that were learned, and of the centre on those between."""
     found = _ask(part, options)
-    what = f"{part}, {STEPS[part]:,} steps, {len(found)} seeds"
+    what = _what(part, found, options)
     rows = []
     for key, at, level, names in (
         ("ours", "learned", -200.0, LEARNED),
@@ -219,7 +224,7 @@ def gymnasium_pendulums(**options: Any) -> list[Row]:
 def rivalry(part: str, **options: Any) -> list[Row]:
     """Total returns of ours and of PPO, and the time that each took beside the stepping."""
     found = _ask(part, options)
-    what = f"{part}, {MEMBERS} members, {STEPS[part]:,} steps, {len(found)} seeds"
+    what = f"{MEMBERS} {_what(part, found, options)}"
     ours = over_seeds([np.mean(one["ours"]["totals"]) for one in found])
     if not all("ppo" in one for one in found):
         measured = f"{ours}; {_cost(found)}. {rival.MISSING}"
@@ -268,7 +273,13 @@ BENCHMARKS = [navigation, pendulums, gymnasium_pendulums, inverted_pendulums, re
 
 
 def _ask(part: str, options: Answer) -> list[Answer]:
-    return seeds_of(part, options.pop("settings", {}), **options)
+    return seeds_of(part, **{"settings": {}, **options})
+
+
+def _what(part: str, found: Sequence[Answer], options: Answer) -> str:
+    steps = options.get("steps") or STEPS[part]
+    method = options.get("settings", {}).get("method", "trust-region")
+    return f"{part}, {method}, {steps:,} steps, {len(found)} seeds"
 
 
 def _cost(found: Sequence[Answer]) -> str:
@@ -298,6 +309,9 @@ def main() -> None:
         "--seeds", type=int, default=0, help="how many (default: as each part says)"
     )
     parser.add_argument(
+        "--steps", type=int, default=0, help="over all tasks (default: as each part says)"
+    )
+    parser.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as step_kl=0.02"
     )
     asked = parser.parse_args()
@@ -310,7 +324,9 @@ def main() -> None:
     with threadpool_limits(1, user_api="blas"):
         for part in asked.parts or parts:
             console.print(f"measuring {part} …", style="dim")
-            rows += parts[part](settings=settings, seeds=asked.seeds, out=asked.out)
+            rows += parts[part](
+                settings=settings, seeds=asked.seeds, steps=asked.steps, out=asked.out
+            )
     show(rows, console)
 
 

@@ -2,7 +2,8 @@
 
 ``python -m benchmarks world`` trains on 20 random maps with five seeds, two at a time, and
 evaluates each central policy without noise: on 200 maps that no training ever draws, for the
-standard 50 steps, and on the mission with any heading, for its standard 120.
+standard 50 steps, and on the mission with any heading, for its standard 120. Training practises
+what is rare and is paid in another way than the standard tasks; the evaluation is standard.
 
 A seed masters it if at least 98 % of the episodes on unseen maps arrive and at most 0.5 % crash,
 and the mission is completed from at least 95 % of the headings. Four of five seeds shall.
@@ -12,7 +13,6 @@ and the mission is completed from at least 95 % of the headings. Four of five se
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,18 @@ from crosslearning.statistics import Interval
 from crosslearning.tasks import task_set
 
 TRAIN, UNSEEN, MISSION = "random:20", "random:unseen:200", "mission"
-SEEDS, ITERATIONS = 5, 32
+SEEDS, ITERATIONS = 5, 36
+#: How training differs from what is evaluated: where episodes start, and what they are paid.
+PRACTICE: dict[str, Any] = {
+    # What crashes most are starts right in front of an obstacle; uniform ones are hardly ever that.
+    "near_share": 0.2,
+    "near_distance": 0.2,
+    # With noise, standing just short of the goal is as good as being there, and without noise it
+    # is no arrival. So every step costs until the robot is well within the radius that counts.
+    "goal_reward": 0.0,
+    "arrival": "terminate",
+    "arrival_radius": 0.3,
+}
 SETTINGS: dict[str, Any] = {
     "method": "trust-region",
     # One policy for all maps: what drives on one of them is what drives on an unseen one.
@@ -39,17 +50,18 @@ SETTINGS: dict[str, Any] = {
         "periodic": [[1, 6.283185307179586], [3, 6.283185307179586]],
         "logarithmic": [[0, 0.1], [2, 1.0]],
     },
-    # Short episodes are many starts, and the starts in front of an obstacle are rare.
+    # Short episodes are many starts, and many of them make steps that need no luck.
     "episode_steps": 8,
-    "least_steps": 240,
+    "least_steps": 480,
     # Who looks ahead only ten steps may wait for ever in front of an obstacle.
     "discount": 0.95,
     # Whoever learns with much noise keeps away from obstacles, also from those never seen.
     "least_std": 0.4,
     "ridge": 0.2,
     "trace": 0.9,
+    # Long steps learn fast; steps that stay long wander from one flaw to another.
     "step_kl": 0.06,
-    "step_decay": math.inf,
+    "step_decay": 16.0,
     "novelty": 0.25,
     "new_knots": 15,
 }
@@ -93,7 +105,8 @@ def measure(
     """Train what is not trained yet, and return what every seed's central policy achieves."""
     chains = []
     for seed in range(seeds):
-        asked = {"tasks": TRAIN, "iterations": iterations, "seed": seed, **SETTINGS}
+        asked = {"tasks": TRAIN, "task_options": PRACTICE, "iterations": iterations}
+        asked |= {"seed": seed, **SETTINGS}
         question = {"version": VERSION, "trained": asked, "trials": trials, "headings": headings}
         path = out / f"seed-{seed}"
         answer = Measurement(

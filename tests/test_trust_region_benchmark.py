@@ -77,6 +77,16 @@ def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
     assert benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path) == found
 
 
+def test_another_method_and_other_steps_may_be_asked_for(little, tmp_path):
+    settings = {"method": "policy-gradient", "max_knots": 20}
+    asked = {"settings": settings, "seeds": 1, "steps": 300, "out": tmp_path}
+    learned, crashes = benchmark.navigation(**asked)
+    assert "navigation, policy-gradient, 300 steps, 1 seeds: return" in learned.what
+    assert crashes.ratio <= 1.0
+    (kept,) = tmp_path.glob("*.json")
+    assert '"steps": 300' in kept.read_text()
+
+
 def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monkeypatch):
     pytest.importorskip("mujoco")
     asked = []

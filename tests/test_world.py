@@ -5,6 +5,7 @@ from benchmarks import world
 
 from crosslearning.runs import make_config
 from crosslearning.statistics import Interval
+from crosslearning.tasks import task_set
 
 GOOD = {"arrived": 0.98, "crashed": 0.005, "mission": 0.95}
 
@@ -32,5 +33,8 @@ def test_four_of_five_seeds_are_wanted():
 
 
 def test_the_settings_are_those_of_a_run():
-    config = make_config({"tasks": world.TRAIN, "iterations": 1, **world.SETTINGS})
+    asked = {"tasks": world.TRAIN, "task_options": world.PRACTICE, "iterations": 1}
+    config = make_config({**asked, **world.SETTINGS})
     assert config.settings.method == "trust-region"
+    tasks = task_set(world.TRAIN, **world.PRACTICE)
+    assert [task.name for task in tasks] == [task.name for task in task_set(world.TRAIN)]

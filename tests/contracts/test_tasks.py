@@ -23,6 +23,7 @@ for choices in (
     {"crash": "terminate"},
     {"crash": "continue", "arrival": "terminate", "arrival_radius": 3.0},
     {"start_in_obstacle": "crash", "obstacle_distance": "centre", "swept": False},
+    {"near_share": 0.5, "near_distance": 0.3},
 ):
     TASKS["-".join(map(str, choices.values()))] = MAP.replace(**choices).task("map")
 TASKS |= {"rope": rope_task(0.75), "lopsided": LOPSIDED.task("lopsided")}

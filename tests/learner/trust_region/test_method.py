@@ -107,17 +107,28 @@ def test_the_divergence_is_that_of_normal_distributions():
     assert mean_divergence(moved, old, new) == pytest.approx(estimate, rel=0.02)
 
 
-def test_a_task_that_pays_the_same_for_everything_moves_nothing():
-    class Flat(type(drift("x").make())):
-        def step(self, action):
-            seen, _, *rest = super().step(action)
-            return seen, 1.0, *rest
+class Paid(Drift):
+    """A point that is paid the same whatever it does, and may end after some steps."""
 
-    tasks = [drift("flat"), drift("other")]
-    object.__setattr__(tasks[0], "make", lambda render_mode=None: Flat())
-    learner = small(tasks, critic_ridge=1e-6)
-    learner.learn(2)
-    assert np.all(np.isfinite(learner.family.weights))
+    def __init__(self, reward, ends_after=10**9, **parameters):
+        super().__init__(**parameters)
+        self.reward, self.ends_after = reward, ends_after
+
+    def step(self, action):
+        seen, _, _, truncated, info = super().step(action)
+        return seen, self.reward, self.steps >= self.ends_after, truncated, info
+
+
+def paid(name, **parameters):
+    return Task(name, lambda render_mode=None: Paid(**parameters))
+
+
+def test_a_task_that_pays_nothing_moves_nothing():
+    """Its policy stays at zero, while its neighbour without a bound on ε learns."""
+    learner = small([paid("free", reward=0.0), drift("other")])
+    learner.learn(3)
+    assert np.all(learner.family.weights[:, 0] == 0.0)
+    assert np.any(learner.family.weights[:, 1] != 0.0)
 
 
 # Learning ---------------------------------------------------------------------------------
@@ -162,12 +173,26 @@ def test_long_episodes_make_fewer_of_them():
 
 
 def test_an_episode_that_was_cut_off_is_worth_what_follows():
-    """A reward of about 1 a step for ever is worth 1/(1 − γ), though no episode has 20 steps."""
-    learner = small([drift("one", time_limit=8)], discount=0.9, reuse=4)
-    assert not learner.method.batches
-    learner.learn(1)
-    goes_on = learner.method.batches[0][0].goes_on
+    """A reward of 1 a step for ever is worth 1/(1 − γ) = 10, though no episode has more than 8.
+
+    Where an episode terminates after 8 steps, nothing follows: 1 + … + γ⁷ = 5.7 at its start, and
+    less later on. The policy gets the same from both, so that only the critic can tell them apart.
+    """
+
+    def worth(**limit):
+        learner = small([paid("one", reward=1.0, **limit)], discount=0.9, critic_ridge=1e-3)
+        learner.learn(30)
+        steps = learner.method.batches[0][0]
+        assert np.all(steps.lengths == 8)
+        return learner.method.critic.values(0, steps.states), steps.goes_on
+
+    values, goes_on = worth(time_limit=8)
     np.testing.assert_array_equal(goes_on, 1.0)
+    np.testing.assert_allclose(values, 10.0, atol=0.2)
+    values, goes_on = worth(ends_after=8)
+    np.testing.assert_array_equal(goes_on, 0.0)
+    mean = np.mean([(1.0 - 0.9**left) / 0.1 for left in range(1, 9)])
+    assert values.mean() == pytest.approx(mean, abs=0.3)
 
 
 def test_discount_and_episodes_follow_the_time_limit():

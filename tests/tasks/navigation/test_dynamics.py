@@ -338,6 +338,28 @@ def test_a_covered_start_moves_on_to_the_next_candidate_and_at_last_to_a_free_pl
     assert drive(literal, state, [(0.0, 0.0)]) == [-100.0]
 
 
+def test_a_share_of_the_starts_is_near_an_obstacle():
+    obstacles = (TURNED, Circle((10.0, 2.0), 1.5))
+    navigation = Navigation(obstacles=obstacles, near_share=0.3, near_distance=0.25)
+    uniforms = np.random.default_rng(2).random((4_000, RESET_SIZE))
+    states = np.array([reset(navigation, row) for row in uniforms])
+    distances = clearances(states[:, :2], obstacles)
+    assert np.all(distances > 0.0)
+    assert states[:, :2].min() >= 0.0
+    assert states[:, :2].max() <= 10.0
+    near = uniforms[:, -2] < 0.3
+    # Uniform in the distance; half of the circle is outside the area, and redrawn.
+    assert distances[near].max() <= 0.25
+    assert distances[near].mean() == pytest.approx(0.125, abs=0.01)
+    at_circle = clearances(states[near, :2], obstacles[1:]) <= 0.25
+    assert at_circle.mean() == pytest.approx(1.0 / 3.0, abs=0.05)
+    # The others are where they would be without.
+    plain = np.array([reset(navigation.replace(near_share=0.0), row) for row in uniforms])
+    np.testing.assert_array_equal(states[~near], plain[~near])
+    alone = Navigation(obstacles=(), near_share=0.3)
+    np.testing.assert_allclose(reset(alone, uniforms[near][0])[:2], 10.0 * uniforms[near][0, :2])
+
+
 def test_fixed_starts_and_headings():
     uniforms = np.random.default_rng(3).random(RESET_SIZE)
     fixed = Navigation(start=(0.5, 1.5), heading=0.25)
@@ -372,7 +394,10 @@ def test_compiled_functions_agree_with_their_python_bodies():
     generator = np.random.default_rng(4)
     for crash in ("absorbing", "terminate", "continue"):
         navigation = Navigation(
-            obstacles=(TURNED, Circle((7.0, 2.0), 1.5)), goals=((1.0, 8.0), (9.0, 9.0)), crash=crash
+            obstacles=(TURNED, Circle((7.0, 2.0), 1.5)),
+            goals=((1.0, 8.0), (9.0, 9.0)),
+            crash=crash,
+            near_share=0.5,
         )
         parameters = navigation.parameters
         for _ in range(20):

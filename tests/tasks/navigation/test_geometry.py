@@ -269,3 +269,11 @@ def test_compiled_functions_agree_with_their_python_bodies():
             np.testing.assert_allclose(
                 function(*arguments), function.py_func(*arguments), rtol=1e-9, atol=digits
             )
+
+
+@given(coordinate, coordinate, semi_axis, semi_axis, st.floats(0.0, 7.0), st.floats(0.0, 3.0))
+def test_a_place_beside_an_obstacle_is_as_far_away_as_asked(x, y, a, b, turn, away):
+    rows = obstacle_rows([Ellipse((x, y), (a, b), 0.4)])
+    place = geometry.beside(rows, 0, turn, away)
+    found = geometry.surface_distance(*geometry.to_frame(rows, 0, *place), a, b)
+    assert found == pytest.approx(away, abs=1e-9)

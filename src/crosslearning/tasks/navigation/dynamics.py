@@ -29,13 +29,15 @@ CHOICES: dict[str, type[IntEnum]] = {
 }
 
 #: Where each number stands in the parameter vector. START and HEADING are low ends, and a width of
-#: 0 is a fixed start; FREE is taken when every drawn start is covered; SWEPT is 1 if the whole
-#: path is tested for collisions; GOALS and OBSTACLES are how many; the goals begin at END.
+#: 0 is a fixed start; NEAR_SHARE of the starts are within NEAR_DISTANCE of an obstacle; FREE is
+#: taken when every drawn start is covered; SWEPT is 1 if the whole path is tested for collisions;
+#: GOALS and OBSTACLES are how many; the goals begin at END.
 Slot = IntEnum(
     "Slot",
     "TIME_STEP SPEED_LOW SPEED_HIGH TURN_LOW TURN_HIGH START_X START_Y START_WIDTH START_HEIGHT "
-    "HEADING HEADING_WIDTH START_IN_OBSTACLE FREE_X FREE_Y ARRIVAL_RADIUS ARRIVAL CRASH SWEPT "
-    "OBSTACLE_DISTANCE CRASH_REWARD GOAL_REWARD DISTANCE_COST GOALS OBSTACLES END",
+    "HEADING HEADING_WIDTH NEAR_SHARE NEAR_DISTANCE START_IN_OBSTACLE FREE_X FREE_Y "
+    "ARRIVAL_RADIUS ARRIVAL CRASH SWEPT OBSTACLE_DISTANCE CRASH_REWARD GOAL_REWARD "
+    "DISTANCE_COST GOALS OBSTACLES END",
     start=0,
 )
 
@@ -72,11 +74,33 @@ def _contact(parameters: Floats, x: float, y: float, to_x: float, to_y: float) -
 
 
 @compiled
+def _near_place(parameters: Floats, first: float, second: float) -> tuple[float, float]:
+    """Return a place beside an obstacle, from two uniform numbers.
+
+    The first chooses the obstacle and where on its outline, the second how far from there.
+    """
+    begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
+    chosen = min(int(first * count), count - 1)
+    turn = 2.0 * math.pi * (first * count - chosen)
+    away = second * parameters[Slot.NEAR_DISTANCE]
+    return geometry.beside(parameters, begin + chosen * geometry.ROW, turn, away)
+
+
+@compiled
+def _in_start_area(parameters: Floats, x: float, y: float) -> bool:
+    across, along = x - parameters[Slot.START_X], y - parameters[Slot.START_Y]
+    width, height = parameters[Slot.START_WIDTH], parameters[Slot.START_HEIGHT]
+    return bool(0.0 <= across <= width and 0.0 <= along <= height)
+
+
+@compiled
 def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     """Fill ``state`` with a start, a pure function of ``uniforms``, shape (RESET_SIZE,).
 
     The first candidate place that is free is taken. A place known to be free stands in when
-    all are covered, which happens with probability (covered share of the start area)⁸.
+    all are covered, which happens with probability (covered share of the start area)⁸. Where
+    starts near obstacles are wanted, the last candidate is none: its number tells whether this
+    is one of them.
     """
     state[:] = 0.0
     state[State.ARRIVAL_STEP] = -1.0
@@ -84,10 +108,17 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     state[State.HEADING] = wrap_angle(heading)
     state[State.X], state[State.Y] = parameters[Slot.FREE_X], parameters[Slot.FREE_Y]
     keep_covered = int(parameters[Slot.START_IN_OBSTACLE]) == StartInObstacle.CRASH
-    for candidate in range(CANDIDATES):
+    share = parameters[Slot.NEAR_SHARE]
+    near = uniforms[RESET_SIZE - 2] < share and parameters[Slot.OBSTACLES] > 0.0
+    for candidate in range(CANDIDATES if share == 0.0 else CANDIDATES - 1):
         first = 0 if candidate == 0 else 1 + 2 * candidate
-        x = parameters[Slot.START_X] + uniforms[first] * parameters[Slot.START_WIDTH]
-        y = parameters[Slot.START_Y] + uniforms[first + 1] * parameters[Slot.START_HEIGHT]
+        if near:
+            x, y = _near_place(parameters, uniforms[first], uniforms[first + 1])
+            if not _in_start_area(parameters, x, y):
+                continue
+        else:
+            x = parameters[Slot.START_X] + uniforms[first] * parameters[Slot.START_WIDTH]
+            y = parameters[Slot.START_Y] + uniforms[first + 1] * parameters[Slot.START_HEIGHT]
         if keep_covered or _contact(parameters, x, y, x, y) > 0.0:
             state[State.X], state[State.Y] = x, y
             break

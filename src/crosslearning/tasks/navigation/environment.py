@@ -36,7 +36,15 @@ from crosslearning.tasks.task import HORIZON, Floats, Task
 
 ENVIRONMENT_ID = "crosslearning/Navigation-v0"
 
-_NUMBERS = ("time_step", "arrival_radius", "crash_reward", "goal_reward", "distance_cost")
+_NUMBERS = (
+    "time_step",
+    "arrival_radius",
+    "near_share",
+    "near_distance",
+    "crash_reward",
+    "goal_reward",
+    "distance_cost",
+)
 #: Places along each side of the start area that are tried in the search for a free one.
 _SEARCH = 65
 
@@ -60,6 +68,10 @@ class Navigation:
         ((x low, x high), (y low, y high)); the paper's [0, 10] × [0, 10].
     heading : float, optional
         A fixed start heading. Without it the heading is uniform in [−π, π).
+    near_share, near_distance : float
+        With the probability ``near_share`` an episode starts within ``near_distance`` of an
+        obstacle, as far as that is in the start area: what matters there is learned from more
+        episodes. For a start that is not fixed.
     start_in_obstacle : {"redraw", "crash"}
         A start in an obstacle is replaced, or kept, so that the first step is a collision.
     time_step : float
@@ -88,6 +100,8 @@ class Navigation:
     start: Point | None = None
     start_area: tuple[Point, Point] = ((0.0, 10.0), (0.0, 10.0))
     heading: float | None = None
+    near_share: float = 0.0
+    near_distance: float = 0.5
     start_in_obstacle: Literal["redraw", "crash"] = "redraw"
     time_step: float = 0.5
     speed_bounds: Point = (0.0, 2.0)
@@ -123,8 +137,15 @@ class Navigation:
             read["heading"] = read_number("heading", self.heading)
         for name in _NUMBERS:
             read[name] = read_number(name, getattr(self, name))
-            if name in ("time_step", "arrival_radius") and read[name] <= 0.0:
+            if name in ("time_step", "arrival_radius", "near_distance") and read[name] <= 0.0:
                 raise InputError(f"{name} is {read[name]}; it must be greater than 0")
+        if not 0.0 <= read["near_share"] <= 1.0:
+            raise InputError(f"near_share is {read['near_share']}; give a probability")
+        if read["near_share"] > 0.0 and self.start is not None:
+            raise InputError(
+                f"near_share is {read['near_share']}, but every episode starts at {self.start}; "
+                "drop one of the two"
+            )
         for name, choice in CHOICES.items():
             words = [member.name.lower() for member in choice]
             check_names(f"choice for {name}", [getattr(self, name)], words)

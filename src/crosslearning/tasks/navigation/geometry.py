@@ -49,6 +49,23 @@ def to_frame(rows: Floats, row: int, x: float, y: float) -> tuple[float, float]:
 
 
 @compiled
+def beside(rows: Floats, row: int, turn: float, away: float) -> tuple[float, float]:
+    """Return the place ``away`` from an obstacle's outline, where (a cos, b sin) of ``turn`` is.
+
+    It lies on the normal there, so that the outline has no nearer point.
+    """
+    a, b = rows[row + Row.FIRST_AXIS], rows[row + Row.SECOND_AXIS]
+    u, v = math.cos(turn), math.sin(turn)
+    length = math.sqrt(b * b * u * u + a * a * v * v)
+    u, v = a * u + away * b * u / length, b * v + away * a * v / length
+    cosine, sine = rows[row + Row.COSINE], rows[row + Row.SINE]
+    return (
+        rows[row + Row.X] + cosine * u - sine * v,
+        rows[row + Row.Y] + sine * u + cosine * v,
+    )
+
+
+@compiled
 def surface_distance(x: float, y: float, a: float, b: float) -> float:
     """Return the distance from (x, y) to the ellipse (x/a)² + (y/b)² = 1, negative inside.
 
