@@ -35,7 +35,7 @@ from crosslearning.learner.settings import (
     suiting_method,
 )
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
-from crosslearning.rollouts import Executor, executor_for
+from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source, trust
 
@@ -114,19 +114,21 @@ class CrossLearner:
         self._executor = executor or executor_for(self.tasks, workers, self._scale)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
-        looked = 0
+        looked: list[Episodes] = []
 
         def observed() -> Kernel:
-            nonlocal looked
-            scaled = self._scale is not None
-            found, looked = observed_kernel(self._executor, scaled, self.settings.seed)
+            scaled, settings = self._scale is not None, self.settings
+            found, seen = observed_kernel(self._executor, scaled, settings.seed, settings.look)
+            looked.append(seen)
             return found
 
         self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, observed)
         improver = make_method(self._executor, self.settings, self.kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, improver.functions)
-        iterate.steps = looked
+        for episodes in looked:
+            improver.begin(episodes)
+            iterate.steps += int(episodes.lengths.sum())
         if start is not None:
             iterate.start_from(start)
         self._core = Core(iterate, improver)
@@ -186,15 +188,16 @@ class CrossLearner:
 
         length = Length.of(iterations, steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
-        made = length.made(self)
-        target = made + length.amount
+        # What was looked at before the first iteration belongs to its steps.
+        made = length.made(self) if self.iteration else 0
+        goal = length._replace(amount=made + length.amount)
         # One thread: how BLAS splits a sum over threads changes its last bits.
         with (
             threadpool_limits(1, user_api="blas"),
             deferred() as interrupted,
-            learning_bar(progress, length.unit, made, target) as show,
+            learning_bar(progress, length.unit, made, goal.amount) as show,
         ):
-            while length.made(self) < target:
+            while not goal.reached(self):
                 report = self._core.step()
                 self._family = None
                 self._policies.clear()

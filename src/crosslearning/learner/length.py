@@ -42,6 +42,12 @@ class Length(NamedTuple):
         """Return how many of its unit a learner has made since its beginning."""
         return learner.steps if self.unit == "steps" else learner.iteration
 
+    def reached(self, learner: CrossLearner) -> bool:
+        """Return whether a learner has got as far as this; steps are to be learned from, too."""
+        if self.unit == "steps" and not learner.method.rests:
+            return False
+        return self.made(learner) >= self.amount
+
     def left(self, learner: CrossLearner) -> dict[str, int]:
         """Return what ``learn`` takes for a learner to get as far as this, from its beginning."""
         return {self.unit: max(0, self.amount - self.made(learner))}

@@ -21,7 +21,7 @@ from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Kernel
-from crosslearning.rollouts import Executor, Noise
+from crosslearning.rollouts import Episodes, Executor, Noise
 
 Floats = NDArray[np.float64]
 
@@ -84,11 +84,18 @@ class Method(Protocol):
         """How many functions of its own the method keeps on the dictionary."""
 
     @property
+    def rests(self) -> bool:
+        """Whether all that was seen has been learned from, so that one may end here."""
+
+    @property
     def noise(self) -> Noise:
         """The exploration noise of the policies."""
 
     def __init__(self, executor: Executor, settings: Any, kernel: Kernel) -> None:
         """Begin."""
+
+    def begin(self, episodes: Episodes) -> None:
+        """See the episodes that were looked at before learning began, if there were any."""
 
     def improve(self, iterate: Iterate) -> Improvement:
         """Say where the policies should go from here; draws from the iterate's generator alone.
@@ -124,6 +131,12 @@ def each_action(name: str, given: tuple[float, ...], outputs: int) -> Floats:
             "number, or one for each action"
         )
     return np.array(given * outputs if len(given) == 1 else given, dtype=np.float64)
+
+
+def part_of(arrays: Mapping[str, Floats], name: str) -> dict[str, Floats]:
+    """Return the arrays of a method's state that belong to one of its parts."""
+    own = f"{name}."
+    return {key.removeprefix(own): array for key, array in arrays.items() if key.startswith(own)}
 
 
 def too_large(task: str) -> NumericalError:

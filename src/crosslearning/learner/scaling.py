@@ -9,15 +9,13 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import LearnerSettings, Look
 from crosslearning.rkhs import Family, Gaussian, Linear
-from crosslearning.rollouts import ActionScale, Executor, plan_episodes
+from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
 
-#: Episodes of every task that are looked at for widths, and their most steps.
-_EPISODES, _STEPS = 4, 100
 #: Standard deviation of the random actions there: they fill most of [−1, 1].
 _RESTLESS = 0.7
 #: In so many dimensions a Gaussian as wide as the data is wide enough; in more, distances grow.
@@ -46,7 +44,9 @@ def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | 
     return ActionScale.of_box(space.low, space.high)
 
 
-def observed_kernel(executor: Executor, scaled: bool, seed: int) -> tuple[Gaussian, int]:
+def observed_kernel(
+    executor: Executor, scaled: bool, seed: int, look: Look
+) -> tuple[Gaussian, Episodes]:
     """Return a Gaussian kernel of the widths that what random actions let be seen suggests.
 
     Coordinates whose bounds are a full turn apart are angles, and periodic in the kernel.
@@ -58,14 +58,16 @@ def observed_kernel(executor: Executor, scaled: bool, seed: int) -> tuple[Gaussi
         Whether it takes actions of the order of one; else random ones are as wide as their box.
     seed : int
         The run's.
+    look : Look
+        How much may be seen.
 
     Returns
     -------
     kernel : Gaussian
         As wide as the standard deviations of the observations over all tasks, and wider in many
         dimensions; that of an angle is of its point on the unit circle.
-    steps : int
-        Environment steps that it took.
+    episodes : Episodes
+        What was seen.
     """
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
@@ -77,8 +79,8 @@ def observed_kernel(executor: Executor, scaled: bool, seed: int) -> tuple[Gaussi
         std = _RESTLESS * half.ravel()
     still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
     generator = np.random.default_rng([seed, _LOOK])
-    horizon = min(_STEPS, max(task.horizon for task in tasks))
-    plan = plan_episodes(generator, tasks, _EPISODES, horizon, std)
+    horizon = min(look.steps, max(task.horizon for task in tasks))
+    plan = plan_episodes(generator, tasks, look.episodes, horizon, std)
     episodes = executor.episodes(still.expansion, plan)
     there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
     seen = episodes.observations[there]
@@ -86,7 +88,7 @@ def observed_kernel(executor: Executor, scaled: bool, seed: int) -> tuple[Gaussi
     spread = seen.std(axis=0)
     spread[turns] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, turns]).mean(axis=0)) ** 2)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
-    return Gaussian(std=widths, periodic=turns), int(episodes.lengths.sum())
+    return Gaussian(std=widths, periodic=turns), episodes
 
 
 def angles_of(space: Box) -> list[int]:

@@ -18,7 +18,7 @@ from msgspec import Meta
 from crosslearning.errors import InputError, unknown_name
 
 #: The ways to learn: ``crosslearning.learner.<name with underscores>`` is the package of each.
-MethodName = Literal["policy-gradient", "trust-region"]
+MethodName = Literal["policy-gradient", "trust-region", "models"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
 
@@ -34,6 +34,13 @@ class Pace(NamedTuple):
     checkpoint_every: int
 
 
+class Look(NamedTuple):
+    """How much is looked at, with random actions, where the kernel's widths are not given."""
+
+    episodes: int
+    steps: int
+
+
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all methods share: the constraint, the dictionary, and what is to be maximised."""
 
@@ -41,9 +48,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         MethodName,
         Meta(
             description="How the policies are improved: policy-gradient is the paper's method; "
-            "trust-region learns from whole episodes, in any environment. Where none is named, "
-            "nor a setting that one alone has, it is policy-gradient for tasks that state their "
-            "kernel, as the paper's do, and trust-region for all others."
+            "trust-region learns from whole episodes, in any environment; models learns how the "
+            "tasks move and then in what it learned, from few steps. Where none is named, nor a "
+            "setting that tells, it is policy-gradient for tasks that state their kernel, as the "
+            "paper's do, and trust-region for all others."
         ),
     ] = "policy-gradient"
     epsilon: Annotated[
@@ -96,6 +104,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     #: Whether tasks that state what kernel suits them are taken at their word, units included.
     as_stated: ClassVar[bool] = False
 
+    @property
+    def look(self) -> Look:
+        """Episodes of every task, and their most steps, that widths are found from."""
+        return Look(4, 100)
+
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with nothing left open.
 
@@ -135,16 +148,13 @@ def check_each(name: str, values: Sequence[float]) -> None:
 
 
 def implied_method(values: Mapping[str, Any]) -> MethodName | None:
-    """Return the method that is named, or that alone knows a setting that is; None if neither."""
+    """Return the method that is named, or the first that knows all settings; None if all do."""
     named = values.get("method")
     if named is not None:
         return cast("MethodName", named)
-    shared = LearnerSettings.__struct_fields__
-    for name in values:
-        knowing = [m for m in METHODS if name in method_settings(m).__struct_fields__]
-        if name not in shared and len(knowing) == 1:
-            return knowing[0]
-    return None
+    own = set(values) - set(LearnerSettings.__struct_fields__)
+    knowing = [m for m in METHODS if own <= set(method_settings(m).__struct_fields__)]
+    return knowing[0] if own and knowing else None
 
 
 def suiting_method(tasks: Sequence[Any]) -> MethodName:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -37,6 +38,15 @@ class ActionScale(NamedTuple):
     def __call__(self, actions: Floats) -> Floats:
         """Return actions, shape (…, p), in the tasks' units, not yet clipped."""
         return np.asarray(self.centre + self.half * actions)
+
+    def inverse(self, actions: NDArray[Any]) -> Floats:
+        """Return actions of tasks, shape (…, p), in the policies' units."""
+        return np.asarray((actions - self.centre) / self.half)
+
+    def bounds(self, space: Box) -> Floats:
+        """Return the ends of an action space, shape (2, p), in the policies' units."""
+        ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
+        return self.inverse(ends)
 
 
 class Noise(NamedTuple):

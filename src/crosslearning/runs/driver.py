@@ -132,7 +132,7 @@ def _drive(
             nonlocal stopped
             averages.add(report)
             stopped = report if report.stop else None
-            last = length.made(learner) >= length.amount or report.stop
+            last = length.reached(learner) or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
             # A line at every checkpoint too, so that none averages over a resume.
             if report.iteration % config.log_every == 0 or checkpoint or last:
@@ -155,7 +155,7 @@ def _drive(
             log.close()
             learner.close()
 
-    finished = length.made(learner) >= length.amount or stopped is not None
+    finished = length.reached(learner) or stopped is not None
     if not finished:
         folder.save_checkpoint(learner)
         return Outcome(

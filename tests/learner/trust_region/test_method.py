@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.trust_region.batches import pack, unpack
-from crosslearning.learner.trust_region.method import action_bounds, mean_divergence, step_lengths
+from crosslearning.learner.trust_region.method import mean_divergence, step_lengths
 from crosslearning.rkhs import Family, Gaussian, Polynomial
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks.linear_quadratic import cart
@@ -222,8 +222,8 @@ def test_a_mean_beyond_the_bounds_is_led_back():
 def test_bounds_are_in_the_units_of_the_policies():
     space = gymnasium.spaces.Box(np.array([1.0, -3.0]), np.array([5.0, 3.0]), dtype=np.float64)
     box = ActionScale.of_box(space.low, space.high)
-    np.testing.assert_array_equal(action_bounds(space, box), [[-1, -1], [1, 1]])
-    np.testing.assert_array_equal(action_bounds(space, ActionScale.none(2)), [[1, -3], [5, 3]])
+    np.testing.assert_array_equal(box.bounds(space), [[-1, -1], [1, 1]])
+    np.testing.assert_array_equal(ActionScale.none(2).bounds(space), [[1, -3], [5, 3]])
 
 
 def test_settings_of_another_method_are_told_apart():

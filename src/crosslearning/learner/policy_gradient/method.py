@@ -18,7 +18,7 @@ from crosslearning.learner.policy_gradient.stopping import check_gaps
 from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
 from crosslearning.rkhs import Kernel
-from crosslearning.rollouts import Executor, Noise, plan_samples
+from crosslearning.rollouts import Episodes, Executor, Noise, plan_samples
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +39,11 @@ class Method:
     def functions(self) -> int:
         """How many functions the method keeps: a direction of momentum for each task, or none."""
         return len(self.executor.tasks) if self.rule.momentum else 0
+
+    rests = True
+
+    def begin(self, episodes: Episodes) -> None:
+        """See what was looked at before: nothing that this method learns from."""
 
     def improve(self, iterate: Iterate) -> Improvement:
         """Return a step along every task's gradient estimate."""

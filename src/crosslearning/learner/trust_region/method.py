@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
 from crosslearning.gradients import estimator_of
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, each_action, too_large
+from crosslearning.learner.method import Improvement, each_action, part_of, too_large
 from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.trust_region.batches import Steps, log_densities, pack, unpack
@@ -23,7 +22,7 @@ from crosslearning.learner.trust_region.settings import Settings
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
-from crosslearning.rollouts import ActionScale, Episodes, Executor, Noise, plan_episodes
+from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
 
 Floats = NDArray[np.float64]
 
@@ -76,9 +75,14 @@ class Method:
         self.batches: list[list[Steps]] = []
         self.kernel = kernel
         #: The ends of the action space, shape (2, p), in the policies' units.
-        self.bounds = action_bounds(executor.tasks[0].action_space, executor.scale)
+        self.bounds = executor.scale.bounds(executor.tasks[0].action_space)
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
+
+    rests = True
+
+    def begin(self, episodes: Episodes) -> None:
+        """See what was looked at before: nothing that this method learns from."""
 
     def improve(self, iterate: Iterate) -> Improvement:
         """Return a step along every task's natural gradient."""
@@ -96,13 +100,13 @@ class Method:
             newest.append(Steps.of(episodes.of_task(i), plan.noise[i], std, mean))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
         self.batches = [newest, *self.batches][: settings.reuse]
-        self.critic.push(newest)
+        self.critic.push([steps.states for steps in newest])
         if len(self.batches) == 1:
-            self.critic.learn(self.batches)
+            self.critic.learn_from(self.batches)
         # The critic has not seen the newest steps yet: one that was fitted to them would explain
         # away, as if it were foreseen, what the actions brought about.
         knots, weights = self._step(iterate)
-        self.critic.learn(self.batches)
+        self.critic.learn_from(self.batches)
         discounts = settings.gamma ** np.arange(settings.episode_steps)
         return Improvement(
             knots=knots,
@@ -228,19 +232,14 @@ class Method:
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Take a state back."""
-
-        def part(name: str) -> dict[str, Floats]:
-            own = f"{name}."
-            return {n.removeprefix(own): a for n, a in arrays.items() if n.startswith(own)}
-
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise FileFormatError("its parts do not fit together: variance")
         N, q = len(self.executor.tasks), self.kernel.dimension
-        batches = unpack(part("batches"), N, q, self.outputs)
-        self.critic.restore(part("critic"), numbers["critic"], batches)
+        batches = unpack(part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
-        self.regression.restore(part("step"), states)
+        self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
+        self.regression.restore(part_of(arrays, "step"), states)
         self.batches, self.noise = batches, Noise(variance.copy())
 
 
@@ -290,12 +289,6 @@ def mean_divergence(moved: Floats, old: Floats, new: Floats) -> float:
     """Return the mean KL divergence from N(h, σ²) to N(h + f, σ'²) over f's rows, (n, p)."""
     each = np.log(new / old) + (old**2 + moved**2) / (2.0 * new**2) - 0.5
     return float(np.mean(np.sum(each, axis=1)))
-
-
-def action_bounds(space: Box, scale: ActionScale) -> Floats:
-    """Return the ends of an action space, shape (2, p), in the policies' units."""
-    ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
-    return np.asarray((ends - scale.centre) / scale.half)
 
 
 def outcome_rates(episodes: Episodes) -> dict[str, Floats]:

@@ -1,0 +1,145 @@
+"""The settings of learning in cross-learned models; each field's description documents it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Self
+
+import msgspec
+from msgspec import Meta
+
+from crosslearning.errors import InputError
+from crosslearning.learner.settings import LearnerSettings, Look, MethodName, Pace, check_each
+
+#: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
+_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
+
+
+class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of policies that are learned in models of the tasks."""
+
+    pace: ClassVar[Pace] = Pace(iterations=240, log_every=1, checkpoint_every=60)
+    method: MethodName = "models"
+    round_steps: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Real steps of every task in a round, before its model is fitted again.",
+        ),
+    ] = 50
+    bout: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Iterations of a round: how often the policies are improved in the models "
+            "before more is seen of the tasks.",
+        ),
+    ] = 60
+    model_epsilon: Annotated[
+        Annotated[float, Meta(ge=0.0)] | None,
+        Meta(
+            description="ε_m: how far, in RKHS norm, a task's model may be from the central one "
+            "in every output (the root of the mean square over tasks). 0 is one model for all, "
+            "inf one for each. None: what the data say."
+        ),
+    ] = None
+    model_knots: Annotated[
+        int, Meta(ge=1, description="Cap on the knots of each of the models' outputs.")
+    ] = 200
+    samples: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Models of every task that are drawn from what is possible after the "
+            "data, so that policies do not rely on what is not known. 0: the means alone.",
+        ),
+    ] = 4
+    rollouts: Annotated[
+        int, Meta(ge=1, description="Imagined rollouts of every task in an iteration.")
+    ] = 20
+    look_ahead: Annotated[
+        int, Meta(ge=1, description="Steps of an imagined rollout; a critic tells the rest.")
+    ] = 25
+    trace: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            le=1.0,
+            description="λ: 0 trusts the critic after one imagined step, 1 only at the end.",
+        ),
+    ] = 0.95
+    step_kl: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="The length δ of a round's first step, a Kullback-Leibler divergence; it "
+            "shrinks to nothing by the round's end, so that the policies settle.",
+        ),
+    ] = 0.1
+    action_std: Annotated[
+        tuple[float, ...],
+        Meta(
+            description="Standard deviation of the exploration noise in the real tasks, in the "
+            "units of the policies' actions: of half the range of each action, where it has "
+            "bounds. One number stands for all.",
+        ),
+    ] = (0.4,)
+    imagined_std: Annotated[
+        float,
+        Meta(ge=0.0, description="That of the noise in imagined rollouts, in the same units."),
+    ] = 0.5
+    settled: Annotated[
+        float,
+        Meta(
+            ge=0.0,
+            description="Learning stops after two rounds whose data changed the policies' actions "
+            "at the visited states by no more than this (root of the mean square). 0: never.",
+        ),
+    ] = 0.0
+    ridge: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            description="ρ of the regression that makes a step's direction: larger is smoother.",
+        ),
+    ] = 1.0
+    novelty: Annotated[
+        float,
+        Meta(
+            gt=0.0,
+            lt=1.0,
+            description="An imagined state becomes a knot of the policies if the knots so far "
+            "leave more than this share of its kernel unexplained.",
+        ),
+    ] = 0.02
+    new_knots: Annotated[
+        int, Meta(ge=1, description="The most states that become knots in an iteration.")
+    ] = 20
+    reuse: Annotated[
+        int, Meta(ge=1, description="How many iterations' rollouts the critic learns from.")
+    ] = 4
+    critic_ridge: Annotated[
+        float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
+    ] = 0.01
+    critic_knots: Annotated[
+        int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
+    ] = 150
+
+    @property
+    def look(self) -> Look:
+        """The first round is what widths are found from: nothing that is seen is wasted."""
+        return Look(1, self.round_steps)
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with what suits the tasks' horizon."""
+        discount = min(max(1.0 - _LOOK_AHEAD / horizon, _LEAST), _MOST)
+        return msgspec.structs.replace(self, discount=self.discount or discount)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_each("action_std", self.action_std)
+        if self.model_epsilon is not None and math.isnan(self.model_epsilon):
+            raise InputError("model_epsilon must be at least 0 (inf allowed), got nan")
+        for name in ("step_kl", "imagined_std", "settled", "ridge", "critic_ridge"):
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(f"{name} must be finite, got {getattr(self, name)}")

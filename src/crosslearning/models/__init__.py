@@ -1,0 +1,1 @@
+"""Models of tasks: how they move and pay, learned together, and what is imagined in them."""

@@ -1,0 +1,237 @@
+"""Cross-learned dynamics: how each task moves, pays and ends, all kept near a central task.
+
+From an observation s and an action a a model tells the change of every coordinate of s, the reward
+and, where episodes were seen to end, the chance that this one does. Each of these outputs is a
+regression of its own (:mod:`crosslearning.rkhs.cross_regression`): with a kernel whose widths the
+data choose, and with its own likeness of the tasks. Rewards are often the same function for all,
+while how fast a machine turns is not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.models.imagination import Outputs, World
+from crosslearning.models.transitions import Transitions
+from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
+from crosslearning.rkhs.evidence import Hyperparameters, most_likely
+from crosslearning.rkhs.family import Family
+from crosslearning.rkhs.kernels.base import Kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+#: Imagined observations may leave what was seen by this share of its range.
+_MARGIN = 0.1
+#: A spread below this share of the values is rounding.
+_CONSTANT = 1e-12
+#: The largest share of the kernel that the knots may leave unexplained.
+_ROUGHEST = 1e-3
+
+
+class Frame(NamedTuple):
+    """How the models' numbers are measured, and between which they stay.
+
+    Attributes
+    ----------
+    centre, unit : arrays, shape (outputs,)
+        Mean and spread of every output over all tasks: functions are fitted to what is left.
+    limits : array, shape (2, q + 1)
+        Imagined observations and rewards stay between these: the bounds of the space, and what
+        was seen with a margin.
+    turns : array of int, shape (q,)
+        1 for coordinates that are angles.
+    ends : int
+        1 if an episode was seen to end.
+    """
+
+    centre: Floats
+    unit: Floats
+    limits: Floats
+    turns: Integers
+    ends: int
+
+    @classmethod
+    def of(
+        cls, data: Sequence[Transitions], low: Floats, high: Floats, turns: Sequence[int]
+    ) -> Frame:
+        """Return the frame that suits transitions of all tasks, between the ends of a space."""
+        turn = np.zeros(len(low), dtype=np.int64)
+        turn[list(turns)] = 1
+        ends = int(any(np.any(own.terminated) for own in data))
+        raw = np.concatenate([_raw(own, turn, ends) for own in data])
+        centre, unit = raw.mean(axis=0), raw.std(axis=0)
+        size = np.maximum(np.abs(centre), 1.0)
+        seen = np.concatenate([np.concatenate([own.states, own.after]) for own in data])
+        least, most = seen.min(axis=0), seen.max(axis=0)
+        margin = _MARGIN * (most - least)
+        rewards = raw[:, len(low)]
+        limits = np.array(
+            [
+                np.append(np.where(turn, low, np.maximum(low, least - margin)), rewards.min()),
+                np.append(np.where(turn, high, np.minimum(high, most + margin)), rewards.max()),
+            ]
+        )
+        return cls(centre, np.where(unit > _CONSTANT * size, unit, 1.0), limits, turn, ends)
+
+    def targets(self, data: Transitions) -> Floats:
+        """Return what the functions are fitted to, shape (n, outputs)."""
+        return np.asarray((_raw(data, self.turns, self.ends) - self.centre) / self.unit)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the outputs."""
+        changes = [f"observation {d}" for d in range(len(self.turns))]
+        return [*changes, "reward", *(["end"] if self.ends else [])]
+
+
+def _raw(data: Transitions, turns: Integers, ends: int) -> Floats:
+    """Return the outputs in their own units, shape (n, outputs)."""
+    change = data.after - data.states
+    wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
+    parts = [np.where(turns == 1, wrapped, change), data.rewards[:, None]]
+    return np.concatenate([*parts, data.terminated[:, None]] if ends else parts, axis=1)
+
+
+class Dynamics(NamedTuple):
+    """Models of N tasks, fitted.
+
+    Attributes
+    ----------
+    frame : Frame
+    chosen : sequence of Hyperparameters
+        Of every output.
+    fits : sequence of CrossFit
+        The functions of every output.
+    """
+
+    frame: Frame
+    chosen: list[Hyperparameters]
+    fits: list[CrossFit]
+
+    @property
+    def distances(self) -> Floats:
+        """How far every task's model is from the central one, shape (N,)."""
+        return np.asarray(np.sqrt(sum(fit.distances**2 for fit in self.fits)))
+
+    @property
+    def multipliers(self) -> Floats:
+        """The largest multiplier of every task over the outputs, shape (N,)."""
+        return np.asarray(np.max([fit.multipliers for fit in self.fits], axis=0))
+
+    def functions(self, tasks: int, normal: Sequence[Floats] | None = None) -> list[Family]:
+        """Return the functions of every output in its own units, those of a sample together.
+
+        Parameters
+        ----------
+        tasks : int
+            The first so many tasks are wanted.
+        normal : for each output an array of shape (S, N + 1, m, 1), optional
+            Standard normal numbers, for S samples of what is possible after the data; without
+            them the means.
+        """
+        families = []
+        for o, fit in enumerate(self.fits):
+            drawn = fit.functions() if normal is None else fit.samples(normal[o])
+            N = len(fit.distances)
+            wanted = drawn.reshape(-1, N, *drawn.shape[1:])[:, :tasks]
+            weights = fit.weights(wanted.reshape(-1, *drawn.shape[1:]) * self.frame.unit[o])
+            families.append(Family(fit.family.kernel, fit.family.knots, weights))
+        return families
+
+    def predict(self, task: int, states: Floats, actions: Floats) -> Floats:
+        """Return the outputs of a task's mean model at (s, a), shape (n, outputs)."""
+        both = np.concatenate([states, actions], axis=1)
+        values = [fit.family(both)[:, task, 0] for fit in self.fits]
+        return np.stack(values, axis=1) * self.frame.unit + self.frame.centre
+
+
+def choose(
+    data: Sequence[Transitions],
+    frame: Frame,
+    epsilon: float | None,
+    before: Sequence[Hyperparameters] = (),
+) -> list[Hyperparameters]:
+    """Return the hyperparameters of every output, from the evidence.
+
+    Parameters
+    ----------
+    data : sequence of N Transitions
+    frame : Frame
+    epsilon : float, optional
+        At its ends, 0 and infinity, how alike the tasks are is not for the data to say.
+    before : sequence of Hyperparameters
+        Those of fewer data, to begin with.
+    """
+    inputs, targets = _points(data, frame)
+    turns = np.flatnonzero(frame.turns).tolist()
+    alike = None if epsilon is None else {0.0: 1.0, math.inf: 0.0}.get(epsilon)
+    found = []
+    for o in range(len(frame.unit)):
+        start = before[o] if o < len(before) else None
+        own = [y[:, o : o + 1] for y in targets]
+        found.append(most_likely(inputs, own, periodic=turns, start=start, alike=alike))
+    return found
+
+
+def fit(
+    data: Sequence[Transitions],
+    frame: Frame,
+    chosen: Sequence[Hyperparameters],
+    epsilon: float | None,
+    max_knots: int,
+) -> Dynamics:
+    """Fit the models; ``epsilon`` None takes each output's radius from its hyperparameters."""
+    N = len(data)
+    inputs, targets = _points(data, frame)
+    turns = np.flatnonzero(frame.turns).tolist()
+    fits = []
+    for o, own in enumerate(chosen):
+        kernel = own.kernel(turns)
+        regression = CrossRegression(
+            kernel,
+            N,
+            1,
+            noise=own.noise,
+            ridge=own.ridge(N),
+            max_knots=max_knots,
+            tolerance=_tolerance(own, kernel, inputs),
+        )
+        for i in range(N):
+            regression.add(i, inputs[i], targets[i][:, o : o + 1])
+        if epsilon is None:
+            fits.append(regression.at(own.multiplier(N)))
+        else:
+            fits.append(regression.fit(epsilon, "relaxed"))
+    return Dynamics(frame, list(chosen), fits)
+
+
+def _tolerance(chosen: Hyperparameters, kernel: Kernel, inputs: Sequence[Floats]) -> float:
+    """Return how much of the kernel the knots may leave: what is no more than the noise."""
+    size = chosen.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
+    return float(np.clip(chosen.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
+
+
+def _points(data: Sequence[Transitions], frame: Frame) -> tuple[list[Floats], list[Floats]]:
+    inputs = [np.concatenate([own.states, own.actions], axis=1) for own in data]
+    return inputs, [frame.targets(own) for own in data]
+
+
+def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:
+    """Return models in the form that compiled code takes.
+
+    Parameters
+    ----------
+    functions : sequence of Family
+        As :meth:`Dynamics.functions` returns them.
+    frame : Frame
+    actions : array, shape (2, p)
+        The ends of the action space, in the policies' units.
+    """
+    outputs = Outputs.of([family.expansion for family in functions])
+    return World(outputs, frame.centre, frame.limits, actions, frame.turns, frame.ends)

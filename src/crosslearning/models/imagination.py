@@ -1,0 +1,441 @@
+"""Imagined rollouts: steps in learned models, and the gradients that come back along them.
+
+An imagined step is s' = s + f(s, a), f being the model's expansion and a = h(s) + noise the
+policy's action.
+Everything is differentiable, so that ∂Q/∂a at every imagined state follows by going back along the
+path, with a critic in the place of what comes after its end. λ mixes the two: the adjoint of a
+state is (1 − λ) ∇V(s) + λ times the one that comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.compiled import FastEntry, FunctionPointer, compiled
+from crosslearning.rkhs.program import Expansion, KernelProgram, evaluate, evaluate_pull_back
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Outputs(NamedTuple):
+    """Functions of several outputs, each with a kernel and knots of its own.
+
+    All kernels are of one kind. Whatever belongs to the knots lies output after output.
+
+    Attributes
+    ----------
+    terms, term_values, factors, biases : arrays with a leading axis of outputs
+        The fields of every output's program.
+    pair : FunctionPointer
+    features : array, shape (r · L,)
+        Embedded knots: for each output an array (r, its knots), flat.
+    rows : array, shape (functions, L)
+        Weights.
+    edges : array of int, shape (outputs + 1,)
+        Where the knots of each output begin.
+    """
+
+    terms: Integers
+    term_values: Floats
+    factors: Integers
+    biases: Floats
+    pair: FunctionPointer
+    features: Floats
+    rows: Floats
+    edges: Integers
+
+    @classmethod
+    def of(cls, expansions: Sequence[Expansion]) -> Outputs:
+        """Lay functions of one output each side by side."""
+        programs = [one.program for one in expansions]
+        sizes = [one.features.shape[1] for one in expansions]
+        return cls(
+            np.stack([one.terms for one in programs]),
+            np.stack([one.term_values for one in programs]),
+            np.stack([one.factors for one in programs]),
+            np.stack([one.biases for one in programs]),
+            programs[0].pair,
+            np.concatenate([one.features.ravel() for one in expansions]),
+            np.concatenate([one.rows[:, 0] for one in expansions], axis=1),
+            np.concatenate([[0], np.cumsum(sizes)]),
+        )
+
+
+class World(NamedTuple):
+    """What compiled code needs to know of the models.
+
+    Attributes
+    ----------
+    functions : Outputs
+        From (s, a) to the change of s, the reward and, if ``ends``, the chance that all is over.
+    offsets : array, shape (outputs,)
+        Added to the functions' values.
+    limits : array, shape (2, q + 1)
+        Between these every imagined observation and reward is kept.
+    actions : array, shape (2, p)
+        Ends of the action space, in the policies' units.
+    turns : array of int, shape (q,)
+        1 for coordinates that are angles.
+    ends : int
+        1 if the functions tell whether an episode is over.
+    """
+
+    functions: Outputs
+    offsets: Floats
+    limits: Floats
+    actions: Floats
+    turns: Integers
+    ends: int
+
+
+class Values(NamedTuple):
+    """Critics: V_i(s) = offsets[i] + f_i(s)."""
+
+    functions: Expansion
+    offsets: Floats
+
+
+class Imagined(NamedTuple):
+    """Imagined rollouts, n of H steps.
+
+    Attributes
+    ----------
+    states : array, shape (n, H + 1, q)
+    actions : array, shape (n, H, p)
+        Not yet clipped.
+    rewards : array, shape (n, H)
+    goes_on : array, shape (n, H)
+        The chance that the step was not the last.
+    gradients : array, shape (n, H, p)
+        ∂Q/∂a; at a bound of the actions only what points inward.
+    returns : array, shape (n, H)
+        λ-returns.
+    """
+
+    states: Floats
+    actions: Floats
+    rewards: Floats
+    goes_on: Floats
+    gradients: Floats
+    returns: Floats
+
+
+@compiled
+def _own(outputs: Outputs, o: int, r: int) -> tuple[KernelProgram, Floats]:
+    """Return the program and the embedded knots, shape (r, m), of one output."""
+    program = KernelProgram(
+        outputs.terms[o],
+        outputs.term_values[o],
+        outputs.factors[o],
+        outputs.biases[o],
+        outputs.pair,
+    )
+    first, last = outputs.edges[o], outputs.edges[o + 1]
+    return program, outputs.features[r * first : r * last].reshape((r, last - first))
+
+
+@compiled
+def _predict(
+    outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, found: Floats
+) -> None:
+    """Fill ``found`` with a function's outputs at (s, a); work has room for 2 columns."""
+    r = point.shape[0]
+    for o in range(found.shape[0]):
+        program, features = _own(outputs, o, r)
+        first, m = outputs.edges[o], features.shape[1]
+        rows = outputs.rows[function, first : first + m].reshape((1, m))
+        evaluate(
+            program, features, rows, both, point, work[: 2 * m].reshape((2, m)), found[o : o + 1]
+        )
+
+
+@compiled
+def _predict_back(
+    outputs: Outputs,
+    function: int,
+    both: Floats,
+    pull: Floats,
+    point: Floats,
+    work: Floats,
+    one: Floats,
+    back: Floats,
+) -> None:
+    """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a); work has room for 4 columns."""
+    r = point.shape[1]
+    back[:] = 0.0
+    for o in range(pull.shape[0]):
+        if pull[o] == 0.0:
+            continue
+        program, features = _own(outputs, o, r)
+        first, m = outputs.edges[o], features.shape[1]
+        rows = outputs.rows[function, first : first + m].reshape((1, m))
+        evaluate_pull_back(
+            program,
+            features,
+            rows,
+            both,
+            pull[o : o + 1],
+            point[0],
+            work[: 4 * m].reshape((4, m)),
+            point[1],
+            one,
+        )
+        for d in range(back.shape[0]):
+            back[d] += one[d]
+
+
+@compiled
+def _advance(
+    world_offsets: Floats,
+    limits: Floats,
+    turns: Integers,
+    ends: int,
+    state: Floats,
+    found: Floats,
+    after: Floats,
+) -> tuple[float, float]:
+    """Fill ``after`` with the next state; return the reward and the chance to go on."""
+    q = state.shape[0]
+    for d in range(found.shape[0]):
+        found[d] += world_offsets[d]
+    for d in range(q):
+        value = state[d] + found[d]
+        if turns[d] == 1:
+            width = limits[1, d] - limits[0, d]
+            value = limits[0, d] + (value - limits[0, d]) % width
+        after[d] = min(max(value, limits[0, d]), limits[1, d])
+    reward = min(max(found[q], limits[0, q]), limits[1, q])
+    going = 1.0
+    if ends == 1:
+        going = 1.0 - min(max(found[q + 1], 0.0), 1.0)
+    return reward, going
+
+
+@compiled
+def _imagine(
+    policy_program: KernelProgram,
+    policy_features: Floats,
+    policy_rows: Floats,
+    models: Outputs,
+    offsets: Floats,
+    limits: Floats,
+    bounds: Floats,
+    turns: Integers,
+    ends: int,
+    starts: Floats,
+    policy: Integers,
+    model: Integers,
+    noise: Floats,
+    states: Floats,
+    actions: Floats,
+    rewards: Floats,
+    goes_on: Floats,
+) -> None:
+    n, H, p = noise.shape
+    q = starts.shape[1]
+    width = models.edges[-1]
+    policy_point = np.empty(policy_features.shape[0])
+    model_point = np.empty(models.features.shape[0] // width)
+    policy_work, model_work = np.empty((2, policy_features.shape[1])), np.empty(2 * width)
+    action, both, found = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
+    for k in range(n):
+        states[k, 0] = starts[k]
+        for t in range(H):
+            state = states[k, t]
+            evaluate(
+                policy_program,
+                policy_features,
+                policy_rows[policy[k]],
+                state,
+                policy_point,
+                policy_work,
+                action,
+            )
+            both[:q] = state
+            for j in range(p):
+                actions[k, t, j] = action[j] + noise[k, t, j]
+                both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+            _predict(models, model[k], both, model_point, model_work, found)
+            rewards[k, t], goes_on[k, t] = _advance(
+                offsets, limits, turns, ends, state, found, states[k, t + 1]
+            )
+
+
+@compiled
+def _look_back(
+    policy_program: KernelProgram,
+    policy_features: Floats,
+    policy_rows: Floats,
+    models: Outputs,
+    limits: Floats,
+    bounds: Floats,
+    turns: Integers,
+    ends: int,
+    critic_program: KernelProgram,
+    critic_features: Floats,
+    critic_rows: Floats,
+    critic_offsets: Floats,
+    discount: float,
+    trace: float,
+    policy: Integers,
+    model: Integers,
+    states: Floats,
+    actions: Floats,
+    rewards: Floats,
+    goes_on: Floats,
+    gradients: Floats,
+    returns: Floats,
+) -> None:
+    n, H, p = actions.shape
+    q, outputs, width = states.shape[2], models.edges.shape[0] - 1, models.edges[-1]
+    policy_point = np.empty((2, policy_features.shape[0]))
+    model_point = np.empty((2, models.features.shape[0] // width))
+    critic_point = np.empty((2, critic_features.shape[0]))
+    policy_work = np.empty((4, policy_features.shape[1]))
+    model_work = np.empty(4 * width)
+    critic_work = np.empty((4, critic_features.shape[1]))
+    one, value = np.ones(1), np.empty(1)
+    slope, adjoint, back = np.empty(q), np.empty(q), np.empty(q)
+    both, both_back, part = np.empty(q + p), np.empty(q + p), np.empty(q + p)
+    pull, wanted = np.empty(outputs), np.empty(p)
+    for k in range(n):
+        later = 0.0
+        for t in range(H - 1, -1, -1):
+            after = states[k, t + 1]
+            evaluate(
+                critic_program,
+                critic_features,
+                critic_rows[policy[k]],
+                after,
+                critic_point[0],
+                critic_work[:2],
+                value,
+            )
+            evaluate_pull_back(
+                critic_program,
+                critic_features,
+                critic_rows[policy[k]],
+                after,
+                one,
+                critic_point[0],
+                critic_work,
+                critic_point[1],
+                slope,
+            )
+            worth = value[0] + critic_offsets[policy[k]]
+            share = trace if t < H - 1 else 0.0
+            worth = (1.0 - share) * worth + share * later
+            for d in range(q):
+                adjoint[d] = (1.0 - share) * slope[d] + (share * back[d] if t < H - 1 else 0.0)
+                # Where the next observation was kept within its limits, nothing moves it.
+                if turns[d] == 0 and (after[d] <= limits[0, d] or after[d] >= limits[1, d]):
+                    adjoint[d] = 0.0
+                pull[d] = discount * goes_on[k, t] * adjoint[d]
+            pull[q] = 1.0
+            if rewards[k, t] <= limits[0, q] or rewards[k, t] >= limits[1, q]:
+                pull[q] = 0.0
+            if ends == 1:
+                inside = goes_on[k, t] > 0.0 and goes_on[k, t] < 1.0
+                pull[q + 1] = -discount * worth if inside else 0.0
+            both[:q] = states[k, t]
+            for j in range(p):
+                both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+            _predict_back(models, model[k], both, pull, model_point, model_work, part, both_back)
+            for j in range(p):
+                wish = both_back[q + j]
+                action = actions[k, t, j]
+                outward = (action >= bounds[1, j] and wish > 0.0) or (
+                    action <= bounds[0, j] and wish < 0.0
+                )
+                gradients[k, t, j] = 0.0 if outward else wish
+                clipped = action >= bounds[1, j] or action <= bounds[0, j]
+                wanted[j] = 0.0 if clipped else wish
+            evaluate_pull_back(
+                policy_program,
+                policy_features,
+                policy_rows[policy[k]],
+                states[k, t],
+                wanted,
+                policy_point[0],
+                policy_work,
+                policy_point[1],
+                back,
+            )
+            for d in range(q):
+                back[d] += both_back[d] + pull[d]
+            later = rewards[k, t] + discount * goes_on[k, t] * worth
+            returns[k, t] = later
+
+
+_imagined = FastEntry(_imagine)
+_looked_back = FastEntry(_look_back)
+
+
+def imagine(
+    policies: Expansion,
+    world: World,
+    starts: Floats,
+    policy: Integers,
+    model: Integers,
+    noise: Floats,
+) -> Imagined:
+    """Run imagined rollouts, without gradients.
+
+    Parameters
+    ----------
+    policies : Expansion
+    world : World
+    starts : array, shape (n, q)
+    policy, model : arrays of int, shape (n,)
+        Which functions of the policies and of the world.
+    noise : array, shape (n, H, p)
+    """
+    n, H, p = noise.shape
+    found = Imagined(
+        states=np.empty((n, H + 1, starts.shape[1])),
+        actions=np.empty((n, H, p)),
+        rewards=np.empty((n, H)),
+        goes_on=np.empty((n, H)),
+        gradients=np.zeros((n, H, p)),
+        returns=np.zeros((n, H)),
+    )
+    _imagined(
+        *policies,
+        *world,
+        np.ascontiguousarray(starts),
+        policy,
+        model,
+        noise,
+        *found[:4],
+    )
+    return found
+
+
+def look_back(
+    found: Imagined,
+    policies: Expansion,
+    world: World,
+    critic: Values,
+    policy: Integers,
+    model: Integers,
+    discount: float,
+    trace: float,
+) -> None:
+    """Fill in the gradients and returns of imagined rollouts."""
+    _looked_back(
+        *policies,
+        world.functions,
+        *world[2:],
+        *critic.functions,
+        critic.offsets,
+        discount,
+        trace,
+        policy,
+        model,
+        *found,
+    )
