@@ -177,7 +177,10 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.trajectories import trajectories
 
     folder = runs.RunFolder.open(run)
-    curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
+    settings, metrics = folder.config().settings, folder.read_metrics()
+    each = [settings.aims(line["iteration"]) for line in metrics]
+    aims = {name: [one[name] for one in each] for name in (each[0] if each else ())}
+    curves = learning_figure(metrics, settings.epsilon, aims)
     written = save_figure(curves, folder.figures / "learning")
     if evaluations := folder.read_evaluations():
         written += save_figure(evaluation_figure(evaluations), folder.figures / "evaluations")
