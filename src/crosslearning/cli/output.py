@@ -17,7 +17,6 @@ from crosslearning.cli.application import console
 if TYPE_CHECKING:
     from crosslearning.comparison import Comparison
     from crosslearning.evaluation import Evaluation
-    from crosslearning.statistics import Interval
 
 #: What ε = ∞ makes of the central policy, for the line below a table.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
@@ -72,13 +71,8 @@ def show_numbers(
 
 
 def _both_returns(one: Evaluation | Comparison) -> str:
-    """Return the discounted return and below it the total one, in at most five digits."""
-
-    def short(number: Interval) -> str:
-        large = 1e3 <= max(abs(number.low), abs(number.high)) < 1e5
-        return number.format(".0f" if large else ".3g")
-
-    return f"{short(one.discounted_return)}\n{short(one.total_return)}"
+    """Return the discounted return and below it the total one."""
+    return f"{one.discounted_return}\n{one.total_return}"
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

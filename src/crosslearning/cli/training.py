@@ -110,6 +110,8 @@ def resume(
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
+    from crosslearning.statistics import readable
+
     folder = runs.RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
@@ -146,10 +148,10 @@ def info(run: RunArgument) -> None:
     evaluated = [line for line in folder.read_evaluations() if line["mean_return"] is not None]
     if evaluated:
         best = max(evaluated, key=lambda line: float(line["mean_return"]))
+        mean = float(best["mean_return"])
         show_line(
             f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
-            f"return {best['mean_return']:.4g}; crosslearning evaluate {shlex.quote(str(run))} "
-            "--best"
+            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} --best"
         )
 
 
