@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -73,6 +73,27 @@ def show_numbers(
 def _both_returns(one: Evaluation | Comparison) -> str:
     """Return the discounted return and below it the total one."""
     return f"{one.discounted_return}\n{one.total_return}"
+
+
+def kernel_in_words(kernel: Mapping[str, Any]) -> str:
+    """Return what ``Kernel.to_dict`` describes, for people: widths in the place of squares."""
+    told = dict(kernel)
+    if "parts" in told:
+        parts = [f"{kernel_in_words(part)} of coordinates {own}" for part, own in told["parts"]]
+        return " times ".join(parts)
+    words, covariance = [told.pop("kernel")], told.pop("covariance", None)
+    if covariance is not None:
+        told["std"] = [row[d] ** 0.5 for d, row in enumerate(covariance)]
+    if "std" in told:
+        widths = ", ".join(f"{width:.4g}" for width in told.pop("std"))
+        words.append(f"widths (standard deviations) {widths}")
+    if covariance is not None and any(
+        number for d, row in enumerate(covariance) for e, number in enumerate(row) if d != e
+    ):
+        words.append("correlated")
+    for name, size in (("periodic", "period"), ("logarithmic", "size")):
+        words += [f"coordinate {d} {name}, {size} {x:.4g}" for d, x in told.pop(name, ())]
+    return "; ".join([*words, *(f"{name} {value}" for name, value in told.items())])
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from crosslearning import runs
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
-from crosslearning.cli.output import show_line, show_numbers
+from crosslearning.cli.output import kernel_in_words, show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
 
@@ -121,7 +121,8 @@ def info(run: RunArgument) -> None:
     if saved or folder.model.exists():
         # What was left to the learner, as it was found.
         learner = folder.load()
-        values |= settings_to_plain(learner.settings) | {"kernel": _short(learner.kernel.to_dict())}
+        kernel = kernel_in_words(learner.kernel.to_dict())
+        values |= settings_to_plain(learner.settings) | {"kernel": kernel}
     for name, value in values.items():
         table.add_row(name, "none" if value is None else escape(str(value)))
     console.print(table)
@@ -161,15 +162,6 @@ def plot(
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     _draw(run, trials)
-
-
-def _short(value: Any) -> Any:
-    """Return plain data with numbers of four digits."""
-    if isinstance(value, dict):
-        return {name: _short(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _draw(run: Path, trials: int = 25) -> None:
