@@ -112,6 +112,7 @@ def adapt_run(
         Of the configuration; what is not given is as it was in the trained run.
     """
     folder = RunFolder.open(run)
+    RunFolder(out).require_free()
     learner = folder.load()
     policy = learner.central if start == "central" else learner.policy(start)
     asked = folder.config().to_plain()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -30,13 +32,14 @@ def quickstart(
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
-    if runs.RunFolder(out).exists():
-        if runs.RunFolder.open(out).config() != config:
-            raise InputError(f"{out} holds another run; choose another folder with --out")
-        outcome = runs.resume(out, console=console)
-    else:
-        outcome = runs.train(out, config, console)
+    with _telling_what_is_kept(out):
+        config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+        if runs.RunFolder(out).exists():
+            if runs.RunFolder.open(out).config() != config:
+                raise InputError(f"{out} holds another run; choose another folder with --out")
+            outcome = runs.resume(out, console=console)
+        else:
+            outcome = runs.train(out, config, console)
     _say(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
@@ -54,13 +57,16 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    checked = asked_config(config, fields)
-    if fields["method"] is None:
-        given = {name: value for name, value in fields.items() if value is not None}
-        why = ", for a setting that it alone has" if implied_method(given) else ""
-        show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
-    announce_compilation()
-    _finish(out, runs.train(out, checked, console))
+    with _telling_what_is_kept(out):
+        runs.RunFolder(out).require_free()
+        checked = asked_config(config, fields)
+        if fields["method"] is None:
+            given = {name: value for name, value in fields.items() if value is not None}
+            why = ", for a setting that it alone has" if implied_method(given) else ""
+            show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
+        announce_compilation()
+        outcome = runs.train(out, checked, console)
+    _finish(out, outcome)
 
 
 @app.command()
@@ -84,8 +90,11 @@ def adapt(
     from crosslearning.adaptation import adapt_run
 
     asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
-    announce_compilation()
-    _finish(out, adapt_run(run, out, tasks, start, console, **asked))
+    with _telling_what_is_kept(out):
+        runs.RunFolder(out).require_free()
+        announce_compilation()
+        outcome = adapt_run(run, out, tasks, start, console, **asked)
+    _finish(out, outcome)
 
 
 @app.command()
@@ -103,8 +112,10 @@ def resume(
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
-    announce_compilation()
-    _finish(run, runs.resume(run, workers, console, tasks, iterations, steps))
+    with _telling_what_is_kept(run):
+        announce_compilation()
+        outcome = runs.resume(run, workers, console, tasks, iterations, steps)
+    _finish(run, outcome)
 
 
 @app.command()
@@ -188,6 +199,22 @@ def _draw(run: Path, trials: int = 25) -> None:
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
         show_line(f"  {path}")
+
+
+@contextmanager
+def _telling_what_is_kept(run: Path) -> Iterator[None]:
+    """Say what is left of a run that Ctrl-C ends before it can say so itself, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder, command = runs.RunFolder(run), f"crosslearning resume {shlex.quote(str(run))}"
+        if not folder.exists():
+            show_line("Interrupted before the run began; nothing is kept.")
+        elif saved := folder.checkpoints():
+            show_line(f"Interrupted; iteration {saved[-1][0]} is kept. Go on with: {command}")
+        else:
+            show_line(f"Interrupted; no iteration is kept yet. Begin again with: {command}")
+        raise typer.Exit(130) from None
 
 
 def _say(outcome: runs.Outcome) -> None:
