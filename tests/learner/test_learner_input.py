@@ -8,6 +8,7 @@ import pytest
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError, NumericalError
+from crosslearning.learner.settings import METHODS
 from crosslearning.rkhs import Gaussian
 from crosslearning.runs import describe_fields
 from crosslearning.tasks import task_set
@@ -62,6 +63,31 @@ def test_a_wrong_number_of_iterations(iterations):
     with pytest.raises(InputError, match="iterations must be a whole number"):
         learner.learn(iterations)
     assert learner.learn(0).iteration == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [("iterations", ""), ("steps", "steps="), ("total_timesteps", "steps=")]
+)
+def test_a_length_belongs_to_learn(name, written):
+    message = rf"{name} = 500 is not taken here; .*: learner\.learn\({written}500\)"
+    with pytest.raises(InputError, match=message):
+        CrossLearner("paper", **{name: 500})
+
+
+def test_learn_says_what_to_write_instead():
+    learner = CrossLearner("paper")
+    with pytest.raises(InputError, match=r"give one of the two: learn\(100\).*learn\(steps="):
+        learner.learn()
+    with pytest.raises(InputError, match=r"is not taken here; .*learn\(steps=1000\)"):
+        learner.learn(total_timesteps=1000)
+    with pytest.raises(InputError, match="no such argument of learn 'step'; did you mean 'steps'"):
+        learner.learn(step=10)
+    assert learner.iteration == 0
+
+
+def test_a_learner_names_its_method():
+    for method in METHODS:
+        assert f"method={method!r}" in repr(CrossLearner("linear-quadratic", method=method))
 
 
 def test_every_setting_is_documented():

@@ -19,7 +19,7 @@ from crosslearning.interrupts import deferred
 from crosslearning.learner.core import Core
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.length import Length
+from crosslearning.learner.length import Length, refuse_lengths
 from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
@@ -98,6 +98,7 @@ class CrossLearner:
         executor: Executor | None = None,
         **settings: Any,
     ) -> None:
+        refuse_lengths(settings)
         given = read_source(tasks) if isinstance(tasks, str) else tasks
         self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
@@ -134,9 +135,10 @@ class CrossLearner:
         self._policies: dict[int, Policy] = {}
 
     def __repr__(self) -> str:
+        settings, knots = self.settings, len(self._core.iterate.dictionary)
         return (
-            f"CrossLearner({len(self.tasks)} tasks, epsilon={self.settings.epsilon}, "
-            f"{self.iteration} iterations, {len(self._core.iterate.dictionary)} knots)"
+            f"CrossLearner({len(self.tasks)} tasks, method={settings.method!r}, "
+            f"epsilon={settings.epsilon}, {self.iteration} iterations, {knots} knots)"
         )
 
     # Learning --------------------------------------------------------------------------
@@ -158,6 +160,7 @@ class CrossLearner:
         *,
         steps: int | None = None,
         progress: bool | Console = True,
+        **others: Any,
     ) -> CrossLearner:
         """Make iterations of Algorithm 2, until there are enough of them or a rule stops it.
 
@@ -184,6 +187,15 @@ class CrossLearner:
         """
         from crosslearning.progress import learning_bar
 
+        refuse_lengths(others)
+        for name in others:
+            known = ("iterations", "callback", "steps", "progress")
+            raise unknown_name("argument of learn", name, known)
+        if iterations is None and steps is None:
+            raise InputError(
+                "iterations is None and steps is None; give one of the two: learn(100) makes 100 "
+                "iterations, learn(steps=100_000) takes so many environment steps over all tasks"
+            )
         length = Length.of(iterations, steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
         made = length.made(self)
