@@ -82,7 +82,7 @@ def interrupted(*arguments):
 def test_ctrl_c_before_a_run_begins_says_that_nothing_is_kept(command, tmp_path, monkeypatch):
     start = ["--out", tmp_path / "run", *TASKS]
     if command == "adapt":
-        invoke("train", "--out", tmp_path / "first", *TASKS, "--iterations", 2)
+        invoke("train", "--out", tmp_path / "first", *TASKS, "--iterations", 2, "--epsilon", 0)
         start = [tmp_path / "first", *start]
     monkeypatch.setattr(RunConfig, "learner", pressed)
     assert "Interrupted before the run began; nothing is kept." in interrupted(command, *start)

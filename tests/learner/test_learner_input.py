@@ -191,7 +191,25 @@ def test_a_kernel_table_that_makes_no_kernel_is_the_users_to_mend():
 
 def test_tasks_may_be_makers_under_their_names():
     makers = {"a": lambda render_mode=None: Drift(), "b": lambda render_mode=None: Drift()}
-    assert [task.name for task in CrossLearner(makers, kernel=KERNEL).tasks] == ["a", "b"]
+    with pytest.warns(UserWarning, match="no time limit is known of the tasks 'a', 'b'"):
+        learner = CrossLearner(makers, kernel=KERNEL)
+    assert [task.name for task in learner.tasks] == ["a", "b"]
+
+
+def test_an_unknown_length_of_episodes_is_told_with_what_to_set():
+    def make(render_mode=None):
+        return Drift()
+
+    words = r"'0', '1', '2' and 2 more: .* at most 50 steps\. Say how many: Task\(\.\.\., horizon="
+    with pytest.warns(UserWarning, match=words):
+        CrossLearner([Task(str(i), make) for i in range(5)], kernel=KERNEL)
+    # Who says it, or whose environment does, hears nothing; nor do tasks that are not here.
+    limited = Task("limited", lambda render_mode=None: gymnasium.make("Pendulum-v1"))
+    assert (limited.horizon, limited.unlimited) == (200, False)
+    said = Task("said", make, horizon=50)
+    CrossLearner([said], kernel=KERNEL)
+    assert not Task("absent", make, spaces=(said.observation_space, said.action_space)).unlimited
+    assert not any(task.unlimited for task in task_set("paper"))
 
 
 def test_a_folder_is_not_a_file(tmp_path):

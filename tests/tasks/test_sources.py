@@ -175,7 +175,7 @@ def test_a_source_survives_json(place):
 
 
 def test_a_learner_without_its_tasks_is_still_a_policy(tmp_path):
-    tasks = [Task(task.name, task.make) for task in task_set("pendulums:2")]
+    tasks = [Task(task.name, task.make, horizon=200) for task in task_set("pendulums:2")]
     learner = CrossLearner(tasks, **SMALL).learn(3)
     learner.save(tmp_path / "own")
     alone = CrossLearner.load(tmp_path / "own")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source, trust
+from crosslearning.tasks.task import warn_of_no_limit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,6 +105,7 @@ class CrossLearner:
         self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
         self.tasks = resolve_tasks(given, self.task_options)
+        warn_of_no_limit(self.tasks)
         if isinstance(tasks, str) and self.source is not None:
             trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
@@ -332,9 +335,23 @@ class CrossLearner:
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """
-        policy = self.central if start is None else self.policy(start)
+        policy = self.start_of(start)
         learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
         return learner.learn(iterations, callback, steps=steps)
+
+    def start_of(self, start: int | str | None = None) -> Policy:
+        """Return the policy to adapt from, by default the central one; warn if there is nothing."""
+        policy = self.central if start in (None, "central") else self.policy(start)
+        if not np.any(policy.function.norms()):
+            remedy = "learn longer"
+            if policy.name == "central" and math.isfinite(self.settings.epsilon):
+                remedy += ", take a smaller epsilon, or start from the policy of a task"
+            warnings.warn(
+                f"the {policy.name} policy is still zero: adapting starts from nothing. To start "
+                f"from what was learned, {remedy}",
+                stacklevel=3,
+            )
+        return policy
 
     def onward(self, **changes: Any) -> dict[str, Any]:
         """Return the settings of learners that go on from a policy of this one on other tasks.
