@@ -1,5 +1,7 @@
 """Adaptation: from any function to a policy for one task."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from benchmarks import adaptation as benchmark
@@ -8,8 +10,8 @@ from crosslearning import CrossLearner
 from crosslearning.adaptation import AdaptationCurve, adapt_run, adaptation_curve
 from crosslearning.errors import InputError
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.tasks import Task, task_set
-from tests.learner.examples import Drift, assert_same_bits, drift
+from crosslearning.tasks import task_set
+from tests.learner.examples import assert_same_bits, drift
 
 
 @pytest.fixture(scope="module")
@@ -122,11 +124,26 @@ def test_adaptation_takes_another_start_and_together(trained, tmp_path):
 
 
 def test_actions_keep_their_meaning():
-    learner = CrossLearner([drift("plain", bound=3.0)]).learn(2)
-    stated = Task("stated", lambda render_mode=None: Drift(bound=3.0), kernel_covariance=(1.0, 1.0))
+    learner = CrossLearner([drift("plain", bound=3.0)], epsilon=0.01).learn(2)
+    stated = dataclasses.replace(drift("stated", bound=3.0), kernel_covariance=(1.0, 1.0))
     adapted = learner.adapt(stated, 0)
     seen = [0.3, -0.2]
     np.testing.assert_allclose(adapted.predict(seen)[0], learner.central.predict(seen)[0])
+
+
+def test_a_start_from_nothing_is_told(tmp_path):
+    # So wide that no policy is held back in two iterations: nothing moves the centre.
+    fields = {"tasks": "linear-quadratic", "epsilon": 1e6, "iterations": 2, "max_knots": 20}
+    wide = train(tmp_path / "wide", make_config(fields)).learner
+    task = task_set("linear-quadratic")[0]
+    words = r"the central policy is still zero: .* learn longer, take a smaller epsilon, or"
+    with pytest.warns(UserWarning, match=words):
+        wide.adapt(task, 0)
+    with pytest.warns(UserWarning, match=words):
+        adapt_run(tmp_path / "wide", tmp_path / "new", "linear-quadratic", iterations=1)
+    wide.adapt(task, 0, start="m=1")  # which has learned
+    with pytest.warns(UserWarning, match="the m=1 policy is still zero: .*, learn longer$"):
+        CrossLearner("linear-quadratic").adapt(task, 0, start="m=1")
 
 
 # The benchmark counts what it says ----------------------------------------------------------
@@ -159,7 +176,7 @@ def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):
 
 
 def test_adapting_keeps_the_method_unless_another_is_named():
-    learner = CrossLearner("pendulums:2", max_knots=30, episode_steps=20).learn(1)
+    learner = CrossLearner("pendulums:2", 0.01, max_knots=30, episode_steps=20).learn(1)
     (task,) = task_set("pendulums:unseen:1")
     with pytest.raises(InputError, match="step_size is a setting of the method policy-gradient"):
         learner.adapt(task, 1, step_size=0.1)
@@ -172,7 +189,8 @@ def test_adapting_keeps_the_method_unless_another_is_named():
 
 
 def test_one_length_puts_that_of_the_old_run_aside(tmp_path):
-    fields = {"tasks": "pendulums:2", "steps": 500, "max_knots": 30, "episode_steps": 20}
+    fields = {"tasks": "pendulums:2", "steps": 3000, "max_knots": 30, "episode_steps": 20}
+    fields["epsilon"] = 0.01  # so that there is a centre to start from
     train(tmp_path / "old", make_config(fields))
     outcome = adapt_run(tmp_path / "old", tmp_path / "new", "pendulums:unseen:1", iterations=2)
     assert outcome.learner.iteration == 2
@@ -187,6 +205,7 @@ MODELS = {"method": "models", "round_steps": 15, "bout": 3, "rollouts": 4, "look
 def family(tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "trained"
     fields = {"tasks": "pendulums:2", "steps": 60, "max_knots": 30, "seed": 1, **MODELS}
+    fields["epsilon"] = 0.1  # so small that the central policy moves at once
     return path, train(path, make_config(fields)).learner
 
 
@@ -245,5 +264,5 @@ def test_other_methods_inherit_nothing(family):
     (task,) = task_set("pendulums:unseen:1")
     other = learner.adapt(task, 1, method="trust-region", episode_steps=20)
     assert other.settings.method == "trust-region"
-    alone = CrossLearner("pendulums:2", method="trust-region", episode_steps=20).learn(1)
+    alone = CrossLearner("pendulums:2", 0.01, method="trust-region", episode_steps=20).learn(1)
     assert alone.adapt(task, 1, **MODELS).method.related == []

@@ -23,6 +23,20 @@ from crosslearning.statistics import (
 )
 
 
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        (Interval(-999.7, -1003.2, -998.1), "-1000 [-1003, -998]"),
+        (Interval(-1234.5, -math.inf, math.inf), "-1234"),  # of one value alone
+        (Interval(2.0, -54321.0, 3.0), "2 [-54321, 3]"),
+        (Interval(999.4, 1.0, 999.4), "999 [1, 999]"),
+        (Interval(1e6, -1.0, 2e6), "1e+06 [-1, 2e+06]"),
+    ],
+)
+def test_thousands_are_written_in_full(interval, text):
+    assert str(interval) == text
+
+
 def test_students_interval_is_scipys():
     values = np.array([1.0, 2.5, -0.5, 3.0])
     found = student(values)

@@ -113,8 +113,9 @@ def adapt_run(
         Of the configuration; what is not given is as it was in the trained run.
     """
     folder = RunFolder.open(run)
+    RunFolder(out).require_free()
     learner = folder.load()
-    policy = learner.central if start == "central" else learner.policy(start)
+    policy = learner.start_of(start)
     asked = folder.config().to_plain()
     kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
     fields = one_length(fields)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
-def deferred(signals: Sequence[signal.Signals] = (signal.SIGINT,)) -> Iterator[threading.Event]:
-    """Turn signals into an event, so that nothing is left half done.
+def deferred(
+    signals: Sequence[signal.Signals] = (signal.SIGINT,), notice: Callable[[], None] | None = None
+) -> Iterator[threading.Event]:
+    """Turn signals into an event, so that nothing is left half done; ``notice`` answers the first.
 
     A second one raises KeyboardInterrupt at once. Signals reach only the main thread; elsewhere,
     or where somebody else deals with Ctrl-C already, the event stays unset.
@@ -27,6 +29,8 @@ def deferred(signals: Sequence[signal.Signals] = (signal.SIGINT,)) -> Iterator[t
         if asked.is_set():
             raise KeyboardInterrupt
         asked.set()
+        if notice is not None:
+            notice()
 
     for number in before:
         signal.signal(number, ask)

@@ -41,8 +41,9 @@ class Interval:
     def __str__(self) -> str:
         return self.format()
 
-    def format(self, spec: str = ".3g") -> str:
+    def format(self, spec: str | None = None) -> str:
         """Return the number and its ends in brackets; without ends that are not known."""
+        spec = spec or readable(self.value, self.low, self.high)
         ends = f" [{self.low:{spec}}, {self.high:{spec}}]" if self.known else ""
         return f"{self.value:{spec}}{ends}"
 
@@ -54,6 +55,15 @@ class Interval:
     def within(self, low: float = -math.inf, high: float = math.inf) -> Interval:
         """Return the interval cut to where the number can be, as a share between 0 and 1."""
         return Interval(self.value, max(self.low, low), min(self.high, high))
+
+
+def readable(*numbers: float) -> str:
+    """Return how to write numbers side by side: three digits, but thousands in full.
+
+    ``-1000``, not ``-1e+03``; from a million on there is no other way.
+    """
+    largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
+    return ".0f" if 999.5 <= largest < 1e6 else ".3g"
 
 
 def checked_confidence(confidence: float) -> float:

@@ -1,5 +1,6 @@
 """Every executor runs a plan to the same samples, and those are the ones of Algorithm 1."""
 
+import collections
 import copy
 import re
 
@@ -12,11 +13,13 @@ from crosslearning.rollouts import (
     CompiledExecutor,
     GymnasiumExecutor,
     Samples,
+    episodes_of,
     executor_for,
     gymnasium_executor,
     plan_episodes,
     plan_samples,
 )
+from crosslearning.rollouts.stage import SEGMENT
 from crosslearning.tasks import LinearQuadratic, Task, task_set
 from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
@@ -343,6 +346,73 @@ def test_a_time_limit_cuts_an_episode_off_and_does_not_end_a_sample():
     found = run("gymnasium", [task], policies, samples, mirrored=False)
     np.testing.assert_array_equal(found.steps, samples.before + 1 + samples.after)
     assert found.steps.max() > 3
+
+
+class Ending(Drift):
+    """A point whose episodes end at a distance, after more steps than one segment has."""
+
+    #: How what a step gives is handed out.
+    hand_out = staticmethod(lambda found, buffer: found)
+
+    def reset(self, *, seed=None, options=None):
+        observation, info = super().reset(seed=seed)
+        self.buffer = observation.copy()
+        return self.hand_out((observation, 0.0, False, False, info), self.buffer)[0], info
+
+    def step(self, action):
+        observation, reward, _, truncated, info = super().step(0.05 * action)
+        over = bool(self.place @ self.place > 4.0)
+        return self.hand_out((observation, reward, over, truncated, info), self.buffer)
+
+
+def _in_place(found, buffer):
+    buffer[:] = found[0]
+    return buffer, *found[1:]
+
+
+HANDED_OUT = {
+    "the same array, changed in place": _in_place,
+    "lists": lambda f, _: (f[0].tolist(), *f[1:]),
+    "doubles": lambda f, _: (f[0].astype(np.float64), np.float64(f[1]), *f[2:]),
+    "truth values of NumPy": lambda f, _: (*f[:2], np.bool_(f[2]), np.bool_(f[3]), f[4]),
+    "long doubles": lambda f, _: (f[0].astype(np.longdouble), np.longdouble(f[1]), *f[2:]),
+    "a tuple of its own": lambda f, _: collections.namedtuple("Found", "o r e t i")(*f),
+}
+
+
+@pytest.mark.parametrize("kind", HANDED_OUT)
+def test_what_a_step_may_be_given_as_changes_no_bit(kind):
+    class Handing(Ending):
+        hand_out = staticmethod(HANDED_OUT[kind])
+
+    found = {}
+    for name, maker in (("usual", Ending), ("other", Handing)):
+        # Beside another task, so that one batch holds both kinds.
+        tasks = [Task("plain", lambda render_mode=None: Ending()), Task(name, maker_of(maker))]
+        policies = random_policies(tasks, 2)
+        plan = plan_episodes(np.random.default_rng(4), tasks, 5, 150, np.full(2, 0.5))
+        samples = run("gymnasium", tasks, policies, sample_plan(tasks, 5, 5, 0.97))
+        episodes = run_episodes("gymnasium", tasks, policies, plan)
+        # Whoever acts is shown what the environment gave.
+        seen = []
+
+        def act(observation, seen=seen):
+            seen.append(type(observation))
+            action = 0.3 - 0.1 * np.array(observation, dtype=np.float64)
+            return np.clip(action, -1.0, 1.0).astype(np.float32)
+
+        alone = plan_episodes(np.random.default_rng(6), tasks[1:], 2, 80)
+        acted = episodes_of(tasks[1], alone, act)
+        found[name] = [*samples, *episodes[:5], *acted[:5]]
+    for one, other in zip(found["usual"], found["other"], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert set(seen) == {list if kind == "lists" else np.ndarray}
+    assert 0 < np.sum(episodes.terminated) < 10
+    assert episodes.lengths.max() > 2 * SEGMENT
+
+
+def maker_of(kind):
+    return lambda render_mode=None: kind()
 
 
 # Environments that are no good. -------------------------------------------------------------

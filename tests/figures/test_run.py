@@ -5,9 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from crosslearning import CrossLearner
 from crosslearning.errors import InputError
 from crosslearning.figures.run import evaluation_figure, learning_figure
+from crosslearning.learner.settings import METHODS, make_settings
+from crosslearning.runs.metrics import Averages
 from tests.figures.examples import curve, labels, metrics
+from tests.learner.examples import recorded_reports
 
 
 @pytest.mark.parametrize("lines", [20, 200, 1000])
@@ -51,8 +55,8 @@ def test_an_axis_above_counts_environment_steps():
 
 def test_distances_below_the_bound_are_told_apart_only_where_they_coincide():
     apart = {"a": 1.0, "b": 2.0}
-    lines = metrics(apart, distance=lambda _, name: apart[name])
-    figure = learning_figure(lines, 3.0)
+    numbers = {"return": lambda k, name: k * apart[name], "distance": lambda _, name: apart[name]}
+    figure = learning_figure(metrics(apart, **numbers), 3.0)
     distances = figure.axes[1]
     assert "equal: colours take turns" not in labels(figure)
     assert [text.get_text() for text in distances.texts] == ["ε = 3"]
@@ -106,13 +110,13 @@ def test_what_else_a_method_tells_of_every_task_has_a_panel():
     lines = metrics(["a", "b"], 20)
     for k, line in enumerate(lines):
         line["gradient_norm"] = {"a": 1.0, "b": 1.0}
-        line["lengths"] = {"a": 10.0 + k, "b": 20.0}
+        line["length"] = {"a": 10.0 + k, "b": 20.0}
         # Of task b it is known from the middle on, and the first line does not have it at all.
         if k:
             line["crashed"] = {"a": 0.5, "b": None if k < 10 else 0.25}
     figure = learning_figure(lines, 3.0)
     titles = [axes.get_title() for axes in figure.axes]
-    assert titles[3:] == ["Length of an episode, steps", "crashed"]
+    assert titles[3:] == ["Length of an episode, steps", "Crashed, mean of the episodes"]
     lengths, crashed = figure.axes[3:]
     np.testing.assert_array_equal(curve(lengths, "task a").get_ydata(), 10.0 + np.arange(20))
     seen = curve(crashed, "task b").get_ydata()
@@ -120,6 +124,48 @@ def test_what_else_a_method_tells_of_every_task_has_a_panel():
     np.testing.assert_array_equal(seen[10:], 0.25)
     figure.draw_without_rendering()
     assert len(learning_figure(metrics(["a"], 20), 3.0).axes) == 3
+
+
+def test_what_the_methods_tell_has_titles_in_words():
+    for method in METHODS:
+        learner = CrossLearner("linear-quadratic", method=method, max_knots=20)
+        reports = recorded_reports(learner, 2)
+        averages = Averages([task.name for task in learner.tasks])
+        averages.add(reports[0])
+        figure = learning_figure([averages.line(1)], 3.0)
+        for axes in figure.axes:
+            assert "_" not in axes.get_title()
+            assert axes.get_title()[0].isupper(), axes.get_title()
+
+
+def test_a_thin_line_shows_the_step_that_was_asked_for():
+    settings = make_settings({"method": "trust-region", "step_kl": 0.08, "step_decay": 10.0})
+    lines = metrics(["a", "b"], 30)
+    for line in lines:
+        line["kl"] = {"a": 0.01, "b": 0.02}
+    aims = {"kl": [settings.aims(line["iteration"])["kl"] for line in lines]}
+    figure = learning_figure(lines, 3.0, aims)
+    (asked,) = [one for one in figure.axes[3].get_lines() if one.get_linestyle() == "--"]
+    np.testing.assert_allclose(asked.get_ydata()[[0, 10]], [0.08, 0.04])
+    assert figure.axes[3].get_ylim()[1] > 0.08
+    assert "dashed: what was asked for" in labels(figure)
+    assert make_settings({"method": "policy-gradient"}).aims(1) == {}
+
+
+def test_numbers_that_coincide_hide_no_task():
+    lines = metrics(["a", "b"], 60)
+    for line in lines:
+        line["entropy"] = {"a": 0.5, "b": 0.5}
+    entropy = learning_figure(lines, 3.0).axes[3]
+    turns = {
+        line.get_color(): np.isfinite(line.get_ydata()).sum()
+        for line in entropy.get_lines()
+        if line.get_label() == "_turn"
+    }
+    assert len(turns) == 2
+    assert min(turns.values()) > 20
+    low, high = entropy.get_ylim()
+    assert (low, high) == (0.45, 0.55)
 
 
 # Evaluations on the way --------------------------------------------------------------------

@@ -79,4 +79,4 @@ class Drift(gymnasium.Env):
 
 
 def drift(name: str, **parameters) -> Task:
-    return Task(name, lambda render_mode=None: Drift(**parameters))
+    return Task(name, lambda render_mode=None: Drift(**parameters), horizon=50)

@@ -385,7 +385,7 @@ def test_environments_without_compiled_dynamics_learn_the_same():
     # The same systems through Gymnasium, up to the rounding of the noise.
     compiled = task_set("linear-quadratic")
     plain = [
-        Task(t.name, t.make, reset_size=t.reset_size, reset_options=t.reset_options)
+        Task(t.name, t.make, reset_size=t.reset_size, reset_options=t.reset_options, horizon=50)
         for t in compiled
     ]
     families = [

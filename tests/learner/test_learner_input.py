@@ -8,6 +8,7 @@ import pytest
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError, NumericalError
+from crosslearning.learner.settings import METHODS
 from crosslearning.rkhs import Gaussian
 from crosslearning.runs import describe_fields
 from crosslearning.tasks import task_set
@@ -62,6 +63,31 @@ def test_a_wrong_number_of_iterations(iterations):
     with pytest.raises(InputError, match="iterations must be a whole number"):
         learner.learn(iterations)
     assert learner.learn(0).iteration == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "written"), [("iterations", ""), ("steps", "steps="), ("total_timesteps", "steps=")]
+)
+def test_a_length_belongs_to_learn(name, written):
+    message = rf"{name} = 500 is not taken here; .*: learner\.learn\({written}500\)"
+    with pytest.raises(InputError, match=message):
+        CrossLearner("paper", **{name: 500})
+
+
+def test_learn_says_what_to_write_instead():
+    learner = CrossLearner("paper")
+    with pytest.raises(InputError, match=r"give one of the two: learn\(100\).*learn\(steps="):
+        learner.learn()
+    with pytest.raises(InputError, match=r"is not taken here; .*learn\(steps=1000\)"):
+        learner.learn(total_timesteps=1000)
+    with pytest.raises(InputError, match="no such argument of learn 'step'; did you mean 'steps'"):
+        learner.learn(step=10)
+    assert learner.iteration == 0
+
+
+def test_a_learner_names_its_method():
+    for method in METHODS:
+        assert f"method={method!r}" in repr(CrossLearner("linear-quadratic", method=method))
 
 
 def test_every_setting_is_documented():
@@ -165,7 +191,25 @@ def test_a_kernel_table_that_makes_no_kernel_is_the_users_to_mend():
 
 def test_tasks_may_be_makers_under_their_names():
     makers = {"a": lambda render_mode=None: Drift(), "b": lambda render_mode=None: Drift()}
-    assert [task.name for task in CrossLearner(makers, kernel=KERNEL).tasks] == ["a", "b"]
+    with pytest.warns(UserWarning, match="no time limit is known of the tasks 'a', 'b'"):
+        learner = CrossLearner(makers, kernel=KERNEL)
+    assert [task.name for task in learner.tasks] == ["a", "b"]
+
+
+def test_an_unknown_length_of_episodes_is_told_with_what_to_set():
+    def make(render_mode=None):
+        return Drift()
+
+    words = r"'0', '1', '2' and 2 more: .* at most 50 steps\. Say how many: Task\(\.\.\., horizon="
+    with pytest.warns(UserWarning, match=words):
+        CrossLearner([Task(str(i), make) for i in range(5)], kernel=KERNEL)
+    # Who says it, or whose environment does, hears nothing; nor do tasks that are not here.
+    limited = Task("limited", lambda render_mode=None: gymnasium.make("Pendulum-v1"))
+    assert (limited.horizon, limited.unlimited) == (200, False)
+    said = Task("said", make, horizon=50)
+    CrossLearner([said], kernel=KERNEL)
+    assert not Task("absent", make, spaces=(said.observation_space, said.action_space)).unlimited
+    assert not any(task.unlimited for task in task_set("paper"))
 
 
 def test_a_folder_is_not_a_file(tmp_path):

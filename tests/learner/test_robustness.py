@@ -37,7 +37,10 @@ class Strict(Drift):
 
 
 def test_an_observation_that_is_not_finite_never_becomes_an_action():
-    broken = Task("broken", lambda render_mode=None: Strict(fault="observation", first=15))
+    def make(render_mode=None):
+        return Strict(fault="observation", first=15)
+
+    broken = Task("broken", make, horizon=50)
     learner = CrossLearner([drift("sound"), broken], kernel=KERNEL, discount=0.7, batch_size=1)
     with pytest.raises(NumericalError, match="task 'broken' returned an observation"):
         learner.learn(200)
@@ -113,7 +116,7 @@ def test_rewards_that_overflow_are_told(method):
             observation, reward, *rest = super().step(action)
             return observation, 1e160 * reward, *rest
 
-    tasks = [drift("poor"), Task("rich", lambda render_mode=None: Rich())]
+    tasks = [drift("poor"), Task("rich", lambda render_mode=None: Rich(), horizon=50)]
     learner = CrossLearner(tasks, kernel=KERNEL, method=method)
     with pytest.raises(NumericalError, match=r"gradient of task 'rich' .* scale its rewards"):
         learner.learn(1)

@@ -33,7 +33,7 @@ class Skewed(Drift):
         return seen, -float(self.place @ self.place), False, False, {}
 
 
-SKEWED = [Task("skewed", lambda render_mode=None: Skewed())]
+SKEWED = [Task("skewed", lambda render_mode=None: Skewed(), horizon=50)]
 SMALL = {"max_knots": 20, "discount": 0.8, "seed": 1}
 
 
@@ -113,7 +113,7 @@ def test_a_box_without_bounds_cannot_be_scaled_to():
             self.place = np.clip(self.place + 0.3 * action, -10.0, 10.0)
             return np.float32(self.place), -float(self.place @ self.place), False, False, {}
 
-    tasks = [Task("free", lambda render_mode=None: Free())]
+    tasks = [Task("free", lambda render_mode=None: Free(), horizon=50)]
     assert CrossLearner(tasks, method=METHODS[0], **SMALL).learn(1).settings.step_size == 2.0
     assert CrossLearner(tasks, **SMALL).method.noise.std.tolist() == [0.5, 0.5]
     with pytest.raises(InputError, match="have no bounds"):
@@ -142,7 +142,7 @@ class Square(Drift):
 
 
 def test_observations_and_actions_of_any_shape():
-    tasks = [Task("square", lambda render_mode=None: Square())]
+    tasks = [Task("square", lambda render_mode=None: Square(), horizon=50)]
     learner = CrossLearner(tasks, **SMALL).learn(3)
     one, _ = learner.predict(np.zeros((2, 2)))
     batch, _ = learner.predict(np.zeros((5, 2, 2)))
@@ -188,7 +188,8 @@ def test_angles_are_known_by_their_bounds():
             high = np.array([10.0, np.pi], dtype=np.float32)
             self.observation_space = gymnasium.spaces.Box(-high, high, dtype=np.float32)
 
-    learner = CrossLearner([Task("compass", lambda render_mode=None: Compass())], **SMALL)
+    task = Task("compass", lambda render_mode=None: Compass(), horizon=50)
+    learner = CrossLearner([task], **SMALL)
     assert dict(learner.kernel.periodic) == {1: 2.0 * np.pi}
     # Points on a circle of radius 1 spread by no more than its radius.
     assert 0.0 < learner.kernel.std[1] <= 1.0

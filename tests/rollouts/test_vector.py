@@ -137,8 +137,12 @@ def test_whoever_acts_meets_the_same_starts_and_ends(mode):
 
 def test_a_vector_environment_itself_is_a_task_and_stays_open():
     envs = maker(Walker, AutoresetMode.SAME_STEP)()
-    learner = CrossLearner({"one": envs, "other": maker(Walker, AutoresetMode.DISABLED)})
-    alone = CrossLearner({name: lambda render_mode=None: Walker() for name in ("one", "other")})
+    makers = {"one": envs, "other": maker(Walker, AutoresetMode.DISABLED)}
+    with pytest.warns(UserWarning, match="no time limit is known"):
+        learner = CrossLearner(makers)
+    alone = CrossLearner(
+        [Task(name, lambda render_mode=None: Walker(), horizon=50) for name in makers]
+    )
     for one in (learner, alone):
         one.learn(3)
         one.close()
@@ -191,7 +195,7 @@ class OneSeed(VectorEnv):
 
 
 def test_one_seed_for_all_begins_a_wave():
-    task = Task("one seed", lambda render_mode=None: OneSeed())
+    task = Task("one seed", lambda render_mode=None: OneSeed(), horizon=50)
     check_task(task, steps=10)
     first, second = played(task), played(task)
     assert_same_episodes(first, second)

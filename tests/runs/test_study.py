@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_its_chain_and_is_resumed(tmp_path, monkeypatch)
     from contextlib import contextmanager
 
     @contextmanager
-    def at_once(signals):
+    def at_once(signals, notice):
         pressed = threading.Event()
         pressed.set()
         yield pressed

@@ -160,7 +160,7 @@ def stop_after(monkeypatch, iterations):
             return left[0] <= 0
 
     @contextmanager
-    def interrupts(signals):
+    def interrupts(signals, notice):
         yield Pressed()
 
     monkeypatch.setattr(driver, "deferred", interrupts)

@@ -94,6 +94,9 @@ def test_a_file_of_tasks(place):
         ("[[task]]\nid = 'Pendulum-v1'\nset = { mass = 1.0 }", "no such attribute .* 'mass'"),
         ("[[task]]\nid = 'Pendulum-v9'", "cannot be made"),
         ("[[task]]\nid = 'Pendulum-v1'\ngravity = 3", "cannot be made"),
+        ("[[task]]\nid = 'Pendulum-v1'\nwrapers = []", "Did you mean 'wrappers'.* id, name, set,"),
+        ("[[task]]\nid = 'Pendulum-v1'\nnmae = 'a'", "Did you mean 'name'"),
+        ("[[task]]\nid = 'Pendulum-v1'\ngrid = { gg = [1] }", "argument 'gg'.*keys id, name, "),
         ("[[task]]\nid = 'Pendulum-v1'\nwrappers = ['Flaten']", "no such wrapper 'Flaten'"),
         ("[[task]]\nid = 'Pendulum-v1'\nwrappers = [3]", "a wrapper is 3"),
     ],
@@ -172,7 +175,7 @@ def test_a_source_survives_json(place):
 
 
 def test_a_learner_without_its_tasks_is_still_a_policy(tmp_path):
-    tasks = [Task(task.name, task.make) for task in task_set("pendulums:2")]
+    tasks = [Task(task.name, task.make, horizon=200) for task in task_set("pendulums:2")]
     learner = CrossLearner(tasks, **SMALL).learn(3)
     learner.save(tmp_path / "own")
     alone = CrossLearner.load(tmp_path / "own")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -31,15 +32,21 @@ HorizonOption = Annotated[
 
 
 def main() -> None:
-    """Run the command line; errors of the library become one clear line and exit code 1."""
+    """Run the command line; warnings and errors of the library become one clear line each."""
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app()
     except CrossLearningError as problem:
         errors.print(Text.assemble(("error: ", "bold red"), str(problem)), soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         errors.print("Interrupted before anything was saved.")
         sys.exit(130)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    errors.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
 
 
 def _show_version(wanted: bool) -> None:

@@ -54,11 +54,14 @@ class MeasuringFlags:
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
         from crosslearning.tasks import tasks_from
+        from crosslearning.tasks.task import warn_of_no_limit
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
         options = read_flag("task_options", self.task_options) if self.task_options else {}
         tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **options)
+        if self.horizon is None:
+            warn_of_no_limit(tasks)
         return tasks, {
             "trials": self.trials or (5 if len(tasks) >= MANY_TASKS else 500),
             "horizon": self.horizon,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -17,7 +17,6 @@ from crosslearning.cli.application import console
 if TYPE_CHECKING:
     from crosslearning.comparison import Comparison
     from crosslearning.evaluation import Evaluation
-    from crosslearning.statistics import Interval
 
 #: What ε = ∞ makes of the central policy, for the line below a table.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
@@ -72,13 +71,29 @@ def show_numbers(
 
 
 def _both_returns(one: Evaluation | Comparison) -> str:
-    """Return the discounted return and below it the total one, in at most five digits."""
+    """Return the discounted return and below it the total one."""
+    return f"{one.discounted_return}\n{one.total_return}"
 
-    def short(number: Interval) -> str:
-        large = 1e3 <= max(abs(number.low), abs(number.high)) < 1e5
-        return number.format(".0f" if large else ".3g")
 
-    return f"{short(one.discounted_return)}\n{short(one.total_return)}"
+def kernel_in_words(kernel: Mapping[str, Any]) -> str:
+    """Return what ``Kernel.to_dict`` describes, for people: widths in the place of squares."""
+    told = dict(kernel)
+    if "parts" in told:
+        parts = [f"{kernel_in_words(part)} of coordinates {own}" for part, own in told["parts"]]
+        return " times ".join(parts)
+    words, covariance = [told.pop("kernel")], told.pop("covariance", None)
+    if covariance is not None:
+        told["std"] = [row[d] ** 0.5 for d, row in enumerate(covariance)]
+    if "std" in told:
+        widths = ", ".join(f"{width:.4g}" for width in told.pop("std"))
+        words.append(f"widths (standard deviations) {widths}")
+    if covariance is not None and any(
+        number for d, row in enumerate(covariance) for e, number in enumerate(row) if d != e
+    ):
+        words.append("correlated")
+    for name, size in (("periodic", "period"), ("logarithmic", "size")):
+        words += [f"coordinate {d} {name}, {size} {x:.4g}" for d, x in told.pop(name, ())]
+    return "; ".join([*words, *(f"{name} {value}" for name, value in told.items())])
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -15,7 +17,7 @@ from rich.table import Table
 from crosslearning import runs
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
-from crosslearning.cli.output import show_line, show_numbers
+from crosslearning.cli.output import kernel_in_words, show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
 
@@ -30,13 +32,14 @@ def quickstart(
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
-    if runs.RunFolder(out).exists():
-        if runs.RunFolder.open(out).config() != config:
-            raise InputError(f"{out} holds another run; choose another folder with --out")
-        outcome = runs.resume(out, console=console)
-    else:
-        outcome = runs.train(out, config, console)
+    with _telling_what_is_kept(out):
+        config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+        if runs.RunFolder(out).exists():
+            if runs.RunFolder.open(out).config() != config:
+                raise InputError(f"{out} holds another run; choose another folder with --out")
+            outcome = runs.resume(out, console=console)
+        else:
+            outcome = runs.train(out, config, console)
     _say(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
@@ -54,13 +57,16 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    checked = asked_config(config, fields)
-    if fields["method"] is None:
-        given = {name: value for name, value in fields.items() if value is not None}
-        why = ", for a setting that it alone has" if implied_method(given) else ""
-        show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
-    announce_compilation()
-    _finish(out, runs.train(out, checked, console))
+    with _telling_what_is_kept(out):
+        runs.RunFolder(out).require_free()
+        checked = asked_config(config, fields)
+        if fields["method"] is None:
+            given = {name: value for name, value in fields.items() if value is not None}
+            why = ", for a setting that it alone has" if implied_method(given) else ""
+            show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
+        announce_compilation()
+        outcome = runs.train(out, checked, console)
+    _finish(out, outcome)
 
 
 @app.command()
@@ -84,8 +90,11 @@ def adapt(
     from crosslearning.adaptation import adapt_run
 
     asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
-    announce_compilation()
-    _finish(out, adapt_run(run, out, tasks, start, console, **asked))
+    with _telling_what_is_kept(out):
+        runs.RunFolder(out).require_free()
+        announce_compilation()
+        outcome = adapt_run(run, out, tasks, start, console, **asked)
+    _finish(out, outcome)
 
 
 @app.command()
@@ -103,13 +112,17 @@ def resume(
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
-    announce_compilation()
-    _finish(run, runs.resume(run, workers, console, tasks, iterations, steps))
+    with _telling_what_is_kept(run):
+        announce_compilation()
+        outcome = runs.resume(run, workers, console, tasks, iterations, steps)
+    _finish(run, outcome)
 
 
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
+    from crosslearning.statistics import readable
+
     folder = runs.RunFolder.open(run)
     config = folder.config()
     table = Table(title=escape(str(run)), show_header=False)
@@ -119,7 +132,8 @@ def info(run: RunArgument) -> None:
     if saved or folder.model.exists():
         # What was left to the learner, as it was found.
         learner = folder.load()
-        values |= settings_to_plain(learner.settings) | {"kernel": _short(learner.kernel.to_dict())}
+        kernel = kernel_in_words(learner.kernel.to_dict())
+        values |= settings_to_plain(learner.settings) | {"kernel": kernel}
     for name, value in values.items():
         table.add_row(name, "none" if value is None else escape(str(value)))
     console.print(table)
@@ -146,10 +160,10 @@ def info(run: RunArgument) -> None:
     evaluated = [line for line in folder.read_evaluations() if line["mean_return"] is not None]
     if evaluated:
         best = max(evaluated, key=lambda line: float(line["mean_return"]))
+        mean = float(best["mean_return"])
         show_line(
             f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
-            f"return {best['mean_return']:.4g}; crosslearning evaluate {shlex.quote(str(run))} "
-            "--best"
+            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} --best"
         )
 
 
@@ -161,15 +175,6 @@ def plot(
     _draw(run, trials)
 
 
-def _short(value: Any) -> Any:
-    """Return plain data with numbers of four digits."""
-    if isinstance(value, dict):
-        return {name: _short(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import evaluation_figure, learning_figure
@@ -177,7 +182,10 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.trajectories import trajectories
 
     folder = runs.RunFolder.open(run)
-    curves = learning_figure(folder.read_metrics(), folder.config().settings.epsilon)
+    settings, metrics = folder.config().settings, folder.read_metrics()
+    each = [settings.aims(line["iteration"]) for line in metrics]
+    aims = {name: [one[name] for one in each] for name in (each[0] if each else ())}
+    curves = learning_figure(metrics, settings.epsilon, aims)
     written = save_figure(curves, folder.figures / "learning")
     if evaluations := folder.read_evaluations():
         written += save_figure(evaluation_figure(evaluations), folder.figures / "evaluations")
@@ -191,6 +199,22 @@ def _draw(run: Path, trials: int = 25) -> None:
         written += save_figure(figure, folder.figures / "trajectories")
     for path in written:
         show_line(f"  {path}")
+
+
+@contextmanager
+def _telling_what_is_kept(run: Path) -> Iterator[None]:
+    """Say what is left of a run that Ctrl-C ends before it can say so itself, and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        folder, command = runs.RunFolder(run), f"crosslearning resume {shlex.quote(str(run))}"
+        if not folder.exists():
+            show_line("Interrupted before the run began; nothing is kept.")
+        elif saved := folder.checkpoints():
+            show_line(f"Interrupted; iteration {saved[-1][0]} is kept. Go on with: {command}")
+        else:
+            show_line(f"Interrupted; no iteration is kept yet. Begin again with: {command}")
+        raise typer.Exit(130) from None
 
 
 def _say(outcome: runs.Outcome) -> None:

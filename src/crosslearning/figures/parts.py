@@ -92,7 +92,12 @@ def task_colours(names: Iterable[str]) -> dict[str, str]:
 
 
 def draw_apart(
-    axes: Axes, x: Floats, curves: Mapping[str, Floats], colours: Mapping[str, str], height: float
+    axes: Axes,
+    x: Floats,
+    curves: Mapping[str, Floats],
+    colours: Mapping[str, str],
+    height: float,
+    width: float = 1.2,
 ) -> list[Line2D]:
     """Draw curves that may coincide; where they do, colours take turns, so that none is hidden.
 
@@ -102,7 +107,7 @@ def draw_apart(
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
     marker = "." if len(x) == 1 else ""
     for name, curve in zip(curves, values, strict=True):
-        axes.plot(x, curve, color=colours[name], linewidth=1.2, marker=marker, label=name)
+        axes.plot(x, curve, color=colours[name], linewidth=width, marker=marker, label=name)
     stretches = min(len(x), max(_TURNS, 3 * len(curves)))
     if stretches < 2:
         return []
@@ -121,7 +126,7 @@ def draw_apart(
             coincide = coincide or bool(np.mean(size > 1) > 0.1)
             turn[1:] |= turn[:-1]  # up to where the next stretch begins
             shown = np.where(turn, curve, np.nan)
-            axes.plot(x, shown, color=colours[name], linewidth=1.2, zorder=2.5, label="_turn")
+            axes.plot(x, shown, color=colours[name], linewidth=width, zorder=2.5, label="_turn")
     dashed = entry("equal: colours take turns", color=GREY, linestyle=(0, (2, 2)))
     return [dashed] if coincide else []
 

@@ -20,15 +20,27 @@ from crosslearning.statistics import Interval, mean_of_known
 _COLUMNS, _ROW = 3, (9.3, 3.1)
 #: Numbers of every task that other panels or other figures tell.
 _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_bound")
-_TITLES = {"lengths": "Length of an episode, steps"}
+#: Titles of what the methods tell; anything else is an outcome of the tasks.
+_TITLES = {
+    "return": "Discounted return while exploring",
+    "total_return": "Total return while exploring",
+    "length": "Length of an episode, steps",
+    "explained_variance": "Critic: explained share of variance",
+    "entropy": "Entropy of the exploration noise, nats",
+    "kl": "Move of the policy: KL divergence, nats",
+}
 
 
 @figure_style()
-def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
+def learning_figure(
+    metrics: Sequence[parts.Line],
+    epsilon: float,
+    aims: Mapping[str, Sequence[float]] | None = None,
+) -> Figure:
     """Draw returns, distances under their bound ε, and model order from a run's metrics.
 
     What else a method tells of every task, such as lengths of episodes or shares of crashes, gets
-    panels of its own.
+    panels of its own; a thin line shows its ``aims``, by its name and for every line of metrics.
     """
     if not metrics:
         raise InputError("there are no metrics to draw yet")
@@ -39,15 +51,14 @@ def learning_figure(metrics: Sequence[parts.Line], epsilon: float) -> Figure:
     )
     others = [name for name in fields if name not in _ELSEWHERE]
     figure, (returns, distances, knots, *more) = _panels(3 + len(others))
-    handles = [*parts.task_handles(colours)]
-    handles += _draw_noisy(returns, metrics, colours, "return", "Discounted return while exploring")
+    handles = [*parts.task_handles(colours), *_draw_noisy(returns, metrics, colours, "return")]
     handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
     knots.plot(iterations, order, color=CENTRAL, linewidth=1.2)
     most = max(1.0, np.nanmax(order, initial=0.0))
     knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     for axes, name in zip(more, others, strict=True):
-        _draw_noisy(axes, metrics, colours, name, _TITLES.get(name, name.replace("_", " ")))
+        handles += _draw_noisy(axes, metrics, colours, name, (aims or {}).get(name))
     _finish(figure, (returns, distances, knots, *more), metrics, handles)
     return figure
 
@@ -65,7 +76,7 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
         name for results in by_task for result in results.values() for name in result["rates"]
     )
     figure, panels = _panels(1 + len(rates))
-    handles: dict[Any, Any] = {one.get_label(): one for one in parts.task_handles(colours)}
+    handles: list[Any] = [*parts.task_handles(colours)]
     for axes, name in zip(panels, (None, *rates), strict=True):
         numbers = {
             task: [_interval(results.get(task), name) for results in by_task] for task in colours
@@ -74,16 +85,16 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
         if name is not None:
             axes.set_ylim(-0.03, 1.03)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        for one in _draw_evaluated(axes, parts.column(evaluations, "iteration"), numbers, colours):
-            handles[one.get_label()] = one
+        iterations = parts.column(evaluations, "iteration")
+        handles += _draw_evaluated(axes, iterations, numbers, colours)
     means = parts.column(evaluations, "mean_return")
     if np.any(np.isfinite(means)):
         best = float(evaluations[int(np.nanargmax(means))]["iteration"])
         for axes in panels:
             parts.draw_bound(axes, best, "", vertical=True)
         look: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.0}
-        handles["best"] = parts.entry("best mean return", **look)
-    _finish(figure, panels, evaluations, list(handles.values()))
+        handles.append(parts.entry("best mean return", **look))
+    _finish(figure, panels, evaluations, handles)
     return figure
 
 
@@ -131,39 +142,50 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 def _finish(
     figure: Figure, panels: Sequence[Axes], lines: Sequence[parts.Line], handles: Sequence[Any]
 ) -> None:
-    """Draw the axes of iterations and steps, and the legend."""
+    """Draw the axes of iterations and steps, and the legend, in which every word stands once."""
     last = float(parts.column(lines, "iteration")[-1])
     for axes in panels:
         parts.iteration_axis(axes, last)
         parts.steps_axis(axes, lines)
-    parts.legend_outside(figure, handles)
+    parts.legend_outside(figure, list({one.get_label(): one for one in handles}.values()))
 
 
 def _draw_noisy(
-    axes: Axes, metrics: Sequence[parts.Line], colours: Mapping[str, str], field: str, title: str
+    axes: Axes,
+    metrics: Sequence[parts.Line],
+    colours: Mapping[str, str],
+    field: str,
+    aim: Sequence[float] | None = None,
 ) -> list[Line2D]:
     """Draw a number of every task, thin, and its running means, thick; return what these are."""
-    axes.set_title(title)
+    words = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
+    axes.set_title(_TITLES.get(field, words))
     iterations = parts.column(metrics, "iteration")
     window, many = parts.window_of(len(iterations)), len(colours) > len(TASKS)
-    means = []
+    means: dict[str, parts.Floats] = {}
     for name, colour in colours.items():
         values = parts.column(metrics, field, name)
-        means.append(parts.running_mean(values))
+        means[f"task {name}"] = parts.running_mean(values)
         if window > 1:
             axes.plot(iterations, values, color=colour, linewidth=0.4, alpha=0.3)
-        width = 0.8 if many else 1.5
-        axes.plot(iterations, means[-1], color=colour, linewidth=width, label=f"task {name}")
-    handles = []
-    if many:
-        mean = mean_of_known(means)
-        handles = axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")
-    known = np.ravel(means)[np.isfinite(np.ravel(means))]
+    known = np.concatenate([*means.values(), np.array(aim or ())])
+    known = known[np.isfinite(known)]
     if len(known) == 0:
         parts.say(axes, "no numbers are known" if field != "return" else "no returns are known")
-        return handles
+        return []
     # The scatter of the thin lines may leave the panel; the means never do.
     low, high = float(known.min()), float(known.max())
-    pad = 0.1 * (high - low) or 1.0
+    pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set_ylim(low - pad, high + pad)
-    return [*handles, *parts.mean_handles(iterations)]
+    handles = []
+    if aim is not None:
+        look: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
+        handles += axes.plot(iterations, aim, label="dashed: what was asked for", **look)
+    tasks = {f"task {name}": colour for name, colour in colours.items()}
+    turns = parts.draw_apart(
+        axes, iterations, means, tasks, high - low + 2.0 * pad, 0.8 if many else 1.5
+    )
+    if many:
+        mean = mean_of_known(list(means.values()))
+        handles += axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")
+    return [*handles, *parts.mean_handles(iterations), *turns]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from crosslearning.interrupts import deferred
 from crosslearning.learner.core import Core
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.length import Length
+from crosslearning.learner.length import Length, refuse_lengths
 from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
@@ -38,6 +39,7 @@ from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source, trust
+from crosslearning.tasks.task import warn_of_no_limit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,10 +100,12 @@ class CrossLearner:
         executor: Executor | None = None,
         **settings: Any,
     ) -> None:
+        refuse_lengths(settings)
         given = read_source(tasks) if isinstance(tasks, str) else tasks
         self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
         self.tasks = resolve_tasks(given, self.task_options)
+        warn_of_no_limit(self.tasks)
         if isinstance(tasks, str) and self.source is not None:
             trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
@@ -136,9 +140,10 @@ class CrossLearner:
         self._policies: dict[int, Policy] = {}
 
     def __repr__(self) -> str:
+        settings, knots = self.settings, len(self._core.iterate.dictionary)
         return (
-            f"CrossLearner({len(self.tasks)} tasks, epsilon={self.settings.epsilon}, "
-            f"{self.iteration} iterations, {len(self._core.iterate.dictionary)} knots)"
+            f"CrossLearner({len(self.tasks)} tasks, method={settings.method!r}, "
+            f"epsilon={settings.epsilon}, {self.iteration} iterations, {knots} knots)"
         )
 
     # Learning --------------------------------------------------------------------------
@@ -160,6 +165,7 @@ class CrossLearner:
         *,
         steps: int | None = None,
         progress: bool | Console = True,
+        **others: Any,
     ) -> CrossLearner:
         """Make iterations of Algorithm 2, until there are enough of them or a rule stops it.
 
@@ -186,6 +192,15 @@ class CrossLearner:
         """
         from crosslearning.progress import learning_bar
 
+        refuse_lengths(others)
+        for name in others:
+            known = ("iterations", "callback", "steps", "progress")
+            raise unknown_name("argument of learn", name, known)
+        if iterations is None and steps is None:
+            raise InputError(
+                "iterations is None and steps is None; give one of the two: learn(100) makes 100 "
+                "iterations, learn(steps=100_000) takes so many environment steps over all tasks"
+            )
         length = Length.of(iterations, steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
         made = length.begun(self)
@@ -325,7 +340,7 @@ class CrossLearner:
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """
-        policy = self.central if start is None else self.policy(start)
+        policy = self.start_of(start)
         learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
         learner.inherit(self)
         return learner.learn(iterations, callback, steps=steps)
@@ -336,6 +351,20 @@ class CrossLearner:
         It is of use to the method ``models`` alone, and only from a learner with that method.
         """
         self._core.method.inherit(other.method)
+
+    def start_of(self, start: int | str | None = None) -> Policy:
+        """Return the policy to adapt from, by default the central one; warn if there is nothing."""
+        policy = self.central if start in (None, "central") else self.policy(start)
+        if not np.any(policy.function.norms()):
+            remedy = "learn longer"
+            if policy.name == "central" and math.isfinite(self.settings.epsilon):
+                remedy += ", take a smaller epsilon, or start from the policy of a task"
+            warnings.warn(
+                f"the {policy.name} policy is still zero: adapting starts from nothing. To start "
+                f"from what was learned, {remedy}",
+                stacklevel=3,
+            )
+        return policy
 
     def onward(self, **changes: Any) -> dict[str, Any]:
         """Return the settings of learners that go on from a policy of this one on other tasks.

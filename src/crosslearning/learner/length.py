@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
+
+
+#: Names that users give a length by where it is not taken, and what ``learn`` calls it.
+_ELSEWHERE = {"iterations": "", "steps": "steps=", "total_timesteps": "steps="}
+
+
+def refuse_lengths(given: Mapping[str, Any]) -> None:
+    """Refuse a length among other arguments, and say what to write in its place."""
+    for name, written in _ELSEWHERE.items():
+        if name in given:
+            raise InputError(
+                f"{name} = {given[name]!r} is not taken here; say how long when it learns: "
+                f"learner.learn({written}{given[name]!r})"
+            )
 
 
 class Length(NamedTuple):

@@ -121,6 +121,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """
         return self
 
+    def aims(self, iteration: int) -> Mapping[str, float]:
+        """Return what numbers of an iteration's report, by name, are meant to be; k from 1."""
+        return {}
+
     @property
     def gamma(self) -> float:
         """γ of settings that are resolved."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +14,28 @@ from crosslearning.rollouts.data import Episodes
 Floats = NDArray[np.float64]
 
 
-class Seen(Protocol):
-    """What a rollout is shown of the environment after every step."""
+class Stretch(NamedTuple):
+    """Steps that a rollout has taken since it was shown the last ones.
 
-    #: Good until the next step.
-    observation: NDArray[Any]
+    Attributes
+    ----------
+    observations : array, shape (steps + 1, q)
+        Where they began, and what each of them led to.
+    rewards : array, shape (steps,)
+    actions : array, shape (steps, p)
+        Not yet clipped.
+    terminated, truncated : bool
+        What the last of them said.
+    outcome : callable
+        Tells how the episode stands, by name.
+    """
+
+    observations: Floats
+    rewards: Floats
+    actions: Floats
     terminated: bool
     truncated: bool
-
-    def outcome(self) -> dict[str, Any]:
-        """Return how the episode stands, by name."""
+    outcome: Callable[[], dict[str, Any]]
 
 
 class Rollout(Protocol):
@@ -31,15 +44,21 @@ class Rollout(Protocol):
     task: int
     seed: int
     uniforms: Floats
+    #: What is added to the mean actions, one row a step.
+    noise: Floats
+    #: How many have been taken.
+    steps: int
 
-    def begin(self, player: Seen) -> None:
-        """See the start."""
+    @property
+    def length(self) -> int:
+        """How many steps it takes if the environment does not end it."""
 
-    def deviation(self) -> Floats:
-        """Return what is added to the mean action of the next step."""
+    @property
+    def limited(self) -> bool:
+        """Whether a time limit ends it."""
 
-    def take(self, player: Seen, reward: float, action: Floats) -> bool:
-        """Take in a step; return False at the end. The action is not yet clipped."""
+    def take(self, stretch: Stretch) -> bool:
+        """Take in steps; return False at the end."""
 
 
 @dataclass
@@ -52,38 +71,26 @@ class SampleRollout:
     noise: Floats
     before: int
     after: int
-    sign: float
     steps: int = 0
     observation: Floats | None = None  # s_t
-    before_rewards: float = 0.0
-    first_reward: float = 0.0
-    value: float = 0.0
+    rewards: list[float] = field(default_factory=list)
+    limited = False
 
-    def begin(self, player: Seen) -> None:
-        """See the start."""
-        self._arrive(player)
+    @property
+    def length(self) -> int:
+        """Steps to the state, the sampled action, and what follows: t + 1 + T."""
+        return self.before + 1 + self.after
 
-    def deviation(self) -> Floats:
-        """Return what is added to the mean action of the next step."""
-        noise: Floats = self.noise[self.steps]
-        return self.sign * noise if self.steps == self.before else noise
-
-    def take(self, player: Seen, reward: float, action: Floats) -> bool:
-        """Take in a step; return False after an end and after t + 1 + T steps."""
-        if self.steps < self.before:
-            self.before_rewards += reward
-        else:
-            self.value += reward
-            if self.steps == self.before:
-                self.first_reward = reward
-        self.steps += 1
-        self._arrive(player)
-        return not player.terminated and self.steps <= self.before + self.after
-
-    def _arrive(self, player: Seen) -> None:
-        """Keep s_t: where the sampled action is taken, or would be if the episode had not ended."""
-        if self.steps == self.before or (self.observation is None and player.terminated):
-            self.observation = np.array(player.observation, dtype=np.float64)
+    def take(self, stretch: Stretch) -> bool:
+        """Take in steps; return False after an end and after t + 1 + T of them."""
+        taken = len(stretch.rewards)
+        # s_t is where the sampled action is taken, or would be if the episode had not ended.
+        ahead = self.before - self.steps
+        if self.observation is None and (ahead <= taken or stretch.terminated):
+            self.observation = stretch.observations[min(ahead, taken)].copy()
+        self.rewards += stretch.rewards.tolist()
+        self.steps += taken
+        return not stretch.terminated and self.steps < self.length
 
 
 @dataclass
@@ -98,35 +105,25 @@ class EpisodeRollout:
     number: int
     steps: int = 0
     outcome: dict[str, Any] = field(default_factory=dict)
+    limited = True
 
-    def __post_init__(self) -> None:
-        """Make room for what a step gives: one write at the end is cheaper than many."""
-        self._rewards: list[float] = []
-        self._actions: list[Floats] = []
-        self._observations = self.result.observations[self.task, self.number]
+    @property
+    def length(self) -> int:
+        """The horizon."""
+        return len(self.noise)
 
-    def begin(self, player: Seen) -> None:
-        """See the start."""
-        self._observations[0] = player.observation
-
-    def deviation(self) -> Floats:
-        """Return what is added to the mean action of the next step."""
-        noise: Floats = self.noise[self.steps]
-        return noise
-
-    def take(self, player: Seen, reward: float, action: Floats) -> bool:
-        """Take in a step; return False at the end, the time limit or the horizon."""
-        self.steps += 1
-        self._rewards.append(reward)
-        self._actions.append(action)
-        self._observations[self.steps] = player.observation
-        if not player.terminated and not player.truncated and self.steps < len(self.noise):
+    def take(self, stretch: Stretch) -> bool:
+        """Take in steps; return False at the end, the time limit or the horizon."""
+        place, first = (self.task, self.number), self.steps
+        self.steps = last = first + len(stretch.rewards)
+        observations = self.result.observations[place]
+        observations[first : last + 1] = stretch.observations
+        self.result.rewards[place][first:last] = stretch.rewards
+        self.result.actions[place][first:last] = stretch.actions
+        if not stretch.terminated and not stretch.truncated and last < self.length:
             return True
-        place = (self.task, self.number)
-        self.result.rewards[place][: self.steps] = self._rewards
-        self.result.actions[place][: self.steps] = self._actions
-        self._observations[self.steps + 1 :] = player.observation
-        self.result.lengths[place] = self.steps
-        self.result.terminated[place] = player.terminated
-        self.outcome = player.outcome()
+        observations[last + 1 :] = observations[last]
+        self.result.lengths[place] = last
+        self.result.terminated[place] = stretch.terminated
+        self.outcome = stretch.outcome()
         return False

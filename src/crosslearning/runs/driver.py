@@ -64,6 +64,7 @@ def train(
         A learner of related tasks, whose knowledge of them this run begins with; it is kept in
         the same place.
     """
+    RunFolder(path).require_free()
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
@@ -97,13 +98,21 @@ def resume(
     iterations, steps : int, optional
         A new length, in one or the other, which makes a finished run go on.
     """
+    console = console or Console(quiet=True)
     folder = RunFolder.open(path)
     if iterations is not None or steps is not None:
         length = Length.of(iterations, steps, least=1)
         if tasks is None:
             # What cannot go on is told before the folder is changed.
             load_tasks(folder.source(), folder.config().task_options)
+        before = folder.config().length
         folder.extend(length)
+        if length.unit == before.unit and length.amount < before.amount:
+            console.print(
+                f"The run was to have {before.amount} {length.unit}; it now ends at "
+                f"{length.amount}.",
+                highlight=False,
+            )
     config = folder.config()
     workers = config.workers if workers is None else workers
     if folder.model.exists():
@@ -118,7 +127,7 @@ def resume(
     learner = saved or config.learner(
         workers, tasks=read_source(tasks) if tasks else folder.source()
     )
-    return _drive(folder, config, learner, console or Console(quiet=True))
+    return _drive(folder, config, learner, console)
 
 
 def _drive(
@@ -132,8 +141,17 @@ def _drive(
         watching = closing(Evaluations(folder, config, learner, log))
     length = config.length
     stopped: IterationReport | None = None
+    begun = learner.iteration
 
-    with watching as evaluations, deferred((signal.SIGINT, signal.SIGTERM)) as interrupted:
+    def notice() -> None:
+        if learner.iteration == begun:
+            console.print(
+                "Stopping after the first iteration, which takes longer if it has to be compiled. "
+                "Again: at once."
+            )
+
+    stopping = deferred((signal.SIGINT, signal.SIGTERM), notice)
+    with watching as evaluations, stopping as interrupted:
 
         def after(report: IterationReport) -> bool:
             nonlocal stopped

@@ -44,13 +44,7 @@ class RunFolder:
         A learner that does not start from zero is kept as the checkpoint of its iteration.
         """
         folder = cls(path)
-        if folder.exists():
-            raise InputError(
-                f"{path} already holds a run; go on with it by 'crosslearning resume {path}', or "
-                "choose another folder"
-            )
-        if folder.path.exists() and not folder.path.is_dir():
-            raise InputError(f"{path} is a file; choose a folder")
+        folder.require_free()
         about: dict[str, Any] = {"version": FOLDER_VERSION}
         if has_start:
             about["has_start"] = True
@@ -85,6 +79,16 @@ class RunFolder:
     def exists(self) -> bool:
         """Tell whether the folder holds a run."""
         return self._config.exists()
+
+    def require_free(self) -> None:
+        """Refuse a folder in which no run can begin; whoever is to fill it asks first."""
+        if self.exists():
+            raise InputError(
+                f"{self.path} already holds a run; go on with it by 'crosslearning resume "
+                f"{self.path}', or choose another folder"
+            )
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file; choose a folder")
 
     @property
     def has_start(self) -> bool:

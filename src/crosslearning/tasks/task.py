@@ -7,7 +7,8 @@ compiled dynamics make it fast, and let a rollout start again from any of its st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -107,6 +108,8 @@ class Task:
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
+    #: Whether nobody, neither who made the task nor its environment, said how long episodes are.
+    unlimited: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._check_outcomes()
@@ -118,6 +121,9 @@ class Task:
             spaces, limit = self._look()
         object.__setattr__(self, "observation_space", spaces[0])
         object.__setattr__(self, "action_space", spaces[1])
+        if not self.horizon and not limit:
+            looked = self.spaces is None and self.dynamics is None
+            object.__setattr__(self, "unlimited", looked)
         object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
 
     def _check_outcomes(self) -> None:
@@ -170,3 +176,17 @@ class Task:
     def action_size(self) -> int:
         """How many numbers an action has."""
         return math.prod(self.action_space.shape)
+
+
+def warn_of_no_limit(tasks: Iterable[Task]) -> None:
+    """Warn of tasks whose horizon is a guess, and say what to set."""
+    names = [repr(task.name) for task in tasks if task.unlimited]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        # Always from this line, so that Python says it once.
+        warnings.warn(
+            f"no time limit is known of the tasks {', '.join(names[:3])}{more}: their episodes are "
+            f"taken to have at most {HORIZON} steps. Say how many: Task(..., horizon=200), horizon "
+            "= 200 in tasks.toml, or max_episode_steps=200 in gymnasium.make",
+            stacklevel=1,
+        )

@@ -17,8 +17,10 @@ Everything else in it is passed to ``gymnasium.make``. A table ``[common]`` hold
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import itertools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,6 +31,8 @@ from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.task import Task
 
 _OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
+#: How Python words that a function has no such argument.
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
@@ -144,8 +148,20 @@ class _Maker:
             for wrapper, arguments in self.wrappers:
                 environment = _wrapper_class(wrapper)(environment, **arguments)
         except (gymnasium.error.Error, TypeError, ValueError, AttributeError) as problem:
-            raise InputError(f"the task {self.name!r} cannot be made: {problem}") from problem
+            refused = _UNEXPECTED.search(str(problem))
+            hint = _own_keys(refused[1]) if refused and refused[1] in self.options else ""
+            raise InputError(f"the task {self.name!r} cannot be made: {problem}{hint}") from problem
         return environment
+
+
+def _own_keys(given: str) -> str:
+    """Return a hint for a key that went to the environment, which does not know it either."""
+    close = difflib.get_close_matches(given, _OWN, n=1)
+    meant = f" Did you mean {close[0]!r}?" if close else ""
+    return (
+        f".{meant} A task file itself knows the keys {', '.join(_OWN)}; all others go to the "
+        "environment"
+    )
 
 
 def _set(target: Any, name: str, value: Any) -> None:

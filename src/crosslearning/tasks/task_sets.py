@@ -103,7 +103,7 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     if only and only not in described:
         raise unknown_name(f"task of the set {name!r}", only, described)
     tasks = [described[only]] if only else described.values()
-    return tuple(dataclasses.replace(t, horizon=horizon or t.horizon) for t in tasks)
+    return tuple(dataclasses.replace(t, horizon=horizon) if horizon else t for t in tasks)
 
 
 def as_tasks(made: Any, source: str) -> tuple[Task, ...]:

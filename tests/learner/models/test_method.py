@@ -102,7 +102,7 @@ class Failing(Drift):
 
 
 def test_an_environment_that_fails_leaves_the_data_as_they_were():
-    task = Task("one", lambda render_mode=None: Failing())
+    task = Task("one", lambda render_mode=None: Failing(), horizon=50)
     learner = CrossLearner([task, drift("two")], **SMALL).learn(3)
     before = learner.method.state()
     Failing.left = 5
@@ -138,7 +138,7 @@ def test_rewards_that_are_too_large_are_told_of():
             return observation, 1e200, *rest
 
     with pytest.raises(NumericalError, match="'rich' is too large"):
-        CrossLearner([Task("rich", lambda render_mode=None: Rich())], **SMALL)
+        CrossLearner([Task("rich", lambda render_mode=None: Rich(), horizon=50)], **SMALL)
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.5, np.inf])

@@ -256,3 +256,10 @@ def test_noise_that_is_no_noise_is_refused():
     arrays, numbers = learner.method.state()
     with pytest.raises(FileFormatError, match="variance"):
         learner.method.restore({**arrays, "variance": -arrays["variance"]}, numbers)
+
+
+def test_outcomes_are_told_that_are_one_number_an_episode():
+    learner = CrossLearner("paper:r=1", method="trust-region", max_knots=20)
+    (report,) = recorded_reports(learner, 1)
+    assert {"arrived", "crashed", "path_length"} <= set(report.numbers)
+    assert "position" not in report.numbers

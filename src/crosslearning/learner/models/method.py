@@ -18,6 +18,7 @@ from crosslearning.errors import FileFormatError
 from crosslearning.gradients import estimator_of
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.method import Improvement, each_action, part_of, too_large
+from crosslearning.learner.models.exploration import explorers
 from crosslearning.learner.models.files import (
     pack_choices,
     pack_data,
@@ -43,6 +44,8 @@ Floats = NDArray[np.float64]
 
 #: Noise where nothing is known yet: actions fill most of [−1, 1].
 _RESTLESS = 0.8
+#: What is left of the noise at every step where a policy explores as a whole.
+_WHITE = 0.5
 #: Every so many imagined states is looked at for new knots: neighbours in time are near copies.
 _STRIDE = 13
 #: So many rounds in a row must change nothing before learning stops.
@@ -172,10 +175,14 @@ class Method:
     def _act(self, iterate: Iterate) -> tuple[int, int]:
         """Take steps in the real tasks; return how many, and in how many episodes."""
         settings, tasks = self.settings, self.executor.tasks
-        idle = len(iterate.dictionary) == 0
-        std = np.full(len(self.noise.variance), _RESTLESS) if idle else self.noise.std
+        policies, std = iterate.policies, self.noise.std
+        if len(iterate.dictionary) == 0:
+            std = np.full(len(std), _RESTLESS)
+        elif settings.explorers and self.models:
+            policies = explorers(self, iterate)
+            std = _WHITE * std
         plan = plan_episodes(iterate.generator, tasks, 1, settings.round_steps, std)
-        episodes = self.executor.episodes(iterate.policies, plan)
+        episodes = self.executor.episodes(policies, plan)
         self.begin(episodes)
         return int(episodes.lengths.sum()), episodes.lengths.size
 

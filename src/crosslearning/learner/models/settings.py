@@ -11,8 +11,8 @@ from msgspec import Meta
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings, Look, MethodName, Pace, check_each
 
-#: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
-_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
+#: γ where none is given: 1 − 3/H for episodes of at most H steps, but within these bounds.
+_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 3.0
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,6 +84,15 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             "bounds. One number stands for all.",
         ),
     ] = (0.4,)
+    explorers: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Ways to act that are imagined before a round: smooth changes of the "
+            "policies, as large as action_std; each task takes the one along which its models "
+            "disagree most. 0: independent noise at every step.",
+        ),
+    ] = 8
     imagined_std: Annotated[
         float,
         Meta(ge=0.0, description="That of the noise in imagined rollouts, in the same units."),

@@ -154,16 +154,11 @@ class Method:
         ]
         growth = np.mean([direction.growth for direction in found], axis=0)
         least = np.minimum(settings.least_std, self.noise.std)
-        lengths, std = step_lengths(
-            np.array(squares), growth, self.noise.std, least, self._length(iterate.iteration)
-        )
+        length = self.settings.step_length(iterate.iteration)
+        lengths, std = step_lengths(np.array(squares), growth, self.noise.std, least, length)
         self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
         self.noise = Noise(std**2)
         return knots, directions * lengths[:, None]
-
-    def _length(self, iteration: int) -> float:
-        """Return δ of an iteration, from 0."""
-        return self.settings.step_kl / (1.0 + iteration / self.settings.step_decay)
 
     def direction(self, task: int, mean: Floats) -> Direction:
         """Return the natural gradient of a task whose mean action has the given weights (m, p).
@@ -295,15 +290,18 @@ def mean_divergence(moved: Floats, old: Floats, new: Floats) -> float:
 
 
 def outcome_rates(episodes: Episodes) -> dict[str, Floats]:
-    """Return the mean of every outcome that a task tells, by its name; NaN where it is unknown."""
-    names = sorted({name for outcomes in episodes.outcomes for name in outcomes})
-    rates = {name: np.full(len(episodes.outcomes), np.nan) for name in names}
+    """Return the mean of every outcome that a task tells, by its name; NaN where it is unknown.
+
+    What is not one number an episode, such as a place, has no mean of interest.
+    """
+    rates: dict[str, Floats] = {}
     for i, outcomes in enumerate(episodes.outcomes):
         for name, values in outcomes.items():
-            known = values[np.isfinite(values)]
-            if len(known):
-                rates[name][i] = np.mean(known)
-    return rates
+            if values.ndim == 1:
+                means = rates.setdefault(name, np.full(len(episodes.outcomes), np.nan))
+                known = values[np.isfinite(values)]
+                means[i] = np.mean(known) if len(known) else np.nan
+    return dict(sorted(rates.items()))
 
 
 def _function(policies: Expansion, which: int, states: Floats) -> Floats:

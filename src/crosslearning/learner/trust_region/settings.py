@@ -134,6 +134,14 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             episode_steps=self.episode_steps or episode,
         )
 
+    def step_length(self, iteration: int) -> float:
+        """Return δ of an iteration, from 0."""
+        return self.step_kl / (1.0 + iteration / self.step_decay)
+
+    def aims(self, iteration: int) -> dict[str, float]:
+        """Return δ: ``kl`` is that, but for projection and pruning, which follow the step."""
+        return {"kl": self.step_length(iteration - 1)}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.most_steps < self.least_steps:
