@@ -1,0 +1,206 @@
+"""Cross-learned regression: functions of related tasks, fitted to data, kept near a central one.
+
+Given data (x_n, y_n) of N tasks, f_1 … f_N and f_c solve
+
+    minimise   Σ_i [ Σ_n |y_n − f_i(x_n)|²/σ² + ρ ‖f_i‖² ]   subject to   ‖f_i − f_c‖ ≤ ε,
+
+the paper's problem with a ridge regression in the place of every return. ε = 0 is one function for
+the pooled data, ε = ∞ one for each task alone. With a multiplier μ_i for every constraint it is
+quadratic (:mod:`crosslearning.rkhs.coupled_ridge`), so that only the N multipliers have to be
+searched for (:mod:`crosslearning.rkhs.multipliers`).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from crosslearning.errors import InputError
+from crosslearning.rkhs.checks import Floats, count, finite_array, radius
+from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
+from crosslearning.rkhs.cross_fit import CrossFit, Points
+from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
+from crosslearning.rkhs.multipliers import FitStatus, Found, search
+from crosslearning.rkhs.projection import projection_of
+
+__all__ = ["CrossFit", "CrossRegression"]
+
+#: Spreads of two tasks' targets that are farther apart are probably in other units.
+_UNLIKELY_RATIO = 30.0
+
+
+class CrossRegression:
+    """Data of N tasks, ready to be fitted with any radius.
+
+    A task may have no points: its function is then what the others say of it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    tasks, outputs : int
+        N, and the dimension of the values.
+    noise : float, or one for each output
+        Standard deviation σ of what the functions are not to explain.
+    ridge : float
+        ρ: one over the variance of the functions' values, where κ(x, x) = 1.
+    max_knots : int
+        The budget of knots. They are chosen from the data, those first that the others explain
+        least. :meth:`CrossFit.gap` says what the budget costs.
+    tolerance : float
+        No further knots once this share of the kernel is left unexplained at every point.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        tasks: int,
+        outputs: int,
+        *,
+        noise: ArrayLike = 0.1,
+        ridge: float = 1.0,
+        max_knots: int = 400,
+        tolerance: float = 1e-8,
+    ) -> None:
+        if not isinstance(kernel, Kernel):
+            raise InputError(f"kernel must be a Kernel, got {type(kernel).__name__}")
+        self.kernel = kernel
+        self.tasks = count("tasks", tasks)
+        self.outputs = count("outputs", outputs)
+        self.max_knots = count("max_knots", max_knots)
+        self.tolerance = radius("tolerance", tolerance)
+        if np.ndim(noise) == 0:
+            noise = np.full(self.outputs, noise)
+        self.noise = finite_array("noise", noise, (self.outputs,))
+        if not np.all(self.noise > 0.0):
+            raise InputError(f"noise must be positive, got {self.noise.tolist()}")
+        self.ridge = float(ridge)
+        if not (math.isfinite(self.ridge) and self.ridge > 0.0):
+            raise InputError(f"ridge must be positive, got {ridge!r}")
+        self.inputs = [np.empty((0, kernel.dimension)) for _ in range(self.tasks)]
+        self.targets = [np.empty((0, self.outputs)) for _ in range(self.tasks)]
+        self.forget_knots()
+
+    def forget_knots(self) -> None:
+        """Choose the knots anew from all points at the next fit.
+
+        Otherwise those that were chosen stay, and later points get what is left of the budget.
+        """
+        self._coordinates = KnotCoordinates(self.kernel)
+        self._statistics: list[Statistics] = []
+        self._taken = [0] * self.tasks
+        self._problem: CoupledRidge | None = None
+
+    @property
+    def coordinates(self) -> KnotCoordinates:
+        """The knots, and coordinates of functions on them, for the points so far."""
+        self._take_in()
+        return self._coordinates
+
+    @property
+    def knots(self) -> Floats:
+        """The knots, shape (m, q)."""
+        return self.coordinates.knots
+
+    @property
+    def problem(self) -> CoupledRidge:
+        """The quadratic problem of the points so far."""
+        self._take_in()
+        if self._problem is None:
+            self._problem = CoupledRidge(self._statistics, self.noise**2, self.ridge)
+        return self._problem
+
+    @property
+    def points(self) -> Points:
+        """The points so far."""
+        return Points(tuple(self.inputs), tuple(self.targets))
+
+    def add(self, task: int, inputs: ArrayLike, targets: ArrayLike) -> None:
+        """Add points of a task: inputs (n, q), targets (n, outputs).
+
+        Targets of an output are in the same unit for all tasks, and best of zero mean.
+        """
+        if not 0 <= task < self.tasks:
+            raise InputError(f"no task {task}; there are {self.tasks}, from 0")
+        x = finite_array("inputs", inputs, (None, self.kernel.dimension))
+        y = finite_array("targets", targets, (len(x), self.outputs))
+        self.inputs[task] = np.concatenate([self.inputs[task], x])
+        self.targets[task] = np.concatenate([self.targets[task], y])
+
+    def fit(self, epsilon: float, method: Literal["exact", "relaxed"] = "exact") -> CrossFit:
+        """Return the functions within a radius of a central one.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε; 0 pools the data, infinity separates the tasks.
+        method : {"exact", "relaxed"}
+            Whether every distance is bounded by ε, or the root of their mean square.
+        """
+        projection_of(method)  # an unknown method is told here
+        epsilon = radius("epsilon", epsilon)
+        return self._fitted(search(self.problem, epsilon, method), epsilon, method)
+
+    def at(self, multiplier: float) -> CrossFit:
+        """Return the functions for one multiplier, the same for all tasks; infinity pools.
+
+        It is the relaxed fit of the radius that the multiplier leads to.
+        """
+        multiplier = radius("multiplier", multiplier)
+        solution = self.problem.solve(np.full(self.tasks, multiplier))
+        reached = float(np.sqrt(np.mean(solution.distances**2)))
+        found = Found(solution, FitStatus.PENALISED, 0.0, 1)
+        return self._fitted(found, math.inf if multiplier == 0.0 else reached, "relaxed")
+
+    def _fitted(self, found: Found, epsilon: float, method: str) -> CrossFit:
+        return CrossFit.of(found, self.problem, self._coordinates, self.points, epsilon, method)
+
+    # Data ------------------------------------------------------------------------------
+
+    def _take_in(self) -> None:
+        """Bring knots and statistics up to date with the points that were added."""
+        fresh = [x[n:] for x, n in zip(self.inputs, self._taken, strict=True)]
+        if not any(len(x) for x in fresh):
+            if not self._statistics:
+                raise InputError("there are no points to fit; add some first")
+            return
+        self._warn_of_units()
+        self._problem = None
+        room = self.max_knots - len(self._coordinates)
+        grown = self._coordinates.grown(np.concatenate(fresh), self.tolerance, room)
+        if len(grown) == 0:
+            raise InputError(
+                f"the {self.kernel.name} kernel is zero at every point: nothing can be fitted"
+            )
+        if grown is not self._coordinates:
+            # Knots that are new change every product: all points are gone through again.
+            self._coordinates = grown
+            self._taken = [0] * self.tasks
+            self._statistics = [
+                Statistics.none(len(grown), self.outputs) for _ in range(self.tasks)
+            ]
+        for i in range(self.tasks):
+            x, y = self.inputs[i][self._taken[i] :], self.targets[i][self._taken[i] :]
+            for part in blocks(len(x)):
+                phi = grown.features(x[part])
+                left = grown.unexplained(x[part], phi)
+                self._statistics[i] = self._statistics[i].plus(phi, y[part], left)
+            self._taken[i] += len(x)
+
+    def _warn_of_units(self) -> None:
+        """Warn if the targets of one task are spread far wider than those of another."""
+        spreads = np.array([np.std(y, axis=0) for y in self.targets if len(y) >= 3])
+        if len(spreads) < 2:
+            return
+        for o, own in enumerate(spreads.T):
+            least = np.min(own[own > 0.0], initial=np.inf)
+            if np.max(own) > _UNLIKELY_RATIO * least:
+                warnings.warn(
+                    f"the targets of output {o} are spread {np.max(own) / least:.0f} times wider "
+                    "in one task than in another; are they in the same unit?",
+                    stacklevel=4,
+                )
