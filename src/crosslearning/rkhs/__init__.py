@@ -25,6 +25,7 @@ from crosslearning.rkhs.projection import (
     relaxed_projection,
 )
 from crosslearning.rkhs.pruning import PruningCertificate
+from crosslearning.rkhs.radius_choice import RadiusCurve, radius_curve
 
 __all__ = [
     "CrossFit",
@@ -46,6 +47,7 @@ __all__ = [
     "Product",
     "Projection",
     "PruningCertificate",
+    "RadiusCurve",
     "Status",
     "Sum",
     "check_kernel",
@@ -54,5 +56,6 @@ __all__ = [
     "most_likely",
     "project",
     "prune",
+    "radius_curve",
     "relaxed_projection",
 ]

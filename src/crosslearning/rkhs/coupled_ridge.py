@@ -58,14 +58,15 @@ class Statistics(NamedTuple):
             self.unexplained + float(np.sum(unexplained)),
         )
 
-    def minus(self, other: Statistics) -> Statistics:
-        """Return the statistics without some of the points."""
-        return Statistics(
-            self.product - other.product,
-            self.right - other.right,
-            self.squares - other.squares,
-            self.points - other.points,
-            self.unexplained - other.unexplained,
+    @classmethod
+    def together(cls, parts: Sequence[Statistics]) -> Statistics:
+        """Return the statistics of the points of all parts."""
+        return cls(
+            np.sum([part.product for part in parts], axis=0),
+            np.sum([part.right for part in parts], axis=0),
+            np.sum([part.squares for part in parts], axis=0),
+            sum(part.points for part in parts),
+            sum(part.unexplained for part in parts),
         )
 
 
