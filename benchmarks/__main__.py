@@ -12,7 +12,16 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from rich.console import Console
 from threadpoolctl import threadpool_limits
 
-from benchmarks import adaptation, identification, learner, rkhs, rollouts, trust_region, world
+from benchmarks import (
+    adaptation,
+    identification,
+    learner,
+    regression,
+    rkhs,
+    rollouts,
+    trust_region,
+    world,
+)
 from benchmarks.table import show
 
 ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
@@ -20,6 +29,7 @@ ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rol
 LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
+    "regression": regression.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,
 }

@@ -284,10 +284,11 @@ def test_the_same_point_many_times_is_one_knot():
 
 
 def test_a_jump_of_units_between_tasks_is_warned_of():
-    inputs, targets = related(0)
+    inputs, targets = related(0, (20, 20, 20))
     regression = regression_of(inputs, [targets[0], 1000.0 * targets[1], targets[2]])
-    with pytest.warns(UserWarning, match="spread .* times wider in one task than in another"):
+    with pytest.warns(UserWarning, match="output . are spread .* times wider in one task") as seen:
         regression.fit(1.0)
-    # A constant says nothing of units, nor do two points.
-    regression_of(inputs, [targets[0], 0.0 * targets[1], targets[2]]).fit(1.0)
-    regression_of([x[:2] for x in inputs], [i * 1e3 * y[:2] for i, y in enumerate(targets)]).fit(1)
+    assert seen[0].filename == __file__
+    # Little beside the noise says nothing of units, nor do a few points.
+    regression_of(inputs, [targets[0], 1e-3 * targets[1], targets[2]], noise=NOISE).fit(1.0)
+    regression_of([x[:5] for x in inputs], [1e3**i * y[:5] for i, y in enumerate(targets)]).fit(1)

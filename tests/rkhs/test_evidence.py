@@ -116,7 +116,7 @@ def test_columns_and_tasks_that_say_nothing_do_no_harm():
     inputs[2], targets[2] = inputs[2][:0], targets[2][:0]
     inputs[3], targets[3] = inputs[3][:3], targets[3][:3]
     found = most_likely(inputs, targets)
-    assert found.widths[3] == pytest.approx(1.5, rel=1e-3)
+    assert found.widths[3] == pytest.approx(1.5, rel=0.1)
     assert found.noise[2] == pytest.approx(5e-3, rel=0.1)
     assert np.all(np.isfinite([*found.widths, *found.noise, found.signal, found.evidence]))
 

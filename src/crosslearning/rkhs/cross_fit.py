@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -88,10 +88,10 @@ class CrossFit:
     status: FitStatus
     residual: float
     steps: int
-    coordinates: KnotCoordinates
-    problem: CoupledRidge
-    solution: Solution
-    points: Points
+    coordinates: KnotCoordinates = field(repr=False)
+    problem: CoupledRidge = field(repr=False)
+    solution: Solution = field(repr=False)
+    points: Points = field(repr=False)
 
     @classmethod
     def of(
@@ -277,17 +277,17 @@ class CrossFit:
         return Gap(self.objective(), best - pull)
 
     def _kernel_form(self, alphas: Sequence[Floats], covariance: Floats) -> float:
-        """Return αᵀ(C ⊗ K)α."""
-        x = np.concatenate(self.points.inputs)
-        alpha = np.concatenate(alphas)
-        task = np.repeat(np.arange(len(alphas)), [len(own) for own in alphas])
-        total, parts = 0.0, list(blocks(len(x)))
-        for a, rows in enumerate(parts):
-            for columns in parts[a:]:
-                values = self.coordinates.kernel(x[rows], x[columns])
-                values *= covariance[np.ix_(task[rows], task[columns])]
-                form = float(np.sum(alpha[rows] * (values @ alpha[columns])))
-                total += form if rows == columns else 2.0 * form
+        """Return αᵀ(C ⊗ K)α, from every pair of blocks once."""
+        parts = [
+            (i, x[rows], alpha[rows])
+            for i, (x, alpha) in enumerate(zip(self.points.inputs, alphas, strict=True))
+            for rows in blocks(len(x))
+        ]
+        total = 0.0
+        for a, (i, x, alpha) in enumerate(parts):
+            for b, (j, others, beta) in enumerate(parts[: a + 1]):
+                form = float(np.sum(alpha * (self.coordinates.kernel(x, others) @ beta)))
+                total += (1.0 if a == b else 2.0) * float(covariance[i, j]) * form
         return total
 
 

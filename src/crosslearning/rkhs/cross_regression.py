@@ -32,6 +32,8 @@ __all__ = ["CrossFit", "CrossRegression"]
 
 #: Spreads of two tasks' targets that are farther apart are probably in other units.
 _UNLIKELY_RATIO = 30.0
+#: Points from which a task's spread is known.
+_ENOUGH_POINTS = 10
 
 
 class CrossRegression:
@@ -193,14 +195,15 @@ class CrossRegression:
 
     def _warn_of_units(self) -> None:
         """Warn if the targets of one task are spread far wider than those of another."""
-        spreads = np.array([np.std(y, axis=0) for y in self.targets if len(y) >= 3])
+        spreads = [np.std(y, axis=0) for y in self.targets if len(y) >= _ENOUGH_POINTS]
         if len(spreads) < 2:
             return
-        for o, own in enumerate(spreads.T):
-            least = np.min(own[own > 0.0], initial=np.inf)
-            if np.max(own) > _UNLIKELY_RATIO * least:
-                warnings.warn(
-                    f"the targets of output {o} are spread {np.max(own) / least:.0f} times wider "
-                    "in one task than in another; are they in the same unit?",
-                    stacklevel=4,
-                )
+        # What is not more than noise says nothing of units.
+        ratios = np.max(spreads, axis=0) / np.maximum(np.min(spreads, axis=0), self.noise)
+        o = int(np.argmax(ratios))
+        if ratios[o] > _UNLIKELY_RATIO:
+            warnings.warn(
+                f"the targets of output {o} are spread {ratios[o]:.0f} times wider in one task "
+                "than in another; are they in the same unit?",
+                stacklevel=5,
+            )

@@ -29,6 +29,8 @@ _MOST_STEPS = 60
 #: The same where it is decided from which start to go on.
 _FEW_POINTS = 96
 _FEW_STEPS = 30
+#: The share of the evidence whose gain in a step is too little to go on for.
+_ENOUGH = 1e-5
 #: Beyond this root mean square, targets are out of reach of what is believed before the data.
 _LARGEST_TARGETS = 30.0
 
@@ -116,7 +118,7 @@ def most_likely(
     Parameters
     ----------
     inputs : sequence of N arrays, shapes (n_i, q)
-        A task may have no points. A coordinate that does not vary gets the width 1.5.
+        A task may have no points. A coordinate that does not vary gets a width near 1.5.
     targets : sequence of N arrays, shapes (n_i, p)
         Of about zero mean and unit spread, over all tasks: beneath 0.005 everything is noise.
     periodic : sequence of int
@@ -257,7 +259,7 @@ class _Search:
             jac=True,
             method="L-BFGS-B",
             bounds=self.bounds,
-            options={"maxiter": steps},
+            options={"maxiter": steps, "ftol": _ENOUGH},
         )
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
