@@ -17,6 +17,7 @@ from benchmarks import (
     identification,
     learner,
     models,
+    regression,
     rkhs,
     rollouts,
     trust_region,
@@ -30,6 +31,7 @@ LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
     "models": models.BENCHMARKS,
+    "regression": regression.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,
 }
