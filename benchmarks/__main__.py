@@ -17,6 +17,7 @@ from benchmarks import (
     identification,
     learner,
     models,
+    models_adaptation,
     regression,
     rkhs,
     rollouts,
@@ -32,6 +33,7 @@ LONG_ROOMS = {
     "identification": identification.BENCHMARKS,
     "models": models.BENCHMARKS,
     "regression": regression.BENCHMARKS,
+    "models-adaptation": models_adaptation.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,
 }

@@ -194,3 +194,75 @@ def test_one_length_puts_that_of_the_old_run_aside(tmp_path):
     train(tmp_path / "old", make_config(fields))
     outcome = adapt_run(tmp_path / "old", tmp_path / "new", "pendulums:unseen:1", iterations=2)
     assert outcome.learner.iteration == 2
+
+
+# With models ---------------------------------------------------------------------------------
+
+MODELS = {"method": "models", "round_steps": 15, "bout": 3, "rollouts": 4, "look_ahead": 5}
+
+
+@pytest.fixture(scope="module")
+def family(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "trained"
+    fields = {"tasks": "pendulums:2", "steps": 60, "max_knots": 30, "seed": 1, **MODELS}
+    fields["epsilon"] = 0.1  # so small that the central policy moves at once
+    return path, train(path, make_config(fields)).learner
+
+
+def test_one_more_model_is_fitted_beside_those_of_the_family(family):
+    _, learner = family
+    (task,) = task_set("pendulums:unseen:1")
+    adapted = learner.adapt(task, steps=15)
+    assert (adapted.steps, adapted.iteration) == (15, 3)
+    method = adapted.method
+    assert [len(own.rewards) for own in method.data] == [15]
+    assert [len(own.rewards) for own in method.related] == [30, 30]
+    # Three models and their centre, of which the policy is learned in the first alone.
+    assert method.dynamics.fits[0].family.functions == 4
+    assert method.models[0].functions == learner.settings.samples
+    assert [len(own.rewards) for own in learner.method.data] == [30, 30]  # as it was
+
+
+def test_the_first_round_acts_with_the_start_and_noise(family):
+    _, learner = family
+    (task,) = task_set("pendulums:unseen:1")
+    adapted = learner.adapt(task, 1, action_std=1e-9)
+    seen = adapted.method.data[0]
+    wanted = np.clip(learner.central.mean(seen.states), -1.0, 1.0)
+    np.testing.assert_allclose(seen.actions, wanted, atol=1e-6)
+    restless = learner.adapt(task, 1).method.data[0]
+    wanted = np.clip(learner.central.mean(restless.states), -1.0, 1.0)
+    assert np.std(restless.actions - wanted) > 0.1
+
+
+def test_an_adapted_learner_keeps_the_data_of_the_family(family, tmp_path):
+    _, learner = family
+    (task,) = task_set("pendulums:unseen:1")
+    half = learner.adapt(task, 2)
+    half.save(tmp_path / "half")
+    again = CrossLearner.load(tmp_path / "half", tasks=[task])
+    assert len(again.method.related) == 2
+    assert_same_bits(again.learn(4).family, half.learn(4).family)
+    # What is adapted once more knows of all three.
+    assert len(half.adapt(task, 0).method.related) == 3
+
+
+def test_a_run_adapts_with_the_data_of_the_family_and_can_be_resumed(family, tmp_path):
+    path, learner = family
+    tasks = "pendulums:unseen:1"
+    whole = adapt_run(path, tmp_path / "a", tasks, iterations=5)
+    assert len(whole.learner.method.related) == 2
+    adapt_run(path, tmp_path / "b", tasks, iterations=1)
+    (tmp_path / "b" / "model.safetensors").unlink()  # as if killed before its end
+    assert_same_bits(resume(tmp_path / "b", iterations=5).learner.family, whole.learner.family)
+    direct = learner.adapt(task_set(tasks)[0], 5)
+    assert_same_bits(direct.family, whole.learner.family)
+
+
+def test_other_methods_inherit_nothing(family):
+    _, learner = family
+    (task,) = task_set("pendulums:unseen:1")
+    other = learner.adapt(task, 1, method="trust-region", episode_steps=20)
+    assert other.settings.method == "trust-region"
+    alone = CrossLearner("pendulums:2", 0.01, method="trust-region", episode_steps=20).learn(1)
+    assert alone.adapt(task, 1, **MODELS).method.related == []

@@ -94,7 +94,8 @@ def adapt_run(
     """Learn other tasks from a policy of a run, in a run folder of its own.
 
     Without an ``epsilon`` each task learns alone from there; with one they learn together. The new
-    run keeps its start, so that it is resumed, evaluated and certified like any other.
+    run keeps its start, so that it is resumed, evaluated and certified like any other. With the
+    method ``models`` it keeps the trained run's data, too, and fits its models beside theirs.
 
     Parameters
     ----------
@@ -119,4 +120,5 @@ def adapt_run(
     kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
     fields = one_length(fields)
     kept |= {"tasks": tasks, "task_options": {}}
-    return train(out, make_config({**kept, **learner.onward(**fields)}), console, policy.function)
+    config = make_config({**kept, **learner.onward(**fields)})
+    return train(out, config, console, policy.function, related=learner)

@@ -3,7 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
-from crosslearning import cli
+from crosslearning import CrossLearner, cli
 from crosslearning.certificates import certify
 from crosslearning.certificates.verification import verify_run
 from crosslearning.errors import InputError
@@ -117,3 +117,18 @@ def test_a_sweep_counts_iterations(tmp_path):
 def test_wrong_lengths_are_named(fields, message):
     with pytest.raises(InputError, match=message):
         make_config(fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"method": "trust-region", "episode_steps": 20, "max_knots": 20, "steps": 1100},
+        {"method": "models", "round_steps": 15, "bout": 2, "rollouts": 4, "steps": 60},
+    ],
+)
+def test_what_was_looked_at_before_the_first_iteration_is_counted_once(fields, tmp_path):
+    outcome = train(tmp_path / "run", make_config({"tasks": "pendulums:2", **fields}))
+    assert outcome.finished
+    assert outcome.learner.steps >= fields["steps"]
+    alone = CrossLearner("pendulums:2", **{k: v for k, v in fields.items() if k != "steps"})
+    assert alone.learn(steps=fields["steps"]).steps == outcome.learner.steps

@@ -203,8 +203,7 @@ class CrossLearner:
             )
         length = Length.of(iterations, steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
-        # What was looked at before the first iteration belongs to its steps.
-        made = length.made(self) if self.iteration else 0
+        made = length.begun(self)
         goal = length._replace(amount=made + length.amount)
         # One thread: how BLAS splits a sum over threads changes its last bits.
         with (
@@ -322,6 +321,9 @@ class CrossLearner:
     ) -> CrossLearner:
         """Return a new learner that has gone on from one of these policies on another task.
 
+        The method ``models`` keeps what it has seen of its tasks: the model of the new one is
+        fitted beside theirs, so that few steps of its own are enough.
+
         Parameters
         ----------
         task : Task
@@ -340,7 +342,15 @@ class CrossLearner:
         """
         policy = self.start_of(start)
         learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
+        learner.inherit(self)
         return learner.learn(iterations, callback, steps=steps)
+
+    def inherit(self, other: CrossLearner) -> None:
+        """Know what another learner has seen of its tasks, which are related to these.
+
+        It is of use to the method ``models`` alone, and only from a learner with that method.
+        """
+        self._core.method.inherit(other.method)
 
     def start_of(self, start: int | str | None = None) -> Policy:
         """Return the policy to adapt from, by default the central one; warn if there is nothing."""

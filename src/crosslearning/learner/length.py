@@ -57,6 +57,13 @@ class Length(NamedTuple):
         """Return how many of its unit a learner has made since its beginning."""
         return learner.steps if self.unit == "steps" else learner.iteration
 
+    def begun(self, learner: CrossLearner) -> int:
+        """Return the same for where ``learn`` counts from.
+
+        What was looked at before the first iteration belongs to what is to be learned from.
+        """
+        return self.made(learner) if learner.iteration else 0
+
     def reached(self, learner: CrossLearner) -> bool:
         """Return whether a learner has got as far as this; steps are to be learned from, too."""
         if self.unit == "steps" and not learner.method.rests:
@@ -65,4 +72,4 @@ class Length(NamedTuple):
 
     def left(self, learner: CrossLearner) -> dict[str, int]:
         """Return what ``learn`` takes for a learner to get as far as this, from its beginning."""
-        return {self.unit: max(0, self.amount - self.made(learner))}
+        return {self.unit: max(0, self.amount - self.begun(learner))}

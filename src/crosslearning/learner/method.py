@@ -97,6 +97,9 @@ class Method(Protocol):
     def begin(self, episodes: Episodes) -> None:
         """See the episodes that were looked at before learning began, if there were any."""
 
+    def inherit(self, other: Method) -> None:
+        """Know what the method of another learner, of related tasks, can tell of them."""
+
     def improve(self, iterate: Iterate) -> Improvement:
         """Say where the policies should go from here; draws from the iterate's generator alone.
 

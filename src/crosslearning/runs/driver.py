@@ -46,6 +46,7 @@ def train(
     config: RunConfig,
     console: Console | None = None,
     start: Family | None = None,
+    related: CrossLearner | None = None,
 ) -> Outcome:
     """Start a run in a new folder and take it to its end.
 
@@ -59,12 +60,18 @@ def train(
     start : Family, optional
         Where the policies start, as for :class:`CrossLearner`. It is kept as the checkpoint of
         iteration 0, so that the run can be resumed from its files alone.
+    related : CrossLearner, optional
+        A learner of related tasks, whose knowledge of them this run begins with; it is kept in
+        the same place.
     """
     RunFolder(path).require_free()
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
-    folder = RunFolder.create(path, config, learner, has_start=start is not None)
+    if related is not None:
+        learner.inherit(related)
+    begun = start is not None or related is not None
+    folder = RunFolder.create(path, config, learner, has_start=begun)
     return _drive(folder, config, learner, console or Console(quiet=True))
 
 

@@ -120,7 +120,7 @@ class Paid(Drift):
 
 
 def paid(name, **parameters):
-    return Task(name, lambda render_mode=None: Paid(**parameters))
+    return Task(name, lambda render_mode=None: Paid(**parameters), horizon=50)
 
 
 def test_a_task_that_pays_nothing_moves_nothing():

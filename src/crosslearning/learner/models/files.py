@@ -74,7 +74,9 @@ def unpack_models(
     turns: Sequence[int],
     functions: int,
 ) -> list[Family]:
-    """Return the functions of every output from their knots and weights."""
+    """Return the functions of every output from their knots and weights, if there are any yet."""
+    if not arrays:
+        return []
     try:
         found = [
             Family(own.kernel(turns), arrays[f"{o}.knots"], arrays[f"{o}.weights"])

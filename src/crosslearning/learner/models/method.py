@@ -106,7 +106,11 @@ class Method:
         self.fresh, self.made = True, 0
 
     def inherit(self, other: Any) -> None:
-        """Know what another method of this kind knows of its tasks, which are related."""
+        """Know what another method of this kind knows of its tasks, which are related.
+
+        Their models are fitted beside those of the tasks here, and rollouts are imagined from the
+        states that were visited there, too.
+        """
         if isinstance(other, Method):
             self.related = [*other.data, *other.related]
             self.chosen = list(other.chosen)
@@ -141,9 +145,14 @@ class Method:
         """Return a step along every task's natural gradient in its model."""
         steps = episodes = 0
         if self.made % self.settings.bout == 0:
-            if not self.fresh:
-                steps, episodes = self._act(iterate)
-            self._learn_models(iterate)
+            before = self.data, self.seen_returns, self.made, self.fresh
+            try:
+                if not self.fresh:
+                    steps, episodes = self._act(iterate)
+                self._learn_models(iterate)
+            except BaseException:
+                self.data, self.seen_returns, self.made, self.fresh = before
+                raise
         knots, weights = self._step(iterate)
         self.made += 1
         N = len(self.data)
@@ -208,10 +217,10 @@ class Method:
         return self._world
 
     def _imagine(self, iterate: Iterate) -> Imagined:
-        """Imagine rollouts from visited states of all tasks: any of them may come to any."""
+        """Imagine rollouts from states visited in any task: any of them may come to any."""
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
-        visited = np.concatenate([own.states for own in self.data])
+        visited = np.concatenate([own.states for own in [*self.data, *self.related]])
         starts = visited[generator.integers(len(visited), size=N * B)]
         policy = np.repeat(np.arange(N), B)
         # Each sample of the models in turn.
@@ -340,8 +349,7 @@ class Method:
         self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
         self.returns, self.models, self.chosen = returns, models, chosen
         self.data, self.related = data[:N], data[N:]
-        if chosen:
-            self.frame = self._new_frame()
+        self.frame = self._new_frame() if models else None
         self.before = [before[str(i)].copy() for i in range(len(before))]
         self.seen_returns = seen.copy() if "seen_returns" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])

@@ -84,6 +84,9 @@ class Method:
     def begin(self, episodes: Episodes) -> None:
         """See what was looked at before: nothing that this method learns from."""
 
+    def inherit(self, other: Any) -> None:
+        """Know what another method can tell of its tasks: nothing that is of use to this one."""
+
     def improve(self, iterate: Iterate) -> Improvement:
         """Return a step along every task's natural gradient."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std

@@ -1,0 +1,137 @@
+"""A machine never seen, a few steps of its own: what the data of its family are worth.
+
+``python -m benchmarks.models_adaptation`` learns eight pendulums with the method ``models``, 100
+steps each, and then meets pendulums that it never saw. Of each it takes 50 steps, and learns
+
+- *with the family*: ``learner.adapt(task, steps=50)``, one more model within ε_m of the centre;
+- *alone*: the same method on the same 50 steps' worth of that one machine and nothing else.
+
+Beside both: the family's central policy as it is, after no step at all. ``--context g=16`` meets
+machines outside of what the family was drawn from.
+
+A number is the mean over machines and seeds of the undiscounted return of an episode, over 100
+episodes each, with Student's interval over all of them. Every machine is kept in a file, and the
+same question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.adaptation import number
+from benchmarks.table import Row
+from crosslearning import CrossLearner
+from crosslearning.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner import Policy
+from crosslearning.runs import RunFolder, make_config
+from crosslearning.runs.study import Measurement, Run
+from crosslearning.statistics import student
+from crosslearning.tasks import Task, task_set
+
+OUT = Path("runs/models-adaptation")
+TRAIN, UNSEEN = "pendulums:8", "pendulums:unseen:{}"
+#: Real steps of every machine of the family, and of the new one.
+FAMILY_STEPS, STEPS = 100, 50
+#: The mean return that is wanted after those.
+WANTED = -200.0
+TRIALS = 100
+WAYS = ("central", "adapted", "alone")
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
+
+
+def mean_return(policy: Policy, task: Task) -> float:
+    """Return the mean undiscounted return of a policy."""
+    options = EpisodeOptions(trials=TRIALS, seed=0)
+    return float(np.mean(measure_episodes(policy, task, options, 1.0).returns))
+
+
+def _measure(folder: Path, task: Task, seed: int, settings: dict[str, Any]) -> dict[str, float]:
+    """Return what each way achieves on one machine."""
+    family = RunFolder(folder).load()
+    adapted = family.adapt(task, steps=STEPS, seed=seed, **settings)
+    alone = CrossLearner([task], method="models", seed=seed, **settings)
+    alone.learn(steps=STEPS, progress=False)
+    policies = (family.central, adapted.policy(0), alone.policy(0))
+    return {way: mean_return(policy, task) for way, policy in zip(WAYS, policies, strict=True)} | {
+        "steps": adapted.steps,
+        "steps alone": alone.steps,
+    }
+
+
+def measure(
+    out: Path = OUT,
+    machines: int = 20,
+    seeds: int = 1,
+    family_steps: int = FAMILY_STEPS,
+    contexts: dict[str, float] | None = None,
+    **settings: Any,
+) -> list[dict[str, float]]:
+    """Train if it is not done yet, meet every machine, and return what each way achieves.
+
+    Settings are of all three learners; ``contexts`` are those that all the new machines share.
+    """
+    contexts = contexts or {}
+    found = []
+    for seed in range(seeds):
+        fields = {"tasks": TRAIN, "method": "models", "seed": seed, **settings}
+        fields["steps"] = 8 * family_steps
+        trained = out / f"seed-{seed}"
+        if not Run(trained / "family", make_config(fields)).go():
+            raise KeyboardInterrupt
+        for task in task_set(UNSEEN.format(machines), **contexts):
+            asked = {"version": VERSION, "trained": fields, "machine": task.name, "seed": seed}
+            arguments = (trained / "family", task, seed, settings)
+            path = trained / f"{task.name.replace(' ', '-')}.json"
+            found.append(Measurement(path, asked, _measure, arguments).answer())
+    return found
+
+
+def rows(found: list[dict[str, float]]) -> list[Row]:
+    """Return the measurement as rows of the table of benchmarks."""
+    intervals = {way: student([one[way] for one in found]) for way in WAYS}
+    worst = {way: min(one[way] for one in found) for way in WAYS}
+    ratio = intervals["adapted"].value / intervals["alone"].value
+    told = "; ".join(f"{way} {intervals[way]}, worst {worst[way]:.0f}" for way in WAYS)
+    what = f"{len(found)} machines never seen, {STEPS} steps of each: mean return"
+    met = intervals["adapted"].value >= WANTED
+    return [Row(what, told, ratio, f"adapted ≥ {WANTED:g}", met)]
+
+
+def models_adaptation() -> list[Row]:
+    """Measure with the defaults."""
+    return rows(measure())
+
+
+BENCHMARKS = [models_adaptation]
+
+
+def _numbers(changes: list[str]) -> dict[str, Any]:
+    """Return what NAME=VALUE pairs say."""
+    return {name: number(value) for name, value in (change.split("=", 1) for change in changes)}
+
+
+def main() -> None:
+    """Measure as asked, and print the row."""
+    from rich.console import Console
+
+    from benchmarks.table import show
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=OUT)
+    for name, default in (("machines", 20), ("seeds", 1), ("family-steps", FAMILY_STEPS)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--context", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
+    arguments = vars(parser.parse_args())
+    contexts, settings = (_numbers(arguments.pop(kind)) for kind in ("context", "set"))
+    found = measure(**arguments, contexts=contexts, **settings)
+    show(rows(found), Console(width=140))
+
+
+if __name__ == "__main__":
+    main()

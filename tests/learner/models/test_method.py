@@ -1,0 +1,169 @@
+"""Learning in models: rounds are whole, what was seen is never lost, and it learns."""
+
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner
+from crosslearning.errors import InputError, NumericalError, TaskError
+from crosslearning.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.tasks import Task, task_set
+from tests.learner.examples import Drift, assert_same_bits, drift, recorded_reports
+
+SMALL = {"method": "models", "round_steps": 12, "bout": 3, "rollouts": 4, "look_ahead": 5}
+SMALL |= {"max_knots": 30, "seed": 1}
+
+
+def two(**changes):
+    return CrossLearner("pendulums:2", **{**SMALL, **changes})
+
+
+def counts(learner):
+    return [len(own.rewards) for own in learner.method.data]
+
+
+def test_learning_by_steps_ends_after_whole_rounds():
+    learner = two()
+    assert not learner.method.rests  # the first look is still to be learned from
+    learner.learn(steps=25)
+    # Two tasks with twelve steps each are not 25: another round, each with its three iterations.
+    assert (learner.steps, learner.iteration, counts(learner)) == (48, 6, [24, 24])
+    assert learner.method.rests
+    learner.learn(1)
+    assert (learner.steps, learner.method.rests) == (72, False)
+    # Steps that were taken are learned from before learning ends.
+    learner.learn(steps=1)
+    assert (learner.steps, learner.iteration, learner.method.rests) == (96, 12, True)
+
+
+def test_the_first_look_is_the_first_round_and_counted():
+    learner = two()
+    assert (learner.steps, counts(learner)) == (24, [12, 12])
+    report = recorded_reports(learner, 1)[0]
+    assert report.steps == 0
+    assert counts(learner) == [12, 12]
+    # A kernel that is given needs no look: the first iteration acts, with noise alone.
+    given = two(kernel={"kernel": "gaussian", "std": [1.0, 1.0, 3.0]})
+    assert given.steps == 0
+    assert recorded_reports(given, 1)[0].steps == 24
+    assert np.std(given.method.data[0].actions) > 0.3
+
+
+def test_reports_tell_of_the_models():
+    report = recorded_reports(two(), 1)[0]
+    for name in ("imagined_reward", "total_return", "model_distance", "model_multiplier"):
+        assert report.numbers[name].shape == (2,)
+        assert np.all(np.isfinite(report.numbers[name]))
+
+
+def test_a_killed_run_goes_on_with_the_same_bits(tmp_path):
+    fields = {"tasks": "pendulums:2", **SMALL, "checkpoint_every": 1}
+    whole = train(tmp_path / "whole", make_config({**fields, "iterations": 8})).learner
+    for stop in (1, 4):  # within a round
+        path = tmp_path / f"stopped-{stop}"
+        train(path, make_config({**fields, "iterations": stop}))
+        again = resume(path, iterations=8).learner
+        assert_same_bits(again.family, whole.family)
+        assert again.steps == whole.steps
+    lines = [RunFolder(p).read_metrics() for p in (tmp_path / "whole", path)]
+    assert lines[0] == lines[1]
+
+
+def test_workers_do_not_matter():
+    assert_same_bits(two(workers=1).learn(4).family, two(workers=3).learn(4).family)
+
+
+def test_it_stops_when_more_data_change_nothing():
+    learner = two(settled=10.0)
+    reports = recorded_reports(learner, 30)
+    # The first round has nothing to be compared with; then two rounds in a row are quiet.
+    assert [report.stop for report in reports] == [False] * 8 + [True]
+    assert "changed the policies' actions by no more than 10" in learner.method.why(reports[-1])
+    assert not any(report.stop for report in recorded_reports(two(settled=1e-9), 12))
+
+
+def test_quiet_rounds_are_remembered(tmp_path):
+    half = two(settled=10.0).learn(7)
+    half.save(tmp_path / "half")
+    again = CrossLearner.load(tmp_path / "half")
+    assert recorded_reports(again, 30)[-1].iteration == 9
+
+
+class Failing(Drift):
+    """Fails at the step that comes so many steps later."""
+
+    left = 10**9
+
+    def step(self, action):
+        Failing.left -= 1
+        if Failing.left == 0:
+            raise OSError("the cable came off")
+        return super().step(action)
+
+
+def test_an_environment_that_fails_leaves_the_data_as_they_were():
+    task = Task("one", lambda render_mode=None: Failing(), horizon=50)
+    learner = CrossLearner([task, drift("two")], **SMALL).learn(3)
+    before = learner.method.state()
+    Failing.left = 5
+    with pytest.raises(TaskError, match="the cable came off"):
+        learner.learn(1)
+    assert (learner.iteration, learner.steps) == (3, 24)
+    after = learner.method.state()
+    assert before[1] == after[1]
+    for name, array in before[0].items():
+        np.testing.assert_array_equal(array, after[0][name])
+    learner.learn(3)
+    assert counts(learner) == [24, 24]
+
+
+def test_a_fit_that_fails_leaves_the_data_as_they_were(monkeypatch):
+    learner = two().learn(3)
+
+    def broken(*_):
+        raise NumericalError("no fit")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("crosslearning.learner.models.method.fit", broken)
+        with pytest.raises(NumericalError):
+            learner.learn(1)
+    assert (counts(learner), learner.steps) == ([12, 12], 24)
+    assert_same_bits(learner.learn(3).family, two().learn(6).family)
+
+
+def test_rewards_that_are_too_large_are_told_of():
+    class Rich(Drift):
+        def step(self, action):
+            observation, _, *rest = super().step(action)
+            return observation, 1e200, *rest
+
+    with pytest.raises(NumericalError, match="'rich' is too large"):
+        CrossLearner([Task("rich", lambda render_mode=None: Rich(), horizon=50)], **SMALL)
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.5, np.inf])
+def test_models_are_kept_within_the_radius(radius):
+    learner = two(model_epsilon=radius).learn(1)
+    for own in learner.method.dynamics.fits:
+        assert np.sqrt(np.mean(own.distances**2)) <= radius * (1 + 1e-6)
+    with pytest.raises(InputError, match="model_epsilon"):
+        two(model_epsilon=-1.0)
+
+
+def test_three_pendulums_swing_up_after_sixty_steps_each():
+    tasks = task_set("pendulums:3")
+    options = {"method": "models", "round_steps": 30, "bout": 40, "seed": 1}
+    learner = CrossLearner(tasks, **options)
+
+    def mean_return():
+        asked = EpisodeOptions(trials=50, seed=0)
+        played = [
+            measure_episodes(learner.policy(i), task, asked, 1.0) for i, task in enumerate(tasks)
+        ]
+        return np.mean([own.returns for own in played])
+
+    nothing = mean_return()
+    learner.learn(steps=180)
+    assert learner.steps == 180
+    assert nothing < -1000.0
+    assert mean_return() > -400.0
