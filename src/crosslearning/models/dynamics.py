@@ -233,5 +233,6 @@ def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> Worl
     actions : array, shape (2, p)
         The ends of the action space, in the policies' units.
     """
-    outputs = Outputs.of([family.expansion for family in functions])
-    return World(outputs, frame.centre, frame.limits, actions, frame.turns, frame.ends)
+    return World(
+        Outputs.of(functions), frame.centre, frame.limits, actions, frame.turns, frame.ends
+    )
