@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from crosslearning import cli
 from crosslearning.demo import fleet as fleet_module
-from crosslearning.demo.fleet import KINDS, train_fleet
+from crosslearning.demo.fleet import train_fleet
+from crosslearning.model_errors import KINDS
 
 runner = CliRunner()
 TINY = {"round_steps": 15, "bout": 2, "rollouts": 2, "look_ahead": 4}

@@ -20,6 +20,7 @@ from rich.progress import TaskProgressColumn, TimeRemainingColumn
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.model_errors import KINDS
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts import plan_episodes
 from crosslearning.statistics import Interval, bootstrap, share
@@ -28,8 +29,6 @@ from crosslearning.tasks.families.pendulum import TIME_STEP
 
 Floats = NDArray[np.float64]
 
-#: ε_m of every kind of models; None lets the data choose.
-KINDS = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
 #: Where a machine of the picture starts: it hangs, almost still. See the reset of the pendulum.
 _HANGING = (0.01, 0.5)
 

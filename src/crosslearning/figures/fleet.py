@@ -13,7 +13,7 @@ from matplotlib.patches import Circle as Disc
 
 from crosslearning.demo.fleet import Crew, Fleet
 from crosslearning.figures.parts import MIDDLE, Floats
-from crosslearning.figures.style import DARK, GREY, LIGHT, TASKS, figure_style
+from crosslearning.figures.style import DARK, GREY, LIGHT, MODELS, figure_style
 from crosslearning.tasks.families.pendulum import TIME_STEP, UPRIGHT
 
 #: Machines that are shown; of more, the first.
@@ -24,7 +24,6 @@ _CELL, _ROW, _WORDS = 3.0, 3.2, 5.3
 _INCHES = 0.29
 #: The disc behind a machine that stands upright, and behind one that does not.
 _STANDS, _NOT = "#DDF3EA", "#F2F4F7"
-_COLOURS = {"cross-learned": TASKS[0], "pooled": TASKS[1], "separate": TASKS[3]}
 #: Seconds of the moving picture: what stands after these keeps standing.
 _SECONDS = 8.0
 #: Steps of the trail behind a bob.
@@ -95,7 +94,7 @@ class _Row:
     """The machines of one crew."""
 
     def __init__(self, axes: Axes, fleet: Fleet, crew: Crew, y: float) -> None:
-        self.crew, self.colour = crew, _COLOURS[crew.kind]
+        self.crew, self.colour = crew, MODELS[crew.kind]
         tasks = fleet.tasks[:MOST_SHOWN]
         self.pivots = np.array([(_CELL * (i + 0.5), y) for i in range(len(tasks))])
         self.lengths = np.array([task.context["l"] for task in tasks])
