@@ -16,7 +16,9 @@ from benchmarks import (
     adaptation,
     identification,
     learner,
+    models,
     models_adaptation,
+    regression,
     rkhs,
     rollouts,
     trust_region,
@@ -29,6 +31,8 @@ ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rol
 LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
+    "models": models.BENCHMARKS,
+    "regression": regression.BENCHMARKS,
     "models-adaptation": models_adaptation.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,

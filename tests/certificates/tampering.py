@@ -26,6 +26,16 @@ FIELDS = {
     "seed": 3,
 }
 FULL = np.eye(5) + 0.3 * np.ones((5, 5))
+WAVE = {"kernel": "matern32", "std": [2.0, 1.0, 1.5], "periodic": [[1, 6.3]]}
+WIDE = {"kernel": "laplacian", "std": [2.0, 2.0, 3.0]}
+SUM = {
+    "kernel": "sum",
+    "parts": [
+        [{"kernel": "gaussian", "std": [2.0]}, [0]],
+        [{"kernel": "linear", "std": [4.0], "bias": 1.0}, [1]],
+    ],
+    "scales": [0.5, 2.0],
+}
 KERNELS = {
     "default": None,
     "gaussian": {"kernel": "gaussian", "std": [1.5, 1.0, 1.5, 1.0, 0.8]},
@@ -52,6 +62,21 @@ KERNELS = {
             [{"kernel": "matern32", "std": [2.0, 1.0], "periodic": [[1, 6.3]]}, [0, 4]],
             [{"kernel": "linear", "std": [4.0], "bias": 2.0}, [2]],
             [{"kernel": "laplacian", "std": [2.0, 2.0]}, [1, 3]],
+        ],
+    },
+    "sum": {
+        "kernel": "sum",
+        "parts": [
+            [{"kernel": "gaussian", "std": [2.0, 1.0, 2.0, 1.0, 1.0]}, [0, 1, 2, 3, 4]],
+            [{"kernel": "linear", "std": [4.0, 3.0], "bias": 1.0}, [0, 2]],
+        ],
+        "scales": [1.0, 0.3],
+    },
+    "product of sums": {
+        "kernel": "product",
+        "parts": [
+            [SUM, [0, 1]],
+            [{"kernel": "sum", "parts": [[WAVE, [0, 1, 2]], [WIDE, [2, 0, 1]]]}, [2, 3, 4]],
         ],
     },
 }

@@ -5,7 +5,7 @@ import pytest
 
 from crosslearning import learn_from
 from crosslearning.errors import InputError
-from crosslearning.logged.episodes import read_log
+from crosslearning.logged.reading import read_log
 from tests.logged.examples import pendulum_log
 
 TABLE = """machine,episode,obs_x,obs_v,act,reward,terminated

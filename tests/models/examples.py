@@ -40,7 +40,7 @@ def example(ends: int = 1, room: float = 10.0, bound: float = 10.0, size: float 
         outputs.append(Family(kernel, knots, weights))
     low = np.array([-room, -room, -np.pi, -0.4 * room])
     world = World(
-        Outputs.of([family.expansion for family in outputs]),
+        Outputs.of(outputs),
         offsets=np.array([0.1, -0.1, 0.6, 0.2, 0.3])[: Q + 1 + ends],
         limits=np.array([low, -low]),
         actions=bound * np.array([[-1.0, -1.5], [1.2, 0.9]]),

@@ -2,9 +2,11 @@
 
 # Commands register themselves, in the order in which help lists them.
 from crosslearning.cli import training  # isort: skip
+from crosslearning.cli import demos  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
+from crosslearning.cli import modelling  # isort: skip
 from crosslearning.cli import certifying  # isort: skip
 from crosslearning.cli import studies  # isort: skip
 from crosslearning.cli.application import app, main
 
-__all__ = ["app", "certifying", "main", "measuring", "studies", "training"]
+__all__ = ["app", "certifying", "demos", "main", "measuring", "modelling", "studies", "training"]

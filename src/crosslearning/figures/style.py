@@ -17,6 +17,8 @@ from crosslearning.files import write_atomically
 CENTRAL = "#000000"
 TASKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 GOAL = "#009E73"
+#: Kinds of models of tasks; others take the third colour.
+MODELS = {"cross-learned": TASKS[0], "pooled": TASKS[1], "separate": TASKS[3]}
 #: Greys, from dark to light: words, explanations, bounds, what lies behind.
 DARK, GREY, LIGHT, PALE = "#344054", "#667085", "#98A2B3", "#D0D5DD"
 #: What went wrong: a crash, a failed check.

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.logged.episodes import Log
+from crosslearning.logged.log import Log
 
 Floats = NDArray[np.float64]
 

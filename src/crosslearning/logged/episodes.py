@@ -1,16 +1,16 @@
-"""Logged episodes: read from arrays, from Minari datasets or from a table, and checked."""
+"""Logged episodes as arrays or as datasets of Minari's: read, and checked one by one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
+from crosslearning.logged.log import Episode, Log
 
 Floats = NDArray[np.float64]
 
@@ -19,49 +19,9 @@ _PARTS = ("observations", "actions", "rewards")
 _ENDS = ("terminated", "terminations")
 
 
-class Episode(NamedTuple):
-    """One episode of T steps.
-
-    Attributes
-    ----------
-    observations : array, shape (T + 1, q)
-    actions : array, shape (T, p)
-        In the machine's own units.
-    rewards : array, shape (T,)
-    terminated : array of bool, shape (T,)
-        Whether the step ended the episode; one that was cut off has none that did.
-    """
-
-    observations: Floats
-    actions: Floats
-    rewards: Floats
-    terminated: NDArray[np.bool_]
-
-
-#: The episodes of every machine, by its name.
-Log = dict[str, list[Episode]]
-
-
-def read_log(data: Any, columns: Mapping[str, Any] | None = None) -> Log:
-    """Return the episodes of every machine, checked to be whole and to fit together.
-
-    Parameters
-    ----------
-    data : mapping, sequence, Minari dataset or path
-        As :func:`crosslearning.learn_from` takes it.
-    columns : mapping, optional
-        What the columns of a table are called.
-    """
-    if isinstance(data, str | Path):
-        from crosslearning.logged.tables import read_table
-
-        log = read_table(data, columns or {})
-    elif columns is not None:
-        raise InputError("columns are those of a table; leave them out for episodes as arrays")
-    else:
-        log = {name: _episodes(name, given) for name, given in _machines(data)}
-    _check(log)
-    return log
+def read_episodes(data: Any) -> Log:
+    """Return the episodes of every machine from arrays or datasets."""
+    return {name: _episodes(name, given) for name, given in _machines(data)}
 
 
 def _machines(data: Any) -> list[tuple[str, Any]]:
@@ -190,28 +150,6 @@ def _ends(where: str, given: Any, T: int) -> NDArray[np.bool_]:
             "it there in two episodes"
         )
     return found
-
-
-def _check(log: Log) -> None:
-    """Refuse machines without data, and machines that do not fit together."""
-    if not log:
-        raise InputError("there are no machines in the data")
-    first, sizes = "", (0, 0)
-    for machine, episodes in log.items():
-        if not any(len(one.rewards) for one in episodes):
-            raise InputError(
-                f"machine {machine!r} has no data; leave it out, and adapt to it later with "
-                "learner.adapt(task, steps=50)"
-            )
-        for number, one in enumerate(episodes):
-            found = one.observations.shape[1], one.actions.shape[1]
-            first, sizes = (first, sizes) if first else (machine, found)
-            if found != sizes:
-                raise InputError(
-                    f"machine {machine!r}, episode {number} has {found[0]} observations and "
-                    f"{found[1]} actions a step, but machine {first!r} has {sizes[0]} and "
-                    f"{sizes[1]}; machines that learn together must match"
-                )
 
 
 def _short(given: Any) -> str:

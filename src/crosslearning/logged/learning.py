@@ -15,8 +15,9 @@ from crosslearning.learner.models.method import Method
 from crosslearning.learner.saved_tasks import Absent
 from crosslearning.learner.scaling import kernel_for
 from crosslearning.logged.checks import look_over, spaces_of
-from crosslearning.logged.episodes import Episode, read_log
 from crosslearning.logged.leaving import shares_outside
+from crosslearning.logged.log import Episode
+from crosslearning.logged.reading import read_log
 from crosslearning.models.transitions import Transitions
 from crosslearning.tasks import Task
 

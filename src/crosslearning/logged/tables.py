@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.logged.episodes import Episode, Log
+from crosslearning.logged.log import Episode, Log
 
 #: What columns are called by default: names, and for the first two of these what names begin with.
 DEFAULTS: dict[str, Any] = {

@@ -10,6 +10,7 @@ while how fast a machine turns is not.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -204,10 +205,13 @@ def fit(
         )
         for i in range(N):
             regression.add(i, inputs[i], targets[i][:, o : o + 1])
-        if epsilon is None:
-            fits.append(regression.at(own.multiplier(N)))
-        else:
-            fits.append(regression.fit(epsilon, "relaxed"))
+        with warnings.catch_warnings():
+            # A machine that hardly moved is no sign of other units.
+            warnings.filterwarnings("ignore", message=".*are they in the same unit")
+            if epsilon is None:
+                fits.append(regression.at(own.multiplier(N)))
+            else:
+                fits.append(regression.fit(epsilon, "relaxed"))
     return Dynamics(frame, list(chosen), fits)
 
 
@@ -233,5 +237,6 @@ def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> Worl
     actions : array, shape (2, p)
         The ends of the action space, in the policies' units.
     """
-    outputs = Outputs.of([family.expansion for family in functions])
-    return World(outputs, frame.centre, frame.limits, actions, frame.turns, frame.ends)
+    return World(
+        Outputs.of(functions), frame.centre, frame.limits, actions, frame.turns, frame.ends
+    )

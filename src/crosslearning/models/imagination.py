@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.compiled import FastEntry, FunctionPointer, compiled
+from crosslearning.rkhs import Family, Linear, Sum
 from crosslearning.rkhs.program import Expansion, KernelProgram, evaluate, evaluate_pull_back
 
 Floats = NDArray[np.float64]
@@ -25,7 +26,9 @@ Integers = NDArray[np.int64]
 class Outputs(NamedTuple):
     """Functions of several outputs, each with a kernel and knots of its own.
 
-    All kernels are of one kind. Whatever belongs to the knots lies output after output.
+    The kernels are of one kind; the linear part of a sum is carried out over the knots, so that a
+    function is an expansion in the rest of its kernel plus an affine function of (s, a). Whatever
+    belongs to the knots lies output after output.
 
     Attributes
     ----------
@@ -36,6 +39,8 @@ class Outputs(NamedTuple):
         Embedded knots: for each output an array (r, its knots), flat.
     rows : array, shape (functions, L)
         Weights.
+    affine : array, shape (functions, outputs, 1 + q + p)
+        A constant, and the slope in every coordinate.
     edges : array of int, shape (outputs + 1,)
         Where the knots of each output begin.
     """
@@ -47,11 +52,14 @@ class Outputs(NamedTuple):
     pair: FunctionPointer
     features: Floats
     rows: Floats
+    affine: Floats
     edges: Integers
 
     @classmethod
-    def of(cls, expansions: Sequence[Expansion]) -> Outputs:
+    def of(cls, families: Sequence[Family]) -> Outputs:
         """Lay functions of one output each side by side."""
+        parts = [_parted(family) for family in families]
+        expansions = [expansion for expansion, _ in parts]
         programs = [one.program for one in expansions]
         sizes = [one.features.shape[1] for one in expansions]
         return cls(
@@ -62,8 +70,35 @@ class Outputs(NamedTuple):
             programs[0].pair,
             np.concatenate([one.features.ravel() for one in expansions]),
             np.concatenate([one.rows[:, 0] for one in expansions], axis=1),
+            np.stack([affine for _, affine in parts], axis=1),
             np.concatenate([[0], np.cumsum(sizes)]),
         )
+
+
+def _parted(family: Family) -> tuple[Expansion, Floats]:
+    """Return functions as an expansion, and what is affine in them, shape (functions, 1 + q)."""
+    kernel, knots, weights = family.kernel, family.knots, family.weights
+    affine = np.zeros((weights.shape[1], 1 + kernel.dimension))
+    if not isinstance(kernel, Sum):
+        return family.expansion, affine
+    rest = []
+    for part, scale in zip(kernel.parts, kernel.scales, strict=True):
+        own, dimensions = part
+        if isinstance(own, Linear):
+            total = scale * weights[:, :, 0]
+            affine[:, 0] += own.bias * total.sum(axis=0)
+            slopes = total.T @ (knots[:, dimensions] / np.square(own.std))
+            affine[:, 1 + np.array(dimensions)] += slopes
+        else:
+            rest.append((part, scale))
+    whole = tuple(range(kernel.dimension))
+    if len(rest) == 1 and rest[0][0][1] == whole:
+        (own, _), scale = rest[0]
+        return Family(own, knots, scale * weights).expansion, affine
+    if not rest:
+        return family.expansion, np.zeros_like(affine)
+    curved = Sum(*(part for part, _ in rest), scales=[scale for _, scale in rest])
+    return Family(curved, knots, weights).expansion, affine
 
 
 class World(NamedTuple):
@@ -152,6 +187,9 @@ def _predict(
         evaluate(
             program, features, rows, both, point, work[: 2 * m].reshape((2, m)), found[o : o + 1]
         )
+        found[o] += outputs.affine[function, o, 0]
+        for d in range(both.shape[0]):
+            found[o] += outputs.affine[function, o, 1 + d] * both[d]
 
 
 @compiled
@@ -186,7 +224,7 @@ def _predict_back(
             one,
         )
         for d in range(back.shape[0]):
-            back[d] += one[d]
+            back[d] += one[d] + pull[o] * outputs.affine[function, o, 1 + d]
 
 
 @compiled

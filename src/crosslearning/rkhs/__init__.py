@@ -1,7 +1,10 @@
 """Functions in a reproducing kernel Hilbert space: kernels, families, projections, pruning."""
 
 from crosslearning.rkhs.contract import check_kernel
+from crosslearning.rkhs.cross_fit import CrossFit, Gap, Optimality
+from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.dictionary import Dictionary, prune
+from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
 from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.kernels.composed import (
@@ -13,6 +16,7 @@ from crosslearning.rkhs.kernels.composed import (
     kernel_from_dict,
 )
 from crosslearning.rkhs.kernels.stationary import Gaussian, Laplacian, Matern32, Matern52
+from crosslearning.rkhs.multipliers import FitStatus
 from crosslearning.rkhs.projection import (
     Projection,
     Status,
@@ -21,27 +25,37 @@ from crosslearning.rkhs.projection import (
     relaxed_projection,
 )
 from crosslearning.rkhs.pruning import PruningCertificate
+from crosslearning.rkhs.radius_choice import RadiusCurve, radius_curve
 
 __all__ = [
+    "CrossFit",
+    "CrossRegression",
     "Dictionary",
     "Family",
+    "FitStatus",
+    "Gap",
     "Gaussian",
+    "Hyperparameters",
     "Kernel",
     "Laplacian",
     "Linear",
     "Matern32",
     "Matern52",
+    "Optimality",
     "PairKernel",
     "Polynomial",
     "Product",
     "Projection",
     "PruningCertificate",
+    "RadiusCurve",
     "Status",
     "Sum",
     "check_kernel",
     "exact_projection",
     "kernel_from_dict",
+    "most_likely",
     "project",
     "prune",
+    "radius_curve",
     "relaxed_projection",
 ]

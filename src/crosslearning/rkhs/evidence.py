@@ -15,17 +15,24 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
+from crosslearning.errors import InputError
+from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.kernels.composed import Linear, Sum
 from crosslearning.rkhs.kernels.stationary import Gaussian
 
-Floats = NDArray[np.float64]
-
 #: Points of all tasks together that are looked at: more say little more of so few numbers.
 _POINTS = 320
 _MOST_STEPS = 60
+#: The same where it is decided from which start to go on.
+_FEW_POINTS = 96
+_FEW_STEPS = 30
+#: The share of the evidence whose gain in a step is too little to go on for.
+_ENOUGH = 1e-5
+#: Beyond this root mean square, targets are out of reach of what is believed before the data.
+_LARGEST_TARGETS = 30.0
 
 
 class _Belief(NamedTuple):
@@ -63,8 +70,8 @@ class Hyperparameters(NamedTuple):
     noise : array, shape (p,)
         Standard deviations.
     evidence : float
-        The logarithm of the marginal likelihood of the points that were looked at, and of the
-        numbers themselves.
+        The logarithm of the marginal likelihood of the points that were looked at, less half of
+        the squares by which the numbers are away from what is believed before the data.
     """
 
     widths: Floats
@@ -104,48 +111,41 @@ def most_likely(
 ) -> Hyperparameters:
     """Return the hyperparameters under which the targets are the least surprising.
 
+    The evidence can have several local maxima, most of all where data are few: everything may be
+    a rough function, or a smooth one with noise. So it is climbed from several starts, on some of
+    the points, and on from the best.
+
     Parameters
     ----------
     inputs : sequence of N arrays, shapes (n_i, q)
+        A task may have no points. A coordinate that does not vary gets a width near 1.5.
     targets : sequence of N arrays, shapes (n_i, p)
-        Of about zero mean and unit spread, over all tasks.
+        Of about zero mean and unit spread, over all tasks: beneath 0.005 everything is noise.
     periodic : sequence of int
         Coordinates that are angles.
     start : Hyperparameters, optional
-        Where to begin to search.
+        One more place to begin from.
     alike : float, optional
         c, if it is not to be searched for.
     """
-    x, y, task = _some(inputs, targets)
-    q, p = x.shape[1], y.shape[1]
-    angles = set(periodic)
-    squares = np.array([_squares(x[:, d], d in angles) for d in range(q)])
-    units = np.array([math.sqrt(float(own.mean()) / 2.0) or 1.0 for own in squares])
-    straight = (x / units)[:, [d for d in range(q) if d not in angles]]
-    search = _Search(
-        squares / units[:, None, None] ** 2,
-        1.0 + straight @ straight.T,
-        task[:, None] == task,
-        y,
-        alike,
-    )
-    beliefs = [_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p
-    first = np.array([belief.centre for belief in beliefs])
-    if start is not None:
-        odds = math.log(max(start.alike, 1e-9) / max(1.0 - start.alike, 1e-9))
-        linear = math.log(start.linear * start.signal)
-        own = [math.log(start.signal), linear, odds]
-        first = np.concatenate([np.log(start.widths / units), own, np.log(start.noise)])
-    bounds = [(belief.low, belief.high) for belief in beliefs]
-    found = minimize(
-        search,
-        np.clip(first, *np.array(bounds).T),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": _MOST_STEPS},
-    )
-    theta = found.x
+    points = _checked(inputs, targets)
+    q, p = points.x.shape[1], points.y.shape[1]
+    angles = {int(d) for d in periodic}
+    if not angles <= set(range(q)):
+        raise InputError(f"periodic must name some of the coordinates 0 … {q - 1}, got {periodic}")
+    if alike is not None and not 0.0 <= alike <= 1.0:
+        raise InputError(f"alike must be from 0 to 1, got {alike!r}")
+    points = points.some(_POINTS)
+    spreads = [float(_squares(points.x[:, d], d in angles).mean()) / 2.0 for d in range(q)]
+    units = np.array([math.sqrt(spread) or 1.0 for spread in spreads])
+    few = points.some(_FEW_POINTS)
+    more = len(few.x) < len(points.x)
+    search, steps = _Search(few, units, angles, alike), _FEW_STEPS if more else _MOST_STEPS
+    found = [search.climbed(first, steps) for first in _starts(q, p, units, start)]
+    best = min(found, key=lambda one: float(one.fun))
+    if more:
+        best = _Search(points, units, angles, alike).climbed(best.x, _MOST_STEPS)
+    theta = best.x
     signal = math.exp(theta[q])
     return Hyperparameters(
         widths=np.exp(theta[:q]) * units,
@@ -154,26 +154,76 @@ def most_likely(
         signal=signal,
         alike=_from_odds(theta[q + 2]) if alike is None else alike,
         noise=np.exp(theta[q + 3 :]),
-        evidence=-float(found.fun),
+        evidence=-float(best.fun),
     )
+
+
+def _beliefs(q: int, p: int) -> list[_Belief]:
+    return [_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p
+
+
+def _starts(q: int, p: int, units: Floats, given: Hyperparameters | None) -> list[Floats]:
+    """Return where to begin: with smooth functions, rough ones, much noise, and as was given."""
+    usual = np.array([belief.centre for belief in _beliefs(q, p)])
+    rough, noisy = usual.copy(), usual.copy()
+    rough[:q] = math.log(0.5)
+    noisy[:q], noisy[q + 3 :] = math.log(3.0), math.log(0.3)
+    starts = [usual, rough, noisy]
+    if given is not None:
+        odds = math.log(max(given.alike, 1e-9) / max(1.0 - given.alike, 1e-9))
+        linear = math.log(given.linear * given.signal)
+        own = [math.log(given.signal), linear, odds]
+        starts.append(np.concatenate([np.log(given.widths / units), own, np.log(given.noise)]))
+    return starts
+
+
+class _Points(NamedTuple):
+    """Points of all tasks: inputs (n, q), targets (n, p), and whose they are (n,)."""
+
+    x: Floats
+    y: Floats
+    task: NDArray[np.int64]
+
+    def some(self, most: int) -> _Points:
+        """Return at most so many of the points, evenly over tasks and over time."""
+        tasks = np.unique(self.task)
+        each = max(1, most // len(tasks))
+        rows = []
+        for i in tasks:
+            own = np.flatnonzero(self.task == i)
+            picked = np.linspace(0, len(own) - 1, min(each, len(own))).round().astype(int)
+            rows.append(own[picked])
+        kept = np.concatenate(rows)
+        return _Points(self.x[kept], self.y[kept], self.task[kept])
+
+
+def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
+    """Return all points, or say what is wrong with them."""
+    if len(inputs) != len(targets):
+        raise InputError(
+            f"inputs are of {len(inputs)} tasks and targets of {len(targets)}; give one array of "
+            "each for every task"
+        )
+    if not any(map(len, inputs)):
+        raise InputError("there are no points to learn from; give some")
+    q, p = np.shape(inputs[0])[-1], np.shape(targets[0])[-1]
+    x = [finite_array(f"inputs of task {i}", own, (None, q)) for i, own in enumerate(inputs)]
+    y = [finite_array(f"targets of task {i}", own, (len(x[i]), p)) for i, own in enumerate(targets)]
+    points = _Points(
+        np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(x)), list(map(len, x)))
+    )
+    size = np.sqrt(np.mean(points.y**2, axis=0))
+    if np.any(size > _LARGEST_TARGETS):
+        o = int(np.argmax(size))
+        raise InputError(
+            f"targets must be of about unit spread, over all tasks; those of output {o} have a "
+            f"root mean square of {size[o]:.3g}: divide them by it"
+        )
+    return points
 
 
 def _from_odds(odds: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds))
-
-
-def _some(
-    inputs: Sequence[Floats], targets: Sequence[Floats]
-) -> tuple[Floats, Floats, NDArray[np.int64]]:
-    """Return some of the points, evenly over tasks and time, and whose they are."""
-    each = max(1, _POINTS // len(inputs))
-    picked = [
-        np.unique(np.linspace(0, len(x) - 1, min(each, len(x))).round().astype(int)) for x in inputs
-    ]
-    x = np.concatenate([own[rows] for own, rows in zip(inputs, picked, strict=True)])
-    y = np.concatenate([own[rows] for own, rows in zip(targets, picked, strict=True)])
-    task = np.concatenate([np.full(len(rows), i) for i, rows in enumerate(picked)])
-    return x, y, task
 
 
 def _squares(values: Floats, angle: bool) -> Floats:
@@ -185,19 +235,32 @@ class _Search:
     """The negative logarithm of the evidence, and its gradient."""
 
     def __init__(
-        self,
-        squares: Floats,
-        products: Floats,
-        same: NDArray[np.bool_],
-        y: Floats,
-        alike: float | None,
+        self, points: _Points, units: Floats, angles: set[int], alike: float | None
     ) -> None:
-        self.squares, self.products, self.same = squares, products, same
-        self.y, self.alike = y, alike
-        q, p = len(squares), y.shape[1]
-        beliefs = [_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p
+        q, self.y, self.alike = points.x.shape[1], points.y, alike
+        x = points.x / units
+        self.squares = np.array(
+            [_squares(points.x[:, d], d in angles) / units[d] ** 2 for d in range(q)]
+        )
+        straight = x[:, [d for d in range(q) if d not in angles]]
+        self.products = 1.0 + straight @ straight.T
+        self.same = points.task[:, None] == points.task
+        beliefs = _beliefs(q, self.y.shape[1])
+        self.bounds = np.array([(belief.low, belief.high) for belief in beliefs])
         self._centre = np.array([belief.centre for belief in beliefs])
         self._spread = np.array([belief.spread for belief in beliefs])
+        self._constant = 0.5 * self.y.size * math.log(2.0 * math.pi)
+
+    def climbed(self, first: Floats, steps: int) -> OptimizeResult:
+        """Return the end of a search that begins at ``first``."""
+        return minimize(
+            self,
+            np.clip(first, *self.bounds.T),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            options={"maxiter": steps, "ftol": _ENOUGH},
+        )
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return it for the logarithms of widths, s², linear part and noise, and the odds of c."""
@@ -216,6 +279,7 @@ class _Search:
         alphas = turned / spread
         away = (theta - self._centre) / self._spread
         total = 0.5 * float(np.sum(turned * alphas) + np.sum(np.log(spread)) + away @ away)
+        total += self._constant
         gradient = away / self._spread
         gradient[q + 3 :] += variances * np.sum(1.0 / spread - alphas**2, axis=0)
         # ½ tr((Σ_o C_o⁻¹ − α_o α_oᵀ) dC)

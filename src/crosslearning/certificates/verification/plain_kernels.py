@@ -6,6 +6,7 @@ with a bound on what rounding may have done to them.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,8 @@ def kernel_matrix(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, Fl
         return _stationary(kernel, points, _OF_DISTANCE[name])
     if name == "product":
         return _product(kernel["parts"], points)
+    if name == "sum":
+        return _sum(kernel["parts"], _scales(kernel), points)
     if name == "pair":
         raise MissingFormulaError(
             f"the kernel {kernel.get('label')!r} is a formula of its author's, and not in the file"
@@ -51,17 +54,24 @@ def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
     """Return the numbers by which compiled code knows points (n, q), shape (r, n).
 
     Plain coordinates are divided by their widths, or whitened if the covariance is full; a
-    logarithmic one is bent before; a periodic one becomes a point on a circle; a product has
-    its parts' one after the other.
+    logarithmic one is bent before; a periodic one becomes a point on a circle; products and sums
+    have their parts' one after the other, and a product of sums is multiplied out.
     """
+    return np.concatenate(_feature_products(kernel, points))
+
+
+def _feature_products(kernel: Mapping[str, Any], points: Floats) -> list[Floats]:
+    """Return the features of each of the products that a kernel is the sum of."""
     name = kernel["kernel"]
     if name == "pair":
-        return points.T
+        return [points.T]
     if name in _OF_SCALED:
-        return (points / _vector(kernel["std"], points)).T
-    if name == "product":
-        rows = [kernel_features(part, points[:, list(dims)]) for part, dims in kernel["parts"]]
-        return np.concatenate(rows)
+        return [(points / _vector(kernel["std"], points)).T]
+    if name in ("product", "sum"):
+        parts = [_feature_products(part, points[:, list(dims)]) for part, dims in kernel["parts"]]
+        if name == "sum":
+            return [rows for products in parts for rows in products]
+        return [np.concatenate(choice) for choice in itertools.product(*parts)]
     points = _bent(kernel, points)
     covariance, periods = _widths(kernel, points)
     plain = [d for d in range(points.shape[1]) if d not in periods]
@@ -71,7 +81,7 @@ def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
         radius = period / (2 * math.pi) / math.sqrt(covariance[d, d])
         angle = 2 * math.pi / period * points[:, d]
         rows += [radius * np.cos(angle)[None, :], radius * np.sin(angle)[None, :]]
-    return np.concatenate(rows)
+    return [np.concatenate(rows)]
 
 
 def same_kernel(one: Any, other: Any) -> bool:
@@ -88,8 +98,9 @@ def _normal_form(kernel: Mapping[str, Any]) -> Any:
         covariance, periods = _widths(kernel, np.zeros((0, size)))
         marked = sorted(periods.items()), sorted(_sizes(kernel).items())
         return [name, covariance.tolist(), *([list(pair) for pair in own] for own in marked)]
-    if name == "product":
-        return [name, [[_normal_form(part), list(dims)] for part, dims in kernel["parts"]]]
+    if name in ("product", "sum"):
+        parts = [[_normal_form(part), list(dims)] for part, dims in kernel["parts"]]
+        return [name, parts, _scales(kernel) if name == "sum" else []]
     return [name, sorted((key, value) for key, value in kernel.items() if key != "kernel")]
 
 
@@ -158,6 +169,25 @@ def _product(parts: Sequence[Any], points: Floats) -> tuple[Floats, Floats]:
         values = values * own
         largest = largest * (np.abs(own) + error)
     return values, largest - np.abs(values) + _UNITS * _PRECISION * largest
+
+
+def _sum(parts: Sequence[Any], scales: Sequence[float], points: Floats) -> tuple[Floats, Floats]:
+    values = np.zeros((len(points), len(points)))
+    errors = np.zeros_like(values)
+    for (part, dims), scale in zip(parts, scales, strict=True):
+        own, error = kernel_matrix(part, points[:, list(dims)])
+        values = values + scale * own
+        errors = errors + scale * (error + _UNITS * _PRECISION * np.abs(own))
+    return values, errors
+
+
+def _scales(kernel: Mapping[str, Any]) -> list[float]:
+    """Return what each part of a sum is multiplied by."""
+    given = kernel.get("scales")
+    scales = [1.0] * len(kernel["parts"]) if given is None else [float(scale) for scale in given]
+    if len(scales) != len(kernel["parts"]) or not all(0.0 <= s < math.inf for s in scales):
+        raise FileFormatError(f"the scales {given!r} of a sum do not fit its parts")
+    return scales
 
 
 def _vector(widths: Any, points: Floats) -> Floats:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.learner.iterate import Iterate
-from crosslearning.models.imagination import imagine
+from crosslearning.learner.models.settings import Settings
+from crosslearning.models.imagination import World, imagine
+from crosslearning.models.transitions import Transitions
 from crosslearning.rkhs.program import Expansion
-
-if TYPE_CHECKING:
-    from crosslearning.learner.models.method import Method
 
 Floats = NDArray[np.float64]
 
@@ -20,55 +19,74 @@ Floats = NDArray[np.float64]
 _STARTS = 4
 #: Every so many imagined steps the models are asked for their opinions.
 _STRIDE = 4
+_TINY = 1e-12
 
 
-def explorers(method: Method, iterate: Iterate) -> Expansion:
+def explorers(
+    iterate: Iterate,
+    settings: Settings,
+    data: Sequence[Transitions],
+    world: World,
+    units: tuple[Floats, Floats],
+) -> Expansion:
     """Return changed policies, each the one of several along which the models disagree most.
 
     A change is a random function on the policies' own knots, as large at the visited states as
     the exploration noise: unlike noise at every step it does the same thing again wherever it
     comes to the same place, so that it leads somewhere.
+
+    Parameters
+    ----------
+    iterate : Iterate
+    settings : Settings
+    data : sequence of N Transitions
+        What was seen of every task.
+    world : World
+        Samples of the models.
+    units : arrays, shapes (p,) and (q,)
+        The size of a change of the actions, and what a disagreement on each coordinate of the
+        next observation is measured in.
     """
     policies, generator = iterate.policies, iterate.generator
-    N, J, L = len(method.data), method.settings.explorers, len(iterate.dictionary)
+    N, J, L = len(data), settings.explorers, len(iterate.dictionary)
     own = policies.rows[:N]
     change = np.zeros((J, *own.shape))
     change[..., :L] = generator.standard_normal((J, *own.shape[:2], L))
-    visited = [data.states for data in method.data]
-    for i, states in enumerate(visited):
+    for i, seen in enumerate(data):
+        which = np.full(len(seen.states), i)
         for j in range(J):
             moved = policies._replace(rows=np.ascontiguousarray(change[j]))
-            size = np.sqrt(np.mean(moved.each(states, np.full(len(states), i)) ** 2, axis=0))
-            change[j, i] *= (method.noise.std / np.maximum(size, 1e-12))[:, None]
+            size = np.sqrt(np.mean(moved.each(seen.states, which) ** 2, axis=0))
+            change[j, i] *= (units[0] / np.maximum(size, _TINY))[:, None]
     candidates = policies._replace(rows=(own + change).reshape(J * N, *own.shape[1:]))
-    chosen = np.argmax(_disagreement(method, iterate, candidates), axis=0)
+    firsts = [seen.states[seen.first == 1.0] for seen in data]
+    starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
+    spread = _disagreement(candidates, settings, np.array(starts), world, units[1])
     rows = policies.rows.copy()
-    rows[:N] = (own + change)[chosen, np.arange(N)]
+    rows[:N] = (own + change)[np.argmax(spread, axis=0), np.arange(N)]
     return policies._replace(rows=rows)
 
 
-def _disagreement(method: Method, iterate: Iterate, candidates: Expansion) -> Floats:
-    """Return how far apart the sampled models are along each candidate's path, shape (J, N)."""
-    settings, generator, world = method.settings, iterate.generator, method.world
-    N, J, S = len(method.data), settings.explorers, max(1, settings.samples)
-    p = candidates.rows.shape[1]
-    firsts = [data.states[data.first == 1.0] for data in method.data]
-    picked = [own[generator.integers(len(own), size=_STARTS)] for own in firsts]
-    starts = np.tile(np.concatenate(picked), (J, 1))
-    task = np.tile(np.repeat(np.arange(N), _STARTS), J)
-    policy = task + N * np.repeat(np.arange(J), N * _STARTS)
-    still = np.zeros((len(starts), settings.round_steps, p))
-    path = imagine(candidates, world, starts, policy, task, still)
+def _disagreement(
+    candidates: Expansion, settings: Settings, starts: Floats, world: World, unit: Floats
+) -> Floats:
+    """Return how far apart the sampled models are along each candidate's path, shape (J, N).
+
+    The paths begin at ``starts``, shape (N, n, q).
+    """
+    N, n, q = starts.shape
+    J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
+    task = np.tile(np.repeat(np.arange(N), n), J)
+    policy = task + N * np.repeat(np.arange(J), N * n)
+    still = np.zeros((len(task), settings.round_steps, p))
+    first = np.tile(starts.reshape(-1, q), (J, 1))
+    path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_STRIDE]
     # Ask every sample what comes next at places on the way, the same action taken.
-    places = path.states[:, :-1:_STRIDE].reshape(-1, starts.shape[1])
-    each = path.states[:, :-1:_STRIDE].shape[1]
-    whose, where = np.repeat(policy, each), np.repeat(task, each)
-    none = np.zeros((len(places), 1, p))
-    next_states = [
+    whose, where = np.repeat(policy, path.shape[1]), np.repeat(task, path.shape[1])
+    places, none = path.reshape(-1, q), np.zeros((len(whose), 1, p))
+    opinions = [
         imagine(candidates, world, places, whose, where + N * s, none).states[:, 1]
         for s in range(S)
     ]
-    assert method.frame is not None
-    unit = method.frame.unit[: starts.shape[1]]
-    spread = np.sum((np.std(next_states, axis=0) / unit) ** 2, axis=1)
+    spread = np.sum((np.std(opinions, axis=0) / unit) ** 2, axis=1)
     return np.asarray(np.log1p(spread).reshape(J, N, -1).mean(axis=2))

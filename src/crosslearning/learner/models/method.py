@@ -179,7 +179,9 @@ class Method:
         if len(iterate.dictionary) == 0:
             std = np.full(len(std), _RESTLESS)
         elif settings.explorers and self.models:
-            policies = explorers(self, iterate)
+            assert self.frame is not None
+            units = std, self.frame.unit[: tasks[0].observation_size]
+            policies = explorers(iterate, settings, self.data, self.world, units)
             std = _WHITE * std
         plan = plan_episodes(iterate.generator, tasks, 1, settings.round_steps, std)
         episodes = self.executor.episodes(policies, plan)

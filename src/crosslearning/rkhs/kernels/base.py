@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
@@ -78,6 +78,8 @@ class Kernel(abc.ABC):
 
     # Algebra ---------------------------------------------------------------------------
 
+    #: The kernel of sums, which derives from this class and enters itself here.
+    _sum_of: ClassVar[Callable[..., Kernel]]
     #: NumPy's numbers leave their products with a kernel to it.
     __array_ufunc__ = None
 
@@ -87,8 +89,6 @@ class Kernel(abc.ABC):
 
     def __add__(self, other: Kernel) -> Kernel:
         """Return the sum of two kernels of the same state."""
-        from crosslearning.rkhs.kernels.composed import Sum
-
         if not isinstance(other, Kernel):
             return NotImplemented
         if self.dimension != other.dimension:
@@ -97,16 +97,14 @@ class Kernel(abc.ABC):
                 f"{other.dimension} dimensions: name those of each, Sum((kernel, dimensions), ...)"
             )
         (parts, scales), (more, their_scales) = self._summands(), other._summands()
-        return Sum(*parts, *more, scales=scales + their_scales)
+        return self._sum_of(*parts, *more, scales=scales + their_scales)
 
     def __mul__(self, scale: object) -> Kernel:
         """Return the kernel times a number of at least 0."""
-        from crosslearning.rkhs.kernels.composed import Sum
-
         if not isinstance(scale, Real):
             return NotImplemented
         parts, scales = self._summands()
-        return Sum(*parts, scales=[float(scale) * own for own in scales])
+        return self._sum_of(*parts, scales=[float(scale) * own for own in scales])
 
     __rmul__ = __mul__
 

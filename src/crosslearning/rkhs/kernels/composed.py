@@ -206,6 +206,9 @@ class Sum(_Composed):
         return self.parts, self.scales
 
 
+Kernel._sum_of = Sum
+
+
 class PairKernel(Kernel):
     """A kernel of your own, from the formula for one pair of points.
 

@@ -1,0 +1,246 @@
+"""How few real steps learning in cross-learned models takes, and what the radii are worth.
+
+``python -m benchmarks models``, or ``python -m benchmarks.models [part ...]`` for some of the
+parts: fleet (eight unlike pendulums under cross-learned, pooled and separate models), radius (the
+policies' radius, from one policy for all to one for each), carts (six cart-poles to swing up) and
+cost (a round, an imagined step). Settings are the defaults; ``--set FIELD=VALUE`` tries others.
+
+Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
+bootstrap interval; differences are paired by the seed. Every seed is kept in a file, and the same
+question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+
+from benchmarks.rival import Seconds
+from benchmarks.table import Row
+from benchmarks.timing import human, in_turns
+from benchmarks.trust_region import over_seeds, returns_of
+from crosslearning import CrossLearner
+from crosslearning.models.imagination import imagine
+from crosslearning.rkhs import Family
+from crosslearning.rollouts import plan_episodes
+from crosslearning.runs.study import Measurement
+from crosslearning.tasks import task_set
+
+Answer = dict[str, Any]
+
+OUT = Path("runs/models")
+VERSION = 1
+#: Members, and real steps of each after which the policies are evaluated.
+FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
+MARKS = {"fleet": (50, 100, 200), "radius": (100,), "carts": (100, 200, 400)}
+SEEDS = {"fleet": 10, "radius": 10, "carts": 10}
+#: Episodes of an evaluation on each task.
+TRIALS = {"fleet": 50, "radius": 50, "carts": 50}
+KINDS = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
+RADII = (0.0, 1.0, 3.0, 10.0, math.inf)
+
+
+def measure(part: str, seed: int, marks: Sequence[int], settings: Answer) -> Answer:
+    """Return what one seed gives after so many steps of each task, as plain data."""
+    tasks = task_set(FAMILIES[part], seed=seed)
+    # JSON, in which questions are kept, has no word for infinity.
+    given = {name: float(v) if v in ("inf", "0") else v for name, v in settings.items()}
+    learner = CrossLearner(tasks, method="models", seed=seed, **given)
+    found: list[Answer] = []
+    for mark in marks:
+        start = time.perf_counter()
+        learner.learn(steps=mark * len(tasks) - (learner.steps if learner.iteration else 0))
+        spent = time.perf_counter() - start
+        policies = [learner.policy(i) for i in range(len(tasks))]
+        rounds = learner.iteration / learner.settings.bout  # type: ignore[attr-defined]
+        found.append(
+            {
+                **returns_of(policies, tasks, TRIALS[part]),
+                "steps": learner.steps / len(tasks),
+                "seconds": spent,
+                "rounds": rounds,
+                "knots": len(learner.family.knots),
+            }
+        )
+    return {"marks": found}
+
+
+def seeds_of(
+    part: str, label: str, settings: Answer, seeds: int = 0, out: Path = OUT
+) -> list[Answer]:
+    """Measure every seed of a part that was not measured before; 0 is what the part says."""
+    marks, found = list(MARKS[part]), []
+    if label in ("pooled", "separate"):
+        marks = marks[:2]
+    for seed in range(seeds or SEEDS[part]):
+        question = {"version": VERSION, "seed": seed, "marks": marks, "settings": settings}
+        path = out / f"{part}-{label}-{seed}.json"
+        arguments = (part, seed, marks, settings)
+        found.append(Measurement(path, question, measure, arguments).answer())
+    return found
+
+
+def _totals(found: Sequence[Answer], mark: int) -> Any:
+    """Return the total returns after a mark, shape (seeds, tasks)."""
+    return np.array([one["marks"][mark]["totals"] for one in found])
+
+
+def fleet(**options: Any) -> list[Row]:
+    """Eight pendulums under three kinds of models."""
+    settings = options.pop("settings", {})
+    found = {
+        kind: seeds_of("fleet", kind, {**settings, **_radius("model_epsilon", radius)}, **options)
+        for kind, radius in KINDS.items()
+    }
+    rows = []
+    for kind, answers in found.items():
+        for k, mark in enumerate(MARKS["fleet"][: len(answers[0]["marks"])]):
+            totals = _totals(answers, k)
+            mean, worst = over_seeds(totals.mean(axis=1)), totals.min(axis=1)
+            enough = int(np.sum(worst >= -230.0))
+            measured = (
+                f"{mean}; seeds {np.sort(totals.mean(axis=1)).round().astype(int).tolist()}; "
+                f"worst machine {over_seeds(worst)}, ≥ −230 on {enough} of {len(worst)}"
+            )
+            level = {100: -160.0, 200: -150.0}.get(mark) if kind == "cross-learned" else None
+            what = f"eight pendulums, {kind} models, {mark} steps each, {len(worst)} seeds: return"
+            met = None if level is None else bool(mean.value >= level)
+            wanted = "" if level is None else f"≥ {level:.0f}"
+            rows.append(Row(what, measured, mean.value, wanted, met))
+    for kind in ("pooled", "separate"):
+        for k, mark in enumerate(MARKS["fleet"][:2]):
+            apart = _totals(found["cross-learned"], k).mean(axis=1)
+            apart = over_seeds(apart - _totals(found[kind], k).mean(axis=1))
+            what = f"the same, cross-learned less {kind}, {mark} steps each"
+            rows.append(Row(what, str(apart), apart.value, "interval > 0", apart.low > 0.0))
+    return rows
+
+
+def radius(**options: Any) -> list[Row]:
+    """Every radius of the policies, at 100 steps a machine."""
+    settings = options.pop("settings", {})
+    totals = {
+        one: _totals(
+            seeds_of("radius", f"{one:g}", {**settings, **_radius("epsilon", one)}, **options), 0
+        ).mean(axis=1)
+        for one in RADII
+    }
+    rows = []
+    for one, values in totals.items():
+        what = f"eight pendulums, policies within ε = {one:g}, 100 steps each, {len(values)} seeds"
+        rows.append(Row(what, str(over_seeds(values)), over_seeds(values).value, "", None))
+    best = max(RADII[1:-1], key=lambda one: float(over_seeds(totals[one]).value))
+    for end in (0.0, math.inf):
+        apart = over_seeds(totals[best] - totals[end])
+        what = f"the same, ε = {best:g} less ε = {end:g}"
+        rows.append(Row(what, str(apart), apart.value, "interval > 0", apart.low > 0.0))
+    return rows
+
+
+def carts(**options: Any) -> list[Row]:
+    """Six cart-poles: upright for the last fifth of an episode."""
+    settings = options.pop("settings", {})
+    found = seeds_of("carts", "cross-learned", settings, **options)
+    rows = []
+    for k, mark in enumerate(MARKS["carts"]):
+        rates = np.array([one["marks"][k]["rates"]["upright"] for one in found])
+        good = int(np.sum(rates.min(axis=1) >= 0.9))
+        mean = over_seeds(_totals(found, k).mean(axis=1))
+        measured = (
+            f"return {mean}; least upright machine of each seed "
+            f"{np.round(rates.min(axis=1), 2).tolist()}; mean {rates.mean():.3f}"
+        )
+        what = f"six cart-poles, {mark} steps each: seeds with every machine ≥ 90 % upright"
+        last = mark == MARKS["carts"][-1]
+        met = good >= 0.8 * len(rates) if last else None
+        rows.append(Row(what, measured, good / len(rates), "≥ 0.8" if last else "", met))
+    return rows
+
+
+def cost(**options: Any) -> list[Row]:
+    """Time a round when much was seen, and an imagined step beside a policy's evaluation."""
+    tasks = task_set(FAMILIES["fleet"])
+    learner = CrossLearner(tasks, method="models", **options.get("settings", {}))
+    learner.learn(1)
+    steps = 150 * len(tasks)
+    plan = plan_episodes(np.random.default_rng(0), tasks, 1, 150, np.array([0.7]))
+    method: Any = learner.method
+    method.begin(learner._executor.episodes(learner._core.iterate.policies, plan))
+    start = Seconds.now()
+    learner.learn(learner.settings.bout)  # type: ignore[attr-defined]
+    clock, processor = Seconds.since(start)
+    seen = sum(len(own.rewards) for own in method.data)
+    assert seen >= steps
+    policies, world = learner._core.iterate.policies, method.world
+    n, H, q = 200, 25, tasks[0].observation_size
+    states = np.concatenate([own.states for own in method.data])[:n].copy()
+    which, noise = np.zeros(n, dtype=np.int64), np.zeros((n, H, 1))
+    # As many knots as the policy's and the models' outputs have together.
+    knots = policies.features.shape[1] + int(world.functions.edges[-1])
+    kernel = learner.kernel
+    points = np.random.default_rng(1).normal(size=(knots, q))
+    same = Family(kernel, points, np.ones((knots, 1, 1))).expansion
+    ours, floor = in_turns(
+        lambda: imagine(policies, world, states, which, which, noise),
+        lambda: [same.each(states, which) for _ in range(H)],
+        rounds=9,
+    )
+    told = f"{human(ours / (n * H))} / {human(floor / (n * H))}, {knots} knots"
+    return [
+        Row(
+            f"a round of eight pendulums with {seen:,} transitions",
+            f"{clock:.3g} s ({processor:.3g} s of processor)",
+            clock,
+            "≤ 15 s",
+            clock <= 15.0,
+        ),
+        Row("an imagined step over an evaluation", told, ours / floor, "≤ 3", ours / floor <= 3.0),
+    ]
+
+
+def _radius(name: str, value: float | None) -> Answer:
+    return {} if value is None else {name: "inf" if math.isinf(value) else float(value)}
+
+
+BENCHMARKS = [fleet, radius, carts, cost]
+
+
+def main() -> None:
+    """Measure the parts that are asked for, and print their rows."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.adaptation import number
+    from benchmarks.table import show
+
+    parts = {one.__name__: one for one in BENCHMARKS}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(parts)}")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--seeds", type=int, default=0, help="how many (default: 10)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as bout=100"
+    )
+    asked = parser.parse_args()
+    for part in asked.parts:
+        if part not in parts:
+            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
+    changes = dict(change.split("=", 1) for change in asked.set)
+    settings = {name: number(value) for name, value in changes.items()}
+    console, rows = Console(width=140), []
+    with threadpool_limits(1, user_api="blas"):
+        for part in asked.parts or parts:
+            console.print(f"measuring {part} …", style="dim")
+            rows += parts[part](settings=settings, seeds=asked.seeds, out=asked.out)
+    show(rows, console)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Shows: small studies, told in one table and one picture, of what the library is for."""

@@ -1,0 +1,304 @@
+"""Ridge regressions of N tasks that multipliers tie to a centre: one quadratic problem.
+
+For multipliers μ_i ≥ 0, in the coordinates of :class:`KnotCoordinates`, f_1 … f_N and f_c minimise
+
+    Σ_i [ |y_i − Φ_i f_i|²/σ² + ρ |f_i|² + μ_i |f_i − f_c|² ].
+
+With A_i = Φ_iᵀΦ_i/σ² + ρ and b_i = Φ_iᵀy_i/σ², and with d_i = f_i − f_c,
+
+    (A_i + μ_i) d_i = b_i − A_i f_c,        S f_c = Σ_i μ_i (A_i + μ_i)⁻¹ b_i,
+    S = Σ_i μ_i A_i (A_i + μ_i)⁻¹.
+
+The eigenvectors of Φ_iᵀΦ_i serve every multiplier. A task with fewer points than knots needs only
+as many of them as it has points: on all that is orthogonal to them, A_i is ρ.
+
+In every formula μ = ∞ stands for all tasks being the same, and μ = 0 for each being alone, where
+any centre does; the mean is taken.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from crosslearning.errors import NumericalError
+from crosslearning.rkhs.checks import Floats
+
+
+class Statistics(NamedTuple):
+    """What the functions need to know of a task's points, in the knots' coordinates."""
+
+    #: ΦᵀΦ, shape (m, m).
+    product: Floats
+    #: Φᵀy, shape (m, p).
+    right: Floats
+    #: Σ y², shape (p,).
+    squares: Floats
+    #: How many points, and what the knots leave unexplained of them: Σ κ(x, x) − |φ(x)|².
+    points: int
+    unexplained: float
+
+    @classmethod
+    def none(cls, knots: int, outputs: int) -> Statistics:
+        """Return the statistics of no points."""
+        return cls(np.zeros((knots, knots)), np.zeros((knots, outputs)), np.zeros(outputs), 0, 0.0)
+
+    def plus(self, phi: Floats, y: Floats, unexplained: Floats) -> Statistics:
+        """Return the statistics with further points, φ of shape (m, n) and y of shape (n, p)."""
+        return Statistics(
+            self.product + phi @ phi.T,
+            self.right + phi @ y,
+            self.squares + np.sum(y**2, axis=0),
+            self.points + len(y),
+            self.unexplained + float(np.sum(unexplained)),
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Statistics]) -> Statistics:
+        """Return the statistics of the points of all parts."""
+        return cls(
+            np.sum([part.product for part in parts], axis=0),
+            np.sum([part.right for part in parts], axis=0),
+            np.sum([part.squares for part in parts], axis=0),
+            sum(part.points for part in parts),
+            sum(part.unexplained for part in parts),
+        )
+
+
+class Solution(NamedTuple):
+    """Functions in the knots' coordinates, for given multipliers."""
+
+    multipliers: Floats
+    #: f_c, shape (m, p).
+    centre: Floats
+    #: d_i = f_i − f_c, shape (N, m, p).
+    differences: Floats
+    #: The Cholesky factor of S for every output; none where the tasks are alone.
+    factors: list[Floats]
+    #: Σ_i b_iᵀ f_i: what the functions take off Σ y²/σ².
+    explained: float
+
+    @property
+    def functions(self) -> Floats:
+        """The functions f_1 … f_N, shape (N, m, p)."""
+        return np.asarray(self.centre + self.differences)
+
+    @property
+    def distances(self) -> Floats:
+        """The distances ‖f_i − f_c‖, shape (N,)."""
+        return np.asarray(np.sqrt(np.sum(self.differences**2, axis=(1, 2))))
+
+
+class CoupledRidge:
+    """The quadratic problem of some data.
+
+    Parameters
+    ----------
+    tasks : sequence of N Statistics
+    variance : array, shape (p,)
+        σ² of every output.
+    ridge : float
+        ρ.
+    """
+
+    def __init__(self, tasks: Sequence[Statistics], variance: Floats, ridge: float) -> None:
+        self.tasks = list(tasks)
+        self.variance = variance
+        self.ridge = ridge
+        m = len(tasks[0].product)
+        rank = min(m, max(1, *(task.points for task in tasks)))
+        decomposed = [np.linalg.eigh(task.product) for task in tasks]
+        #: Qᵢ, shape (N, m, r), with Φ_iᵀΦ_i = Qᵢ diag Qᵢᵀ.
+        self.vectors = np.array([vectors[:, m - rank :] for _, vectors in decomposed])
+        values = np.array([np.maximum(values[m - rank :], 0.0) for values, _ in decomposed])
+        #: The eigenvalues of A_i without ρ, shape (N, r, p).
+        self.weights = values[:, :, None] / variance
+        #: Qᵢᵀ b_i, shape (N, r, p).
+        right = np.array([task.right for task in tasks])
+        self.right = self._seen(right) / variance
+        #: Σ y²/σ², of all tasks.
+        self.total = float(sum(np.sum(task.squares / variance) for task in tasks))
+
+    @property
+    def size(self) -> int:
+        """How many tasks there are."""
+        return len(self.tasks)
+
+    def _seen(self, functions: Floats) -> Floats:
+        """Return Qᵢᵀ f_i: of shape (N, r, p) for (N, m, p), or for one (m, p) that all see."""
+        return np.asarray(self.vectors.transpose(0, 2, 1) @ functions)
+
+    # For given multipliers -------------------------------------------------------------
+
+    def solve(self, multipliers: Floats) -> Solution:
+        """Return the functions for multipliers (N,): all infinite, or all finite."""
+        if not np.any(multipliers):
+            return self.alone
+        own = self.weights + self.ridge
+        mu, share, plain_share = self._shares(multipliers)
+        factors = self._factors(share, plain_share)
+        p = len(self.variance)
+        pulled = np.einsum("imk,iko->mo", self.vectors, share * self.right, optimize=True)
+        centre = np.column_stack([_solve(factors[o], pulled[:, o]) for o in range(p)])
+        seen = self._seen(centre)
+        if np.isinf(multipliers[0]):
+            differences = np.zeros((self.size, *centre.shape))
+            return Solution(
+                multipliers, centre, differences, factors, float(np.sum(self.right * seen))
+            )
+        # (A + μ)⁻¹ (b − A f_c): on the eigenvectors, and −ρ/(ρ + μ) f_c on what is left.
+        moved = (self.right - own * seen) / (own + mu)
+        left = self.ridge / (self.ridge + mu)
+        differences = self.vectors @ (moved + left * seen) - left * centre
+        explained = float(np.sum(self.right * (seen + moved)))
+        return Solution(multipliers, centre, differences, factors, explained)
+
+    @cached_property
+    def alone(self) -> Solution:
+        """Every task by itself, around the mean."""
+        functions = self.vectors @ (self.right / (self.weights + self.ridge))
+        centre = functions.mean(axis=0)
+        explained = float(np.sum(self.right**2 / (self.weights + self.ridge)))
+        return Solution(np.zeros(self.size), centre, functions - centre, [], explained)
+
+    def _shares(self, multipliers: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return μ, and μ/(A + μ) on the eigenvectors and off them.
+
+        The shapes are (N, 1, 1), (N, r, p) and (N, 1, 1).
+        """
+        mu = multipliers[:, None, None]
+        if np.isinf(multipliers[0]):
+            return mu, np.ones_like(self.weights), np.ones_like(mu)
+        return mu, mu / (self.weights + self.ridge + mu), mu / (self.ridge + mu)
+
+    def _factors(self, share: Floats, plain_share: Floats) -> list[Floats]:
+        """Return the Cholesky factor of S for every output; one for those of the same noise."""
+        m = self.vectors.shape[1]
+        found: dict[float, Floats] = {}
+        for o, variance in enumerate(self.variance.tolist()):
+            if variance in found:
+                continue
+            # μA/(A + μ) less its value ρμ/(ρ + μ) off the eigenvectors, without cancellation.
+            beyond = np.sqrt(self.weights[:, :, o] * share[:, :, o] * plain_share[:, :, 0])
+            system = np.zeros((m, m))
+            for vectors, root in zip(self.vectors, beyond, strict=True):
+                weighted = vectors * root
+                system += weighted @ weighted.T
+            system.flat[:: m + 1] += self.ridge * float(plain_share.sum())
+            try:
+                found[variance] = np.asarray(np.linalg.cholesky(system), dtype=np.float64)
+            except np.linalg.LinAlgError as problem:
+                raise NumericalError(
+                    f"a cross-learned regression on {m} knots broke down: {problem}; is the noise "
+                    "far below the last digits of the targets?"
+                ) from problem
+        return [found[variance] for variance in self.variance.tolist()]
+
+    # What the search for multipliers needs ---------------------------------------------
+
+    def dual(self, solution: Solution, epsilon: float) -> float:
+        """Return the Lagrange dual: the least of the Lagrangian of |f_i − f_c| ≤ ε."""
+        pull = float(np.sum(solution.multipliers)) * epsilon**2 if epsilon > 0.0 else 0.0
+        return self.total - solution.explained - pull
+
+    def curvature(self, solution: Solution) -> Floats:
+        """Return −½ ∂|d_i|²/∂μ_j, half of the dual's negative Hessian, shape (N, N).
+
+        It is w_iᵀ S⁻¹ w_j + δ_ij d_iᵀ (A_i + μ_i)⁻¹ d_i with w_i = A_i (A_i + μ_i)⁻¹ d_i.
+        """
+        mu = solution.multipliers[:, None, None]
+        seen = self._seen(solution.differences)
+        own = self.weights + self.ridge
+        # On the eigenvectors and off them; |off|² is the small difference of two squares.
+        off = solution.differences - self.vectors @ seen
+        inverse = np.sum(seen**2 / (own + mu), axis=(1, 2))
+        inverse += np.sum(off**2, axis=(1, 2)) / (self.ridge + mu[:, 0, 0])
+        w = self.vectors @ (own / (own + mu) * seen) + self.ridge / (self.ridge + mu) * off
+        curvature = np.diag(inverse)
+        for o, factor in enumerate(solution.factors):
+            v = solve_triangular(factor, w[:, :, o].T, lower=True)
+            curvature += v.T @ v
+        return np.asarray(curvature)
+
+    # The Gaussian process --------------------------------------------------------------
+
+    def covariance(self, multipliers: Floats) -> Floats:
+        """Return C, shape (N, N), for which C_ij κ is the functions' covariance before the data.
+
+        Its inverse is ρ + diag(μ) − μμᵀ/Σμ.
+        """
+        rho, N = self.ridge, self.size
+        if np.isinf(multipliers[0]):
+            return np.full((N, N), 1.0 / (N * rho))
+        covariance = np.diag(1.0 / (rho + multipliers))
+        if np.any(multipliers):
+            share = multipliers / (rho + multipliers)
+            covariance += np.outer(share, share) / (rho * share.sum())
+        return covariance
+
+    def log_evidence(self, solution: Solution) -> float:
+        """Return the logarithm of the probability density of all targets."""
+        mu, _, plain_share = self._shares(solution.multipliers)
+        m, p = solution.centre.shape
+        points = sum(task.points for task in self.tasks)
+        logarithm = p * points * math.log(2.0 * math.pi)
+        logarithm += points * float(np.sum(np.log(self.variance)))
+        # The determinant lemma, with the centre as one more block of the precision matrix.
+        if not np.isinf(solution.multipliers[0]):
+            logarithm += float(np.sum(np.log1p(self.weights / (self.ridge + mu))))
+        for factor in solution.factors:
+            logarithm += 2.0 * float(np.sum(np.log(np.diagonal(factor))))
+            logarithm -= m * math.log(self.ridge * float(plain_share.sum()))
+        return -0.5 * float(logarithm + self.total - solution.explained)
+
+    def variance_at(self, solution: Solution, task: int, phi: Floats) -> Floats:
+        """Return the variance of f_task after the data at φ (m, n), shape (n, p)."""
+        mu, share, plain_share = self._shares(solution.multipliers)
+        seen = self.vectors[task].T @ phi
+        off = phi - self.vectors[task] @ seen
+        variance = np.zeros((phi.shape[1], len(self.variance)))
+        if not np.isinf(solution.multipliers[0]):
+            own = self.weights[task] + self.ridge + mu[task]
+            variance += np.einsum("kn,ko->no", seen**2, 1.0 / own)
+            variance += (np.sum(off**2, axis=0) / (self.ridge + mu[task]))[0][:, None]
+        for o, factor in enumerate(solution.factors):
+            w = self.vectors[task] @ (share[task][:, o, None] * seen) + plain_share[task] * off
+            variance[:, o] += np.sum(solve_triangular(factor, w, lower=True) ** 2, axis=0)
+        return variance
+
+    def drawn(self, solution: Solution, normal: Floats) -> Floats:
+        """Return what samples of f_1 … f_N add to their means, shape (S, N, m, p).
+
+        ``normal``, shape (S, N + 1, m, p), are standard normal numbers: of the tasks and, last,
+        of the centre that they share.
+        """
+        mu, share, plain_share = self._shares(solution.multipliers)
+        N = self.size
+        added = np.zeros((len(normal), *solution.differences.shape))
+        if not np.isinf(solution.multipliers[0]):
+            plain = 1.0 / np.sqrt(self.ridge + mu)
+            beyond = 1.0 / np.sqrt(self.weights + self.ridge + mu) - plain
+            added += plain * normal[:, :N]
+            added += self.vectors @ (beyond * self._seen(normal[:, :N]))
+        if solution.factors:
+            centre = np.stack(
+                [
+                    solve_triangular(factor, normal[:, N, :, o].T, lower=True, trans=1).T
+                    for o, factor in enumerate(solution.factors)
+                ],
+                axis=-1,
+            )[:, None]
+            added += plain_share * centre
+            added += self.vectors @ ((share - plain_share) * self._seen(centre))
+        return added
+
+
+def _solve(factor: Floats, right: Floats) -> Floats:
+    """Return (L Lᵀ)⁻¹ b."""
+    half = solve_triangular(factor, right, lower=True)
+    return np.asarray(solve_triangular(factor, half, lower=True, trans=1))

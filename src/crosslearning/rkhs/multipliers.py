@@ -1,0 +1,207 @@
+"""The multipliers of ‖f_i − f_c‖ ≤ ε, from the dual of a cross-learned regression.
+
+The dual is concave in the multipliers μ ≥ 0 and has slope ‖d_i‖² − ε² in μ_i. Where one multiplier
+serves all tasks, 1/‖d‖ is concave and nearly linear in it, as for the trust region of Moré and
+Sorensen: Newton's method on 1/‖d‖ − 1/ε needs a few steps. With one for each task a Newton
+step under μ ≥ 0 is a non-negative least-squares problem of N unknowns.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.optimize import nnls
+
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
+from crosslearning.rkhs.enclosing_ball import smallest_ball
+
+#: Where the search ends: how far a distance may be from ε, as a share of it.
+TOLERANCE = 1e-11
+#: The same where float64 lets nothing improve any more.
+STALL_TOLERANCE = 1e-7
+_MOST_STEPS = 100
+#: The share of the promised gain that a step must bring, and what is lost of the dual anyway.
+_SUFFICIENT = 1e-4
+_ROUNDING = 1e-12
+#: A multiplier that is a smaller share of the largest counts for less.
+_NEXT_TO_NONE = 1e-6
+
+
+class FitStatus(enum.Enum):
+    """How a fit ended; the value is a sentence for people."""
+
+    POOLED = "Epsilon is 0: one function was fitted to the data of all tasks."
+    SEPARATE = (
+        "The tasks' own functions lie within epsilon of one function; no constraint is active."
+    )
+    SOLVED = "The multipliers were found to the accuracy of float64."
+    INACCURATE = (
+        "Newton's method stopped before the wanted accuracy; the constraints hold, but the fit may "
+        "not be the best one. Look at gap(), and check the scales of noise, targets and epsilon."
+    )
+    PENALISED = "The multiplier was given; epsilon is what it leads to."
+
+
+class Found(NamedTuple):
+    """What a search came to.
+
+    ``residual`` is how far the farthest distance is from where it should be, as a share of ε.
+    """
+
+    solution: Solution
+    status: FitStatus
+    residual: float
+    steps: int
+
+
+def search(problem: CoupledRidge, epsilon: float, method: str) -> Found:
+    """Return the functions within ε of a centre, all or in the mean square."""
+    if epsilon == 0.0:
+        solution = problem.solve(np.full(problem.size, math.inf))
+        return Found(solution, FitStatus.POOLED, 0.0, 0)
+    direction = np.ones(problem.size)
+    if _weighted_distance(problem.alone, direction) <= epsilon:
+        if method == "relaxed" or math.isinf(epsilon):
+            return Found(problem.alone, FitStatus.SEPARATE, 0.0, 0)
+        coefficients, reach = smallest_ball(_gram(problem.alone))
+        if reach <= epsilon:
+            solution = _recentred(problem.alone, coefficients, epsilon)
+            return Found(solution, FitStatus.SEPARATE, 0.0, 0)
+        # Little is missing: only the tasks that touch the ball have to give way.
+        direction = coefficients
+    found = _along(problem, direction, epsilon)
+    return found if method == "relaxed" else _exact(problem, found, epsilon)
+
+
+def _gram(solution: Solution) -> Floats:
+    flat = solution.differences.reshape(len(solution.differences), -1)
+    return np.asarray(flat @ flat.T)
+
+
+def _weighted_distance(solution: Solution, direction: Floats) -> float:
+    """Return the root of the mean of ‖d_i‖² with these weights."""
+    return math.sqrt(float(direction @ solution.distances**2) / float(direction.sum()))
+
+
+def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solution:
+    """Move the centre from the mean towards that of the smallest ball, until all are within ε.
+
+    Without multipliers every centre within ε of all functions is as good as any other. This one
+    is the mean where that will do, and changes with ε without a jump.
+    """
+    shift = np.einsum("i,imo->mo", coefficients, alone.differences)
+    length = float(np.sum(shift**2))
+    # ‖d_i − t·shift‖² = ε² is a quadratic equation in t for every task.
+    along = np.einsum("imo,mo->i", alone.differences, shift)
+    beyond = alone.distances**2 - epsilon**2
+    share = 0.0
+    for a, excess in zip(along, beyond, strict=True):
+        if excess > 0.0:
+            share = max(share, excess / (a + math.sqrt(max(a * a - length * excess, 0.0))))
+    share = min(share, 1.0)
+    return alone._replace(
+        centre=alone.centre + share * shift, differences=alone.differences - share * shift
+    )
+
+
+def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> Found:
+    """Search for multipliers t·direction whose weighted mean square distance is ε²."""
+    t, best = problem.ridge, math.inf
+    for steps in range(1, _MOST_STEPS + 1):
+        solution = problem.solve(t * direction)
+        distance = _weighted_distance(solution, direction)
+        residual = abs(distance / epsilon - 1.0)
+        if residual <= TOLERANCE or (residual >= best and residual <= STALL_TOLERANCE):
+            return Found(solution, FitStatus.SOLVED, residual, steps)
+        best = min(best, residual)
+        bend = float(direction @ problem.curvature(solution) @ direction)
+        # Newton on 1/distance: (1/distance)' = bend / (Σ direction · distance³).
+        slope = bend / (float(direction.sum()) * distance**3)
+        t = max(t + (1.0 / epsilon - 1.0 / distance) / slope, 0.1 * t)
+    return Found(solution, FitStatus.INACCURATE, residual, steps)
+
+
+class _Misfit(NamedTuple):
+    """How far from optimal multipliers are: as shares of ε, and the largest of them."""
+
+    shares: Floats
+    largest: float
+
+    @classmethod
+    def of(cls, solution: Solution, epsilon: float) -> _Misfit:
+        shares = solution.distances / epsilon - 1.0
+        # With a multiplier the distance must be ε; without, or next to none, it may be less.
+        largest = float(np.max(solution.multipliers))
+        short = np.minimum(solution.multipliers / (_NEXT_TO_NONE * largest), 1.0)
+        counted = np.maximum(shares, -short * shares)
+        return cls(shares, float(np.max(counted)))
+
+
+def _exact(problem: CoupledRidge, start: Found, epsilon: float) -> Found:
+    """Maximise the dual over μ ≥ 0 from a start.
+
+    A step is taken if it brings every distance nearer to where it should be than any step did
+    before, or else if the dual rises as its slope promises; so that it cannot but converge.
+    """
+    solution, steps = start.solution, start.steps
+    misfit = _Misfit.of(solution, epsilon)
+    best = misfit.largest
+    while misfit.largest > TOLERANCE and steps < _MOST_STEPS:
+        steps += 1
+        tried = _improved(problem, solution, misfit, best, epsilon)
+        if tried is None:
+            break  # in float64 nothing improves any more
+        solution = tried
+        misfit = _Misfit.of(solution, epsilon)
+        best = min(best, misfit.largest)
+    solved = misfit.largest <= STALL_TOLERANCE
+    status = FitStatus.SOLVED if solved else FitStatus.INACCURATE
+    return Found(solution, status, misfit.largest, steps)
+
+
+def _improved(
+    problem: CoupledRidge, solution: Solution, misfit: _Misfit, best: float, epsilon: float
+) -> Solution | None:
+    """Return the solution after one step, or None if there is no better one."""
+    mu, distances = solution.multipliers, solution.distances
+    slope = distances**2 - epsilon**2
+    curvature = problem.curvature(solution)
+    # ½ slope, and what takes its place in Newton's method on 1/‖d‖, which is nearly linear in μ.
+    plain, bent = 0.5 * slope, distances**2 * misfit.shares
+    before = problem.dual(solution, epsilon)
+    for right, halvings in ((bent, 3), (plain, 30)):
+        step = -mu
+        free = np.diagonal(curvature) > 0.0  # others are at the centre, and need no multiplier
+        step[free] = _newton_step(mu[free], curvature[np.ix_(free, free)], right[free])
+        length = 1.0
+        for _ in range(halvings):
+            moved = np.maximum(mu + length * step, 0.0)
+            if not np.any(moved):
+                moved = 0.1 * mu
+            tried = problem.solve(moved)
+            left = _Misfit.of(tried, epsilon).largest
+            gain = problem.dual(tried, epsilon) - before
+            promised = float(slope @ (moved - mu))
+            # Where rounding hides what the dual gains, only the distances can tell.
+            hidden = max(abs(gain), promised) <= _ROUNDING * abs(before)
+            rises = not hidden and promised > 0.0 and gain >= _SUFFICIENT * promised
+            if left <= 0.9 * best or rises or (hidden and left <= 0.9 * misfit.largest):
+                return tried
+            length *= 0.5
+    return None
+
+
+def _newton_step(mu: Floats, curvature: Floats, right: Floats) -> Floats:
+    """Return the step s that maximises 2 rightᵀs − sᵀ curvature s under μ + s ≥ 0."""
+    scale = np.sqrt(np.diagonal(curvature))
+    scaled = curvature / np.outer(scale, scale)
+    scaled.flat[:: len(scaled) + 1] += 1e-13
+    root = np.linalg.cholesky(scaled).T
+    aim = root @ (scale * mu) + solve_triangular(root, right / scale, trans=1)
+    found, _ = nnls(root, aim)
+    return np.asarray(found / scale - mu)
