@@ -8,6 +8,7 @@ from crosslearning.learner.settings import LearnerSettings
 if TYPE_CHECKING:
     from crosslearning.identification import identify
     from crosslearning.learner import CrossLearner, IterationReport, Policy
+    from crosslearning.logged import learn_from
     from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
 
@@ -22,6 +23,7 @@ __all__ = [
     "Task",
     "__version__",
     "identify",
+    "learn_from",
     "task_set",
 ]
 
@@ -34,6 +36,7 @@ __getattr__ = lazy_exports(
         "Policy": "crosslearning.learner",
         "Task": "crosslearning.tasks",
         "identify": "crosslearning.identification",
+        "learn_from": "crosslearning.logged",
         "task_set": "crosslearning.tasks",
     },
 )

@@ -25,7 +25,7 @@ from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
 from crosslearning.learner.sampling import Sampling
-from crosslearning.learner.saved_tasks import space_to_plain, tasks_of_file
+from crosslearning.learner.saved_tasks import check_actions, space_to_plain, tasks_of_file
 from crosslearning.learner.scaling import observed_kernel, scale_of
 from crosslearning.learner.settings import (
     LearnerSettings,
@@ -450,6 +450,7 @@ class CrossLearner:
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
+            check_actions(path, description, learner.tasks[0])
             learner._core.restore(arrays, description)
         except (KeyError, TypeError, AttributeError) as problem:
             raise FileFormatError(f"{path} lacks a part of a learner: {problem}") from problem

@@ -54,7 +54,7 @@ def tasks_of_file(
     except CrossLearningError as problem:
         if spaces is None or isinstance(problem, FileFormatError):
             raise
-        absent = _Absent(str(problem))
+        absent = Absent(f"the tasks of this learner are not here: {problem}")
     try:
         observations, actions = (space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError) as problem:
@@ -74,11 +74,25 @@ def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) 
     return read_source(description["task_set"])
 
 
-class _Absent:
+def check_actions(path: str | Path, description: Mapping[str, Any], task: Task) -> None:
+    """Refuse a task whose actions are not those that a learner's file tells of."""
+    if "spaces" not in description:
+        return
+    saved, given = space_from_plain(description["spaces"][1]), task.action_space
+    before, now = (np.array([space.low, space.high]).ravel() for space in (saved, given))
+    if before.shape != now.shape or not np.allclose(before, now):
+        raise InputError(
+            f"{path} was learned with the action_space {saved}, but that of task {task.name!r} is "
+            f"{given}: the policies' actions would mean something else"
+        )
+
+
+class Absent:
     """In the place of a maker of environments: says why there are none."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
     def __call__(self, render_mode: str | None = None) -> NoReturn:
-        raise InputError(f"the tasks of this learner are not here: {self.why}")
+        """Say it."""
+        raise InputError(self.why)

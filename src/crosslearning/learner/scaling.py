@@ -83,12 +83,16 @@ def observed_kernel(
     plan = plan_episodes(generator, tasks, look.episodes, horizon, std)
     episodes = executor.episodes(still.expansion, plan)
     there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
-    seen = episodes.observations[there]
-    turns = angles_of(tasks[0].observation_space)
+    return kernel_for(episodes.observations[there], tasks[0].observation_space), episodes
+
+
+def kernel_for(seen: Floats, space: Box) -> Gaussian:
+    """Return a Gaussian kernel whose widths suit observations (n, q) of all tasks together."""
+    turns, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
     spread[turns] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, turns]).mean(axis=0)) ** 2)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
-    return Gaussian(std=widths, periodic=turns), episodes
+    return Gaussian(std=widths, periodic=turns)
 
 
 def angles_of(space: Box) -> list[int]:
