@@ -18,6 +18,7 @@ from benchmarks import (
     learner,
     models,
     models_adaptation,
+    models_known_reward,
     regression,
     rkhs,
     rollouts,
@@ -34,6 +35,7 @@ LONG_ROOMS = {
     "models": models.BENCHMARKS,
     "regression": regression.BENCHMARKS,
     "models-adaptation": models_adaptation.BENCHMARKS,
+    "models-known-reward": models_known_reward.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,
 }

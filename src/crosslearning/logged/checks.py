@@ -35,7 +35,7 @@ def _joined(log: Log, part: str) -> dict[str, Floats]:
     return found
 
 
-def look_over(log: Log) -> None:
+def look_over(log: Log, rewards_known: bool = False) -> None:
     """Refuse data from which nothing can be learned, and warn of those that look wrong."""
     steps = sum(len(one.rewards) for own in log.values() for one in own)
     if steps < _FEWEST:
@@ -44,7 +44,7 @@ def look_over(log: Log) -> None:
             "machine"
         )
     rewards = np.concatenate(list(_joined(log, "rewards").values()))
-    if np.ptp(rewards) == 0.0:
+    if np.ptp(rewards) == 0.0 and not rewards_known:
         raise InputError(f"all rewards are {rewards[0, 0]:g}: no policy is better than another")
     for j, values in enumerate(np.concatenate(list(_joined(log, "actions").values())).T):
         if np.ptp(values) == 0.0:

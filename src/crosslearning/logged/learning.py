@@ -18,6 +18,7 @@ from crosslearning.logged.checks import look_over, spaces_of
 from crosslearning.logged.leaving import shares_outside
 from crosslearning.logged.log import Episode
 from crosslearning.logged.reading import read_log
+from crosslearning.models.supposed import Formula
 from crosslearning.models.transitions import Transitions
 from crosslearning.tasks import Task
 
@@ -35,6 +36,8 @@ def learn_from(
     iterations: int = 120,
     observation_space: Box | None = None,
     action_space: Box | None = None,
+    reward: Formula | None = None,
+    terminated: Formula | None = None,
     columns: Mapping[str, Any] | None = None,
     progress: bool | Console = True,
     **settings: Any,
@@ -60,6 +63,9 @@ def learn_from(
         By default those of Minari's datasets, if there are any; else what was seen, observations
         with a margin and actions without: a policy does nothing that was never done. Coordinates
         whose bounds are −π and π are angles.
+    reward, terminated : callable, optional
+        What is known of how all machines pay, and of when their episodes end, as for
+        :class:`crosslearning.Task`: it then need not be learned from the data.
     columns : mapping, optional
         What the columns of a table are called: ``machine``, ``episode``, ``reward``,
         ``terminated``, and ``observations``, ``actions``, ``next_observations``, each a list of
@@ -96,10 +102,17 @@ def learn_from(
             f"{name} is not for you to set: learn_from learns with models, in one round"
         )
     log = read_log(data, columns)
-    look_over(log)
+    look_over(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
     tasks = [
-        Task(name, Absent(_why(name)), spaces=spaces, horizon=_longest(episodes))
+        Task(
+            name,
+            Absent(_why(name)),
+            spaces=spaces,
+            horizon=_longest(episodes),
+            reward=reward,
+            terminated=terminated,
+        )
         for name, episodes in log.items()
     ]
     seen = np.concatenate([one.observations for own in log.values() for one in own])

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.models.imagination import Outputs, World
+from crosslearning.models.supposed import NOTHING, Supposed
 from crosslearning.models.transitions import Transitions
 from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
@@ -59,19 +60,28 @@ class Frame(NamedTuple):
 
     @classmethod
     def of(
-        cls, data: Sequence[Transitions], low: Floats, high: Floats, turns: Sequence[int]
+        cls,
+        data: Sequence[Transitions],
+        low: Floats,
+        high: Floats,
+        turns: Sequence[int],
+        supposed: Supposed = NOTHING,
     ) -> Frame:
         """Return the frame that suits transitions of all tasks, between the ends of a space."""
-        turn = np.zeros(len(low), dtype=np.int64)
+        q = len(low)
+        turn = np.zeros(q, dtype=np.int64)
         turn[list(turns)] = 1
-        ends = int(any(np.any(own.terminated) for own in data))
-        raw = np.concatenate([_raw(own, turn, ends) for own in data])
-        centre, unit = raw.mean(axis=0), raw.std(axis=0)
+        ends = int(any(np.any(own.terminated) for own in supposed.beside(data, q + 1, q)))
+        raw = [
+            np.concatenate([_raw(own, turn, ends)[:, o] for own in supposed.beside(data, o, q)])
+            for o in range(q + 1 + ends)
+        ]
+        centre, unit = (np.array([f(values) for values in raw]) for f in (np.mean, np.std))
         size = np.maximum(np.abs(centre), 1.0)
         seen = np.concatenate([np.concatenate([own.states, own.after]) for own in data])
         least, most = seen.min(axis=0), seen.max(axis=0)
         margin = _MARGIN * (most - least)
-        rewards = raw[:, len(low)]
+        rewards = raw[q]
         limits = np.array(
             [
                 np.append(np.where(turn, low, np.maximum(low, least - margin)), rewards.min()),
@@ -148,8 +158,18 @@ class Dynamics(NamedTuple):
     def predict(self, task: int, states: Floats, actions: Floats) -> Floats:
         """Return the outputs of a task's mean model at (s, a), shape (n, outputs)."""
         both = np.concatenate([states, actions], axis=1)
-        values = [fit.family(both)[:, task, 0] for fit in self.fits]
-        return np.stack(values, axis=1) * self.frame.unit + self.frame.centre
+        values = np.stack([fit.family(both)[:, task, 0] for fit in self.fits], axis=1)
+        fitted = slice(len(self.fits))
+        return np.asarray(values * self.frame.unit[fitted] + self.frame.centre[fitted])
+
+    def follow(self, task: int, states: Floats, actions: Floats) -> Floats:
+        """Return the observations after (s, a) in a task's mean model, shape (n, q)."""
+        q = len(self.frame.turns)
+        low, high = self.frame.limits[:, :q]
+        after = states + self.predict(task, states, actions)[:, :q]
+        with np.errstate(invalid="ignore"):
+            round_again = low + (after - low) % (high - low)
+        return np.clip(np.where(self.frame.turns == 1, round_again, after), low, high)
 
 
 def choose(
@@ -157,6 +177,8 @@ def choose(
     frame: Frame,
     epsilon: float | None,
     before: Sequence[Hyperparameters] = (),
+    supposed: Supposed = NOTHING,
+    outputs: Sequence[int] | None = None,
 ) -> list[Hyperparameters]:
     """Return the hyperparameters of every output, from the evidence.
 
@@ -168,14 +190,17 @@ def choose(
         At its ends, 0 and infinity, how alike the tasks are is not for the data to say.
     before : sequence of Hyperparameters
         Those of fewer data, to begin with.
+    supposed : Supposed
+        What is told of rewards and ends.
+    outputs : sequence of int, optional
+        Those that are wanted; by default all.
     """
-    inputs, targets = _points(data, frame)
     turns = np.flatnonzero(frame.turns).tolist()
     alike = None if epsilon is None else {0.0: 1.0, math.inf: 0.0}.get(epsilon)
     found = []
-    for o in range(len(frame.unit)):
+    for o in range(len(frame.unit)) if outputs is None else outputs:
         start = before[o] if o < len(before) else None
-        own = [y[:, o : o + 1] for y in targets]
+        inputs, own = _points(data, frame, o, supposed)
         found.append(most_likely(inputs, own, periodic=turns, start=start, alike=alike))
     return found
 
@@ -186,14 +211,18 @@ def fit(
     chosen: Sequence[Hyperparameters],
     epsilon: float | None,
     max_knots: int,
+    supposed: Supposed = NOTHING,
 ) -> Dynamics:
-    """Fit the models; ``epsilon`` None takes each output's radius from its hyperparameters."""
+    """Fit the models; ``epsilon`` None takes each output's radius from its hyperparameters.
+
+    Of the outputs only the first are fitted, if hyperparameters are given of these alone.
+    """
     N = len(data)
-    inputs, targets = _points(data, frame)
     turns = np.flatnonzero(frame.turns).tolist()
     fits = []
     for o, own in enumerate(chosen):
         kernel = own.kernel(turns)
+        inputs, targets = _points(data, frame, o, supposed)
         regression = CrossRegression(
             kernel,
             N,
@@ -204,7 +233,7 @@ def fit(
             tolerance=_tolerance(own, kernel, inputs),
         )
         for i in range(N):
-            regression.add(i, inputs[i], targets[i][:, o : o + 1])
+            regression.add(i, inputs[i], targets[i])
         with warnings.catch_warnings():
             # A machine that hardly moved is no sign of other units.
             warnings.filterwarnings("ignore", message=".*are they in the same unit")
@@ -221,9 +250,13 @@ def _tolerance(chosen: Hyperparameters, kernel: Kernel, inputs: Sequence[Floats]
     return float(np.clip(chosen.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
 
 
-def _points(data: Sequence[Transitions], frame: Frame) -> tuple[list[Floats], list[Floats]]:
-    inputs = [np.concatenate([own.states, own.actions], axis=1) for own in data]
-    return inputs, [frame.targets(own) for own in data]
+def _points(
+    data: Sequence[Transitions], frame: Frame, output: int, supposed: Supposed
+) -> tuple[list[Floats], list[Floats]]:
+    """Return inputs (n, q + p) and targets (n, 1) of every task for one output."""
+    known = supposed.beside(data, output, len(frame.turns))
+    inputs = [np.concatenate([own.states, own.actions], axis=1) for own in known]
+    return inputs, [frame.targets(own)[:, output : output + 1] for own in known]
 
 
 def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:

@@ -90,6 +90,11 @@ class Task:
         own time limit, else 50. Learning knows no limit: a rollout chooses its length.
     context : mapping of str to float
         What makes it differ from other members of its family, such as ``{"g": 9.8}``.
+    reward, terminated : callable, optional
+        What is known of how the task pays, and of when an episode ends:
+        ``reward(observations, actions, next_observations)`` returns a number for each of n steps,
+        from arrays of shapes (n, q), (n, p) and (n, q). It is asked only by the method ``models``,
+        which else has to learn it; the environment pays as ever.
     spaces : pair of Box, optional
         Of observations and actions; by default those of the environment. A box of any shape will
         do: policies read observations, and give actions, as flat vectors.
@@ -105,6 +110,8 @@ class Task:
     kernel_covariance: tuple[float, ...] | None = None
     horizon: int = 0
     context: Mapping[str, float] = field(default_factory=dict)
+    reward: Callable[[Floats, Floats, Floats], Any] | None = None
+    terminated: Callable[[Floats, Floats, Floats], Any] | None = None
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)

@@ -27,6 +27,7 @@ from crosslearning.learner.models.files import (
     unpack_models,
     unpack_values,
 )
+from crosslearning.learner.models.formulas import Formulas
 from crosslearning.learner.models.settings import Settings
 from crosslearning.learner.report import IterationReport, Look
 from crosslearning.learner.sampling import Sampling
@@ -34,6 +35,7 @@ from crosslearning.learner.scaling import angles_of
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.models.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.models.imagination import Imagined, Values, World, imagine, look_back
+from crosslearning.models.supposed import NOTHING, Supposed
 from crosslearning.models.transitions import Transitions
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.evidence import Hyperparameters
@@ -69,6 +71,9 @@ class Method:
         #: What was seen of every task; then of related ones, that have no policies here.
         self.data = [Transitions.none(q, p) for _ in tasks]
         self.related: list[Transitions] = []
+        #: What is known of rewards and ends, and where it was asked when the models were fitted.
+        self.formulas = Formulas(tasks, executor.scale, self.bounds)
+        self.supposed = NOTHING
         self.critic = self._new_critic()
         #: The returns of the batches that the critic has taken in, newest first.
         self.returns: list[list[Floats]] = []
@@ -132,12 +137,14 @@ class Method:
         """The models as they were last fitted."""
         if self._dynamics is None:
             assert self.frame is not None
-            self._dynamics = self._fit(self.frame, self.chosen)
+            self._dynamics = self._fit(self.frame, self.chosen, self.supposed)
         return self._dynamics
 
-    def _fit(self, frame: Frame, chosen: Sequence[Hyperparameters]) -> Dynamics:
+    def _fit(
+        self, frame: Frame, chosen: Sequence[Hyperparameters], supposed: Supposed = NOTHING
+    ) -> Dynamics:
         settings, data = self.settings, [*self.data, *self.related]
-        return fit(data, frame, chosen, settings.model_epsilon, settings.model_knots)
+        return fit(data, frame, chosen, settings.model_epsilon, settings.model_knots, supposed)
 
     # Learning --------------------------------------------------------------------------
 
@@ -188,16 +195,24 @@ class Method:
         self.begin(episodes)
         return int(episodes.lengths.sum()), episodes.lengths.size
 
-    def _new_frame(self) -> Frame:
+    def _new_frame(self, supposed: Supposed = NOTHING) -> Frame:
         space = self.executor.tasks[0].observation_space
         low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
-        return Frame.of([*self.data, *self.related], low, high, self.turns)
+        return Frame.of([*self.data, *self.related], low, high, self.turns, supposed)
 
     def _learn_models(self, iterate: Iterate) -> None:
         """Fit the models, and draw some from what is possible after the data."""
         settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
-        chosen = choose(data, frame, settings.model_epsilon, self.chosen)
-        dynamics = self._fit(frame, chosen)
+        q, epsilon = len(frame.turns), settings.model_epsilon
+        chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
+        supposed = NOTHING
+        if self.formulas:
+            motion = self._fit(frame, chosen)
+            supposed = self.formulas.suppose(iterate.generator, motion, self.data)
+            frame = self._new_frame(supposed)
+        paid = range(q, len(frame.unit))
+        chosen += choose(data, frame, epsilon, self.chosen, supposed, outputs=paid)
+        dynamics = self._fit(frame, chosen, supposed)
         normal = None
         if settings.samples:
             sizes = [len(own.family.knots) for own in dynamics.fits]
@@ -205,6 +220,7 @@ class Method:
             normal = [iterate.generator.standard_normal(shape) for shape in shapes]
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
+        self.supposed = supposed
         self._world = None
         self.made, self.fresh = 0, False
 
@@ -313,7 +329,8 @@ class Method:
     def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
         """Return the data, the models, the critic and how far the round is."""
         critic, numbers = self.critic.state()
-        arrays = {f"data.{n}": a for n, a in pack_data([*self.data, *self.related]).items()}
+        known = [*self.data, *self.related, *self.supposed.points]
+        arrays = {f"data.{n}": a for n, a in pack_data(known).items()}
         arrays |= {f"critic.{name}": array for name, array in critic.items()}
         arrays |= pack_choices(self.chosen)
         for b, block in enumerate(self.returns):
@@ -328,14 +345,19 @@ class Method:
         if np.all(np.isfinite(self.seen_returns)):
             arrays["seen_returns"] = self.seen_returns.copy()
         arrays |= {f"before.{i}": own.copy() for i, own in enumerate(self.before)}
-        own = {"made": self.made, "fresh": self.fresh, "quiet": self.quiet}
+        own: dict[str, Any] = {"made": self.made, "fresh": self.fresh, "quiet": self.quiet}
+        if self.supposed.points:
+            own |= {"supposed": [self.supposed.reward, self.supposed.end]}
         return arrays, {"critic": numbers, "related": len(self.related), **own}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Take a state back."""
         tasks = self.executor.tasks
         N, q, p = len(tasks), tasks[0].observation_size, tasks[0].action_size
-        data = unpack_data(part_of(arrays, "data"), N + int(numbers["related"]), q, p)
+        told = numbers.get("supposed")
+        known = N + int(numbers["related"])
+        data = unpack_data(part_of(arrays, "data"), known + (N if told else 0), q, p)
+        supposed = Supposed(data[known:], bool(told[0]), bool(told[1])) if told else NOTHING
         chosen = unpack_choices(arrays, q + p)
         states, returns = unpack_values(part_of(arrays, "values"), N, q)
         functions = N * max(1, self.settings.samples)
@@ -348,8 +370,8 @@ class Method:
                 raise FileFormatError(f"its parts do not fit together: {name}")
         self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
         self.returns, self.models, self.chosen = returns, models, chosen
-        self.data, self.related = data[:N], data[N:]
-        self.frame = self._new_frame() if models else None
+        self.data, self.related, self.supposed = data[:N], data[N:known], supposed
+        self.frame = self._new_frame(supposed) if models else None
         self.before = [before[str(i)].copy() for i in range(len(before))]
         self.seen_returns = seen.copy() if "seen_returns" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
