@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -31,9 +32,9 @@ def test_a_fleet_is_learned_under_every_kind_of_models(tiny):
     assert tiny.seconds == pytest.approx(1.5)
     for crew in tiny.crews:
         assert crew.returns.shape == crew.upright.shape == (2, 3)
-        assert crew.angles.shape == (2, 201)
-        # The machines of the picture hang, the same for all.
-        assert abs(abs(crew.angles[0, 0]) - 3.14) < 0.1
+        # The first start of the picture hangs, the others stand evenly around the circle.
+        assert crew.angles.shape == (2, 5, 201)
+        assert np.allclose(crew.angles[:, :, 0], np.pi * np.array([-1.0, -0.6, -0.2, 0.2, 0.6]))
         assert crew.returns.mean(axis=1)[crew.worst] == crew.returns.mean(axis=1).min()
         assert crew.mean_return.value == pytest.approx(crew.returns.mean())
     returns = [crew.returns.tolist() for crew in tiny.crews]

@@ -34,8 +34,8 @@ def fleet(
     out: Annotated[Path, typer.Option(help="Folder of the pictures and numbers.")] = Path("fleet"),
     machines: Annotated[int, typer.Option(min=2, help="Pendulums; no two are alike.")] = 8,
     steps: Annotated[
-        int, typer.Option(min=1, help="Real steps of each machine, 20 a second; in rounds of 50.")
-    ] = 100,
+        int, typer.Option(min=1, help="Real steps of each machine, 20 a second; in rounds of 25.")
+    ] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the learners.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

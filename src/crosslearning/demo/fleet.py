@@ -29,8 +29,10 @@ from crosslearning.tasks.families.pendulum import TIME_STEP
 
 Floats = NDArray[np.float64]
 
-#: Where a machine of the picture starts: it hangs, almost still. See the reset of the pendulum.
-_HANGING = (0.01, 0.5)
+#: The most steps of a round, after which models are fitted anew.
+ROUND = 25
+#: Starts of every machine in the picture: evenly around the circle, the first hanging, all still.
+_STARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +46,8 @@ class Crew:
         Sums of rewards from random starts.
     upright : array, shape (N, trials)
         Whether the machine stood upright at the end.
-    angles : array, shape (N, steps + 1)
-        From the upright, over one episode that starts as the machines hang.
+    angles : array, shape (N, starts, steps + 1)
+        From the upright, over episodes that start evenly around the circle.
     """
 
     kind: str
@@ -115,7 +117,7 @@ class Fleet:
 
 def train_fleet(
     machines: int = 8,
-    steps: int = 100,
+    steps: int = 25,
     seed: int = 0,
     *,
     trials: int = 100,
@@ -129,7 +131,7 @@ def train_fleet(
     machines : int
         How many; at least 2.
     steps : int
-        Real steps of every machine, made in rounds, the last of which may go beyond.
+        Real steps of every machine, in rounds of at most 25; the last may go beyond.
     seed : int
         Of the learners. The machines are always the same.
     trials : int
@@ -144,11 +146,12 @@ def train_fleet(
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}")
     crews: list[Crew] = []
+    settings = {"method": "models", "seed": seed, "round_steps": min(steps, ROUND), **settings}
     with progress_bar(console, TaskProgressColumn(), TimeRemainingColumn()) as shown:
         bar = shown.add_task("learning", total=len(KINDS))
         for kind, radius in KINDS.items():
             shown.update(bar, description=f"{kind} models")
-            own = {"method": "models", "seed": seed, "model_epsilon": radius, **settings}
+            own = {**settings, "model_epsilon": radius}
             with closing(CrossLearner(f"pendulums:{machines}", **own)) as learner:
                 iterations = _iterations(learner, steps)
 
@@ -170,13 +173,14 @@ def _measured(kind: str, learner: CrossLearner, trials: int) -> Crew:
     """Run every machine by its own policy."""
     tasks = learner.tasks
     played = [run_episodes(learner.policy(i), task, trials) for i, task in enumerate(tasks)]
-    plan = plan_episodes(np.random.default_rng(0), tasks, 1, tasks[0].horizon)
-    plan.uniforms[:] = _HANGING
+    plan = plan_episodes(np.random.default_rng(0), tasks, _STARTS, tasks[0].horizon)
+    # A pendulum makes its angle of the first number, its speed of the second.
+    plan.uniforms[..., 0], plan.uniforms[..., 1] = np.arange(_STARTS) / _STARTS, 0.5
     shown = learner.sampling.executor.episodes(learner.family.expansion, plan)
     assert shown.states is not None
     return Crew(
         kind,
         returns=np.array([episodes.rewards.sum(axis=1) for episodes in played]),
         upright=np.array([episodes.outcomes["upright"] for episodes in played]),
-        angles=shown.states[:, 0, :, 0],
+        angles=shown.states[..., 0],
     )

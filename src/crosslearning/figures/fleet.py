@@ -7,27 +7,26 @@ from typing import Any
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PatchCollection, PathCollection
+from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
 from crosslearning.demo.fleet import Crew, Fleet
-from crosslearning.figures.parts import MIDDLE, Floats
-from crosslearning.figures.style import DARK, GREY, LIGHT, MODELS, figure_style
+from crosslearning.figures.parts import MIDDLE
+from crosslearning.figures.style import DARK, GREY, MODELS, figure_style
 from crosslearning.tasks.families.pendulum import TIME_STEP, UPRIGHT
 
 #: Machines that are shown; of more, the first.
 MOST_SHOWN = 10
 #: Of a cell, and of the words beside the rows, in the machines' metres.
-_CELL, _ROW, _WORDS = 3.0, 3.2, 5.3
+_CELL, _ROW, _WORDS = 3.0, 3.1, 6.1
 #: Inches of a metre.
 _INCHES = 0.29
-#: The disc behind a machine that stands upright, and behind one that does not.
-_STANDS, _NOT = "#DDF3EA", "#F2F4F7"
+#: The disc behind a machine that stands upright from all starts, and from none.
+_STANDS, _NOT = np.array(to_rgb("#CDEFE0")), np.array(to_rgb("#F2F4F7"))
 #: Seconds of the moving picture: what stands after these keeps standing.
-_SECONDS = 8.0
-#: Steps of the trail behind a bob.
-_TRAIL = 9
+_SECONDS = 6.5
 
 
 class FleetPicture:
@@ -60,7 +59,7 @@ class FleetPicture:
         fleet = self.fleet
         title = (
             f"{len(fleet.tasks)} pendulums, no two alike, each learned from "
-            f"{fleet.seconds:g} seconds of operation"
+            f"{fleet.seconds:g} seconds of operation; {fleet.crews[0].angles.shape[1]} starts each"
         )
         left = -_WORDS + 0.45
         self.axes.text(left, 0.2, title, fontsize=10.5, color=DARK, va="center", weight="bold")
@@ -75,7 +74,7 @@ class FleetPicture:
     @property
     def frames(self) -> range:
         """The steps of the moving picture."""
-        return range(min(self.fleet.crews[0].angles.shape[1] - 1, round(_SECONDS / TIME_STEP)) + 1)
+        return range(min(self.fleet.crews[0].angles.shape[2] - 1, round(_SECONDS / TIME_STEP)) + 1)
 
     @property
     def moving(self) -> list[Artist]:
@@ -91,51 +90,43 @@ class FleetPicture:
 
 
 class _Row:
-    """The machines of one crew."""
+    """The machines of one crew, each from all its starts at once."""
 
     def __init__(self, axes: Axes, fleet: Fleet, crew: Crew, y: float) -> None:
-        self.crew, self.colour = crew, MODELS[crew.kind]
-        tasks = fleet.tasks[:MOST_SHOWN]
+        self.crew = crew
+        colour, tasks = MODELS[crew.kind], fleet.tasks[:MOST_SHOWN]
         self.pivots = np.array([(_CELL * (i + 0.5), y) for i in range(len(tasks))])
         self.lengths = np.array([task.context["l"] for task in tasks])
         masses = np.array([task.context["m"] for task in tasks])
-        self.discs = PatchCollection([Disc(tuple(at), 1.36) for at in self.pivots], linewidths=0.0)
-        self.trails = LineCollection([], linewidths=2.2, capstyle="round", zorder=2)
-        self.rods = LineCollection([], colors=DARK, linewidths=2.4, capstyle="round", zorder=3)
-        for part in (self.discs, self.trails, self.rods):
-            axes.add_collection(part)
-        x, heights = self.pivots.T
-        self.bobs: PathCollection = axes.scatter(
-            x, heights, s=42.0 * masses, color=self.colour, edgecolors="white", zorder=4
-        )
-        pins = axes.scatter(x, heights, s=7.0, color=DARK, edgecolors="white", zorder=5)
+        self.discs = PatchCollection([Disc(tuple(at), 1.38) for at in self.pivots], linewidths=0.0)
+        look: dict[str, Any] = {"linewidths": 1.6, "capstyle": "round", "alpha": 0.55}
+        self.rods = LineCollection([], colors=DARK, zorder=3, **look)
+        axes.add_collection(self.discs)
+        axes.add_collection(self.rods)
+        starts = crew.angles.shape[1]
+        sizes = np.repeat(30.0 * masses, starts)
+        x, heights = np.repeat(self.pivots, starts, axis=0).T
+        white: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.7}
+        self.bobs = axes.scatter(x, heights, s=sizes, color=colour, zorder=4, **white)
+        pins = axes.scatter(*self.pivots.T[:2], color=DARK, zorder=5, **white)
+        pins.set_sizes([12.0])
         left = -_WORDS + 0.45
         name = f"{crew.kind} models"
-        axes.text(left, y + 0.75, name, fontsize=9.5, color=self.colour, weight="bold", va="center")
+        axes.text(left, y + 0.7, name, fontsize=9.5, color=colour, weight="bold", va="center")
         told = f"mean return {crew.mean_return.value:.0f}".replace("-", "−")
         axes.text(left, y, told, fontsize=8, color=GREY, va="center")
-        self.count = axes.text(left, y - 0.7, "", fontsize=8, color=GREY, va="center")
-
-        self.moving = [self.discs, self.trails, self.rods, self.bobs, pins, self.count]
-
-    def places(self, angles: Floats) -> Floats:
-        """Return where the bobs are, shape (…, 2), for angles (…, N) from the upright."""
-        way = np.stack([-np.sin(angles), np.cos(angles)], axis=-1)
-        return np.asarray(self.pivots + self.lengths[:, None] * way)
+        self.count = axes.text(left, y - 0.65, "", fontsize=8, color=GREY, va="center")
+        self.moving = [self.discs, self.rods, self.bobs, pins, self.count]
 
     def turn(self, step: int) -> None:
         """Show the machines after so many steps."""
-        angles = self.crew.angles[: len(self.pivots), : step + 1].T
-        past = self.places(angles[-_TRAIL:])  # (steps, N, 2)
-        bobs = past[-1]
-        pieces = np.stack([past[:-1], past[1:]], axis=2).reshape(-1, 2, 2)
-        self.trails.set_segments(list(pieces))
-        fading = np.repeat(np.linspace(0.0, 0.35, len(past))[1:], len(bobs))
-        colours: list[Any] = [(self.colour, alpha) for alpha in fading]
-        self.trails.set_color(colours)
-        self.rods.set_segments(list(np.stack([self.pivots, bobs], axis=1)))
-        self.bobs.set_offsets(bobs)
-        stands = np.abs((angles[-1] + np.pi) % (2.0 * np.pi) - np.pi) < UPRIGHT
-        self.discs.set_facecolor([_STANDS if up else _NOT for up in stands])
-        self.count.set_text(f"{np.count_nonzero(stands)} of {len(stands)} upright now")
-        self.count.set_color(GREY if np.any(stands) else LIGHT)
+        angles = self.crew.angles[: len(self.pivots), :, step]  # (N, starts)
+        way = np.stack([-np.sin(angles), np.cos(angles)], axis=-1)
+        bobs = self.pivots[:, None] + self.lengths[:, None, None] * way
+        rods = np.stack([np.broadcast_to(self.pivots[:, None], bobs.shape), bobs], axis=2)
+        self.rods.set_segments(list(rods.reshape(-1, 2, 2)))
+        self.bobs.set_offsets(bobs.reshape(-1, 2))
+        stands = np.abs((angles + np.pi) % (2.0 * np.pi) - np.pi) < UPRIGHT
+        shares = stands.mean(axis=1)[:, None]
+        self.discs.set_facecolor(list(_NOT + shares * (_STANDS - _NOT)))
+        self.count.set_text(f"{np.count_nonzero(stands)} of {stands.size} upright now")

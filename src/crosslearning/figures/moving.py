@@ -17,7 +17,7 @@ from crosslearning.figures.style import figure_style
 from crosslearning.files import write_atomically
 
 #: So few colours keep the file small; edges stay smooth.
-_COLOURS = 64
+_COLOURS = 48
 
 
 def save_moving(
@@ -26,7 +26,7 @@ def save_moving(
     draw: Callable[[int], object],
     frames: Sequence[int],
     path: Path,
-    pixels: int = 900,
+    pixels: int = 820,
     milliseconds: int = 50,
     rest: int = 2000,
     look: Callable[[], object] = lambda: None,

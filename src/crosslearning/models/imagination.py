@@ -433,6 +433,9 @@ def imagine(
         Which functions of the policies and of the world.
     noise : array, shape (n, H, p)
     """
+    # Compiled code is called without a look at its arguments, which must be of these types.
+    starts, noise = (np.ascontiguousarray(one, dtype=np.float64) for one in (starts, noise))
+    policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
     n, H, p = noise.shape
     found = Imagined(
         states=np.empty((n, H + 1, starts.shape[1])),
@@ -445,7 +448,7 @@ def imagine(
     _imagined(
         *policies,
         *world,
-        np.ascontiguousarray(starts),
+        starts,
         policy,
         model,
         noise,
@@ -465,6 +468,7 @@ def look_back(
     trace: float,
 ) -> None:
     """Fill in the gradients and returns of imagined rollouts."""
+    policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
     _looked_back(
         *policies,
         world.functions,

@@ -1,0 +1,75 @@
+"""The benchmark of learning in models: what it counts, and one tiny question that is measured."""
+
+import numpy as np
+import pytest
+from benchmarks import models as benchmark
+
+
+def answer(*totals, upright=1.0):
+    """Return what a seed is said to have given: the same return on two tasks at every mark."""
+    rates = {"upright": [upright, 1.0]}
+    return {"marks": [{"totals": [total, total - 10.0], "rates": rates} for total in totals]}
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Make up what seeds give, by the label of what was asked."""
+    answers = {}
+
+    def seeds_of(part, label, settings, **options):
+        return answers[label]
+
+    monkeypatch.setattr(benchmark, "seeds_of", seeds_of)
+    return answers
+
+
+def test_kinds_of_models_are_compared_by_the_seed(told):
+    told["cross-learned"] = [answer(-160.0 - s, -150.0 - s, -140.0 - s) for s in range(4)]
+    told["pooled"] = [answer(-300.0 - s, -151.0 - s) for s in range(4)]
+    told["separate"] = [answer(-500.0, -100.0 - s) for s in range(4)]
+    rows = {row.what: row for row in benchmark.fleet()}
+    level = next(row for what, row in rows.items() if "cross-learned models, 100 steps" in what)
+    assert level.ratio == pytest.approx(-156.5)
+    assert level.met
+    # A difference of one for every seed is one, whatever the seeds are like.
+    assert rows["the same, cross-learned less pooled, 100 steps each"].ratio == pytest.approx(1.0)
+    assert rows["the same, cross-learned less pooled, 100 steps each"].met
+    assert not rows["the same, cross-learned less separate, 100 steps each"].met
+
+
+def test_the_best_radius_in_between_is_held_against_both_ends(told):
+    for radius, value in {
+        "0": -200.0,
+        "1": -170.0,
+        "3": -150.0,
+        "10": -155.0,
+        "inf": -150.0,
+    }.items():
+        told[radius] = [answer(value + s) for s in range(4)]
+    rows = {row.what: row for row in benchmark.radius()}
+    assert rows["the same, ε = 3 less ε = 0"].ratio == pytest.approx(50.0)
+    assert rows["the same, ε = 3 less ε = 0"].met
+    assert not rows["the same, ε = 3 less ε = inf"].met
+
+
+@pytest.mark.parametrize(("bad", "met"), [(1, True), (2, False)])
+def test_cart_poles_count_the_seeds_whose_every_machine_stands(told, bad, met):
+    stands = [answer(-15.0, -15.0, -15.0) for _ in range(5)]
+    for one in range(bad):
+        stands[one] = answer(-15.0, -15.0, -15.0, upright=0.89)
+    told["cross-learned"] = stands
+    *_, last = benchmark.carts()
+    assert last.ratio == pytest.approx(1.0 - bad / 5)
+    assert last.met is met
+
+
+def test_a_seed_is_measured_once(monkeypatch, tmp_path):
+    monkeypatch.setitem(benchmark.FAMILIES, "fleet", "pendulums:2")
+    monkeypatch.setitem(benchmark.MARKS, "fleet", (15, 30))
+    monkeypatch.setitem(benchmark.TRIALS, "fleet", 2)
+    settings = {"bout": 1, "round_steps": 15, "rollouts": 2, "look_ahead": 3, "epsilon": "inf"}
+    (found,) = benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path)
+    assert [one["steps"] for one in found["marks"]] == [15.0, 30.0]
+    assert np.all(np.isfinite([one["totals"] for one in found["marks"]]))
+    monkeypatch.setattr(benchmark, "measure", None)
+    assert benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path) == [found]
