@@ -6,7 +6,7 @@ CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart test lint types contract bench docs clean
+.PHONY: help quickstart fleet test lint types contract bench docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,6 +28,9 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 
 quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures
 	$(RUN)crosslearning quickstart
+
+fleet: $(CORE)  ## build the environment, learn eight pendulums, show them at work
+	$(RUN)crosslearning demo fleet
 
 test: $(DEV)  ## build the environment and run every test
 	$(RUN)python -m pytest
