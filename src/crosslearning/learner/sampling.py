@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.gradients import GROUPS, Estimator, GradientMean, Units
+from crosslearning.gradients import GROUPS, Estimator, GradientMean, Units, estimator_of
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, Noise, SamplePlan, Samples, plan_samples
@@ -42,6 +42,13 @@ class Sampling:
     noise: Noise
     discount: float
     batch_size: int
+
+    @classmethod
+    def as_in_the_paper(
+        cls, executor: Executor, kernel: Kernel, noise: Noise, discount: float
+    ) -> Sampling:
+        """Return how gradients are sampled for a method that does not sample any itself."""
+        return cls(executor, estimator_of("antithetic"), kernel, noise, discount, batch_size=1)
 
     @property
     def unit_size(self) -> int:

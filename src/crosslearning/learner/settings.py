@@ -68,8 +68,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     discount: Annotated[
         Annotated[float, Meta(gt=0.0, lt=1.0)] | None,
         Meta(
-            description="Discount factor γ. None: 0.9 for the paper's method; else 1 − 5/H for "
-            "episodes of at most H steps, between 0.9 and 0.99."
+            description="Discount factor γ. None: 0.9 for the paper's method; else, for episodes "
+            "of at most H steps and between 0.9 and 0.99, 1 − 5/H, for models 1 − 3/H."
         ),
     ] = None
     budget: Annotated[
@@ -134,6 +134,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
+
+
+def suiting_discount(horizon: int, share: float) -> float:
+    """Return γ = 1 − share/H for episodes of at most H steps, but between 0.9 and 0.99."""
+    return min(max(1.0 - share / horizon, 0.9), 0.99)
 
 
 def method_settings(method: str) -> type[LearnerSettings]:

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
-from crosslearning.gradients import estimator_of
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.method import Improvement, each_action, part_of, too_large
 from crosslearning.learner.models.exploration import explorers
@@ -315,14 +314,7 @@ class Method:
     @property
     def sampling(self) -> Sampling:
         """How gradients are sampled outside of iterations: as the paper's method does."""
-        return Sampling(
-            executor=self.executor,
-            estimator=estimator_of("antithetic"),
-            kernel=self.kernel,
-            noise=self.noise,
-            discount=self.settings.gamma,
-            batch_size=1,
-        )
+        return Sampling.as_in_the_paper(self.executor, self.kernel, self.noise, self.settings.gamma)
 
     # Checkpoints -----------------------------------------------------------------------
 

@@ -9,10 +9,17 @@ import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings, Look, MethodName, Pace, check_each
+from crosslearning.learner.settings import (
+    LearnerSettings,
+    Look,
+    MethodName,
+    Pace,
+    check_each,
+    suiting_discount,
+)
 
-#: γ where none is given: 1 − 3/H for episodes of at most H steps, but within these bounds.
-_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 3.0
+#: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
+_LOOK_AHEAD = 3.0
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,8 +148,8 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with what suits the tasks' horizon."""
-        discount = min(max(1.0 - _LOOK_AHEAD / horizon, _LEAST), _MOST)
-        return msgspec.structs.replace(self, discount=self.discount or discount)
+        discount = self.discount or suiting_discount(horizon, _LOOK_AHEAD)
+        return msgspec.structs.replace(self, discount=discount)
 
     def __post_init__(self) -> None:
         super().__post_init__()

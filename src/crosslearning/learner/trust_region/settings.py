@@ -9,10 +9,16 @@ import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings, MethodName, Pace, check_each
+from crosslearning.learner.settings import (
+    LearnerSettings,
+    MethodName,
+    Pace,
+    check_each,
+    suiting_discount,
+)
 
-#: γ where none is given: 1 − 5/H for episodes of at most H steps, but within these bounds.
-_LEAST, _MOST, _LOOK_AHEAD = 0.9, 0.99, 5.0
+#: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
+_LOOK_AHEAD = 5.0
 #: The length of episodes: short ones see more starts, and γ does not look much farther.
 _SHORTEST, _SHARE = 10, 0.4
 
@@ -126,11 +132,10 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with what suits the tasks' horizon."""
-        discount = min(max(1.0 - _LOOK_AHEAD / horizon, _LEAST), _MOST)
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
         return msgspec.structs.replace(
             self,
-            discount=self.discount or discount,
+            discount=self.discount or suiting_discount(horizon, _LOOK_AHEAD),
             episode_steps=self.episode_steps or episode,
         )
 
