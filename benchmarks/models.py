@@ -36,7 +36,7 @@ from crosslearning.tasks import task_set
 Answer = dict[str, Any]
 
 OUT = Path("runs/models")
-VERSION = 1
+VERSION = 2
 #: Members, and real steps of each after which the policies are evaluated.
 FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
 MARKS = {"fleet": (50, 100, 200), "radius": (100,), "carts": (100, 200, 400)}
@@ -182,8 +182,8 @@ def cost(**options: Any) -> list[Row]:
     n, H, q = 200, 25, tasks[0].observation_size
     states = np.concatenate([own.states for own in method.data])[:n].copy()
     which, noise = np.zeros(n, dtype=np.int64), np.zeros((n, H, 1))
-    # As many knots as the policy's and the models' outputs have together.
-    knots = policies.features.shape[1] + int(world.functions.edges[-1])
+    # As many knots as the policy's and the models' outputs have together, filling left out.
+    knots = len(learner.family.knots) + sum(len(own.knots) for own in method.models)
     kernel = learner.kernel
     points = np.random.default_rng(1).normal(size=(knots, q))
     same = Family(kernel, points, np.ones((knots, 1, 1))).expansion

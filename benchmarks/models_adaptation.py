@@ -54,7 +54,9 @@ def _measure(folder: Path, task: Task, seed: int, settings: dict[str, Any]) -> d
     """Return what each way achieves on one machine."""
     family = RunFolder(folder).load()
     adapted = family.adapt(task, steps=STEPS, seed=seed, **settings)
-    alone = CrossLearner([task], method="models", seed=seed, **settings)
+    # Rounds alike, as adapting takes them.
+    alike = {"longest_round": 1, **settings}
+    alone = CrossLearner([task], method="models", seed=seed, **alike)
     alone.learn(steps=STEPS, progress=False)
     policies = (family.central, adapted.policy(0), alone.policy(0))
     return {way: mean_return(policy, task) for way, policy in zip(WAYS, policies, strict=True)} | {

@@ -7,7 +7,7 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
-from crosslearning.learner.scaling import angles_of
+from crosslearning.learner.scaling import angles_of, kernel_for, points_on_circles
 from crosslearning.learner.settings import METHODS
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks import task_set
@@ -195,6 +195,22 @@ def test_angles_are_known_by_their_bounds():
     assert 0.0 < learner.kernel.std[1] <= 1.0
     assert angles_of(gymnasium.spaces.Box(0.0, 2.0 * np.pi, (1,))) == [0]
     assert angles_of(gymnasium.spaces.Box(-1.0, 2.0 * np.pi - 1.0, (1,))) == []
+
+
+def test_what_turns_round_is_wide_though_little_was_seen_of_it():
+    generator = np.random.default_rng(0)
+    angle, other = 0.1 * generator.normal(size=50), 0.1 * generator.normal(size=50)
+    seen = np.column_stack([other, np.cos(angle), np.zeros(50), np.sin(angle), np.ones(50)])
+    assert points_on_circles(seen) == [1, 3]  # constants are no cosines
+    space = gymnasium.spaces.Box(-np.inf, np.inf, (5,))
+    widths = np.sqrt(np.diag(kernel_for(seen, space).covariance))
+    np.testing.assert_allclose(widths[[1, 3]], 0.6 * np.sqrt(5 / 3))
+    np.testing.assert_allclose(widths[0], other.std() * np.sqrt(5 / 3))
+    turn = gymnasium.spaces.Box(-np.pi, np.pi, (1,))
+    assert np.sqrt(kernel_for(angle[:, None], turn).covariance)[0][0] == pytest.approx(0.6)
+    # What has been seen all the way round is as wide as it was seen.
+    whole = generator.uniform(-np.pi, np.pi, size=2000)
+    assert np.sqrt(kernel_for(whole[:, None], turn).covariance)[0][0] > 0.9
 
 
 def test_a_method_that_is_not_named_is_the_one_that_suits():

@@ -7,7 +7,6 @@ one for all that is fitted to everybody's data (pooled), and one for each from i
 
 from __future__ import annotations
 
-import math
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -131,7 +130,7 @@ def train_fleet(
     machines : int
         How many; at least 2.
     steps : int
-        Real steps of every machine, in rounds of at most 25; the last may go beyond.
+        Real steps of every machine, 25 in the first round; the last may go beyond.
     seed : int
         Of the learners. The machines are always the same.
     trials : int
@@ -166,7 +165,11 @@ def train_fleet(
 def _iterations(learner: CrossLearner, steps: int) -> int:
     """Return the iterations of as many whole rounds as so many steps of a machine take."""
     settings: Any = learner.settings
-    return int(settings.bout * math.ceil(steps / settings.round_steps))
+    seen = rounds = 0
+    while seen < steps:
+        seen += settings.next_round(seen, learner.tasks[0].horizon)
+        rounds += 1
+    return int(settings.bout * rounds)
 
 
 def _measured(kind: str, learner: CrossLearner, trials: int) -> Crew:

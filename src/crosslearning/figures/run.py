@@ -24,6 +24,10 @@ _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_b
 _TITLES = {
     "return": "Discounted return while exploring",
     "total_return": "Total return while exploring",
+    "seen_reward": "Reward of a real step, last round",
+    "imagined_reward": "Reward of an imagined step",
+    "model_distance": "Models: distance to the central one",
+    "model_multiplier": "Models: multiplier",
     "length": "Length of an episode, steps",
     "explained_variance": "Critic: explained share of variance",
     "entropy": "Entropy of the exploration noise, nats",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,8 @@ Floats = NDArray[np.float64]
 _RESTLESS = 0.7
 #: In so many dimensions a Gaussian as wide as the data is wide enough; in more, distances grow.
 _FEW = 3
+#: A little less than the standard deviation of the cosine of an angle that may be anywhere.
+_ROUND = 0.6
 #: Bounds beyond this stand for none.
 _SENSIBLE = 1e4
 #: What the random numbers of this look are drawn from, beside the run's seed.
@@ -91,8 +94,25 @@ def kernel_for(seen: Floats, space: Box) -> Gaussian:
     turns, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
     spread[turns] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, turns]).mean(axis=0)) ** 2)
+    # What hangs still at first may come to turn all the way round.
+    circular = [*turns, *points_on_circles(seen)]
+    spread[circular] = np.maximum(spread[circular], _ROUND)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
     return Gaussian(std=widths, periodic=turns)
+
+
+def points_on_circles(seen: Floats) -> list[int]:
+    """Return which coordinates of observations (n, q) are cosines and sines of an angle.
+
+    They come in pairs whose squares add up to 1, whatever is seen.
+    """
+    squares = seen**2
+    varied = np.flatnonzero(seen.std(axis=0) > 0.0)
+    found: list[int] = []
+    for i, j in itertools.combinations(varied.tolist(), 2):
+        if i not in found and j not in found and np.allclose(squares[:, i] + squares[:, j], 1.0):
+            found += [i, j]
+    return found
 
 
 def angles_of(space: Box) -> list[int]:

@@ -15,12 +15,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FastEntry, FunctionPointer, compiled
+from crosslearning.compiled import FastEntry, compiled
 from crosslearning.rkhs import Family, Linear, Sum
-from crosslearning.rkhs.program import Expansion, KernelProgram, evaluate, evaluate_pull_back
+from crosslearning.rkhs.program import (
+    Expansion,
+    KernelProgram,
+    embed,
+    embed_pull_back,
+    evaluate,
+    evaluate_pull_back,
+    inner,
+    partial_column,
+    partial_pull_back,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+#: Knots that compiled loops take at once: four lanes, four times unrolled.
+_BLOCK = 16
 
 
 class Outputs(NamedTuple):
@@ -32,9 +45,10 @@ class Outputs(NamedTuple):
 
     Attributes
     ----------
-    terms, term_values, factors, biases : arrays with a leading axis of outputs
-        The fields of every output's program.
-    pair : FunctionPointer
+    program : KernelProgram
+        Of all outputs: their embeddings one after the other, r features each, and their factors.
+    own : array of int, shape (outputs + 1,)
+        Where the factors of each output begin; they count its own features, from 0.
     features : array, shape (r · L,)
         Embedded knots: for each output an array (r, its knots), flat.
     rows : array, shape (functions, L)
@@ -45,11 +59,8 @@ class Outputs(NamedTuple):
         Where the knots of each output begin.
     """
 
-    terms: Integers
-    term_values: Floats
-    factors: Integers
-    biases: Floats
-    pair: FunctionPointer
+    program: KernelProgram
+    own: Integers
     features: Floats
     rows: Floats
     affine: Floats
@@ -59,20 +70,41 @@ class Outputs(NamedTuple):
     def of(cls, families: Sequence[Family]) -> Outputs:
         """Lay functions of one output each side by side."""
         parts = [_parted(family) for family in families]
-        expansions = [expansion for expansion, _ in parts]
+        expansions = [_filled(expansion) for expansion, _ in parts]
         programs = [one.program for one in expansions]
-        sizes = [one.features.shape[1] for one in expansions]
-        return cls(
-            np.stack([one.terms for one in programs]),
-            np.stack([one.term_values for one in programs]),
-            np.stack([one.factors for one in programs]),
-            np.stack([one.biases for one in programs]),
+        r = expansions[0].features.shape[0]
+        terms = [one.terms + np.array([0, 0, o * r]) for o, one in enumerate(programs)]
+        program = KernelProgram(
+            np.concatenate(terms),
+            np.concatenate([one.term_values for one in programs]),
+            np.concatenate([one.factors for one in programs]),
+            np.concatenate([one.biases for one in programs]),
             programs[0].pair,
+        )
+        return cls(
+            program,
+            _edges([len(one.factors) for one in programs]),
             np.concatenate([one.features.ravel() for one in expansions]),
             np.concatenate([one.rows[:, 0] for one in expansions], axis=1),
             np.stack([affine for _, affine in parts], axis=1),
-            np.concatenate([[0], np.cumsum(sizes)]),
+            _edges([one.features.shape[1] for one in expansions]),
         )
+
+
+def _edges(sizes: Sequence[int]) -> Integers:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _filled(expansion: Expansion) -> Expansion:
+    """Return the same functions with a whole number of SIMD blocks of knots.
+
+    What is left over beside whole blocks is computed knot by knot, which takes longer than all
+    the blocks of some fifty knots. Filling has no weight.
+    """
+    more = -expansion.features.shape[1] % _BLOCK
+    features = np.pad(expansion.features, ((0, 0), (0, more)), mode="edge")
+    rows = np.pad(expansion.rows, ((0, 0), (0, 0), (0, more)))
+    return Expansion(expansion.program, features, rows)
 
 
 def _parted(family: Family) -> tuple[Expansion, Floats]:
@@ -161,32 +193,29 @@ class Imagined(NamedTuple):
 
 
 @compiled
-def _own(outputs: Outputs, o: int, r: int) -> tuple[KernelProgram, Floats]:
-    """Return the program and the embedded knots, shape (r, m), of one output."""
-    program = KernelProgram(
-        outputs.terms[o],
-        outputs.term_values[o],
-        outputs.factors[o],
-        outputs.biases[o],
-        outputs.pair,
-    )
-    first, last = outputs.edges[o], outputs.edges[o + 1]
-    return program, outputs.features[r * first : r * last].reshape((r, last - first))
-
-
-@compiled
 def _predict(
     outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, found: Floats
 ) -> None:
-    """Fill ``found`` with a function's outputs at (s, a); work has room for 2 columns."""
-    r = point.shape[0]
+    """Fill ``found`` with a function's outputs at (s, a).
+
+    ``point``, shape (outputs · r,), is work space, and ``work`` with room for 2 columns.
+    """
+    r = point.shape[0] // found.shape[0]
+    embed(outputs.program, both, point)
     for o in range(found.shape[0]):
-        program, features = _own(outputs, o, r)
-        first, m = outputs.edges[o], features.shape[1]
-        rows = outputs.rows[function, first : first + m].reshape((1, m))
-        evaluate(
-            program, features, rows, both, point, work[: 2 * m].reshape((2, m)), found[o : o + 1]
+        first, last = outputs.edges[o], outputs.edges[o + 1]
+        m = last - first
+        column = work[:m]
+        partial_column(
+            outputs.program,
+            outputs.own[o],
+            outputs.own[o + 1],
+            outputs.features[r * first : r * last].reshape((r, m)),
+            point[o * r : (o + 1) * r],
+            work[m : 2 * m],
+            column,
         )
+        found[o] = inner(column, outputs.rows[function, first:last])
         found[o] += outputs.affine[function, o, 0]
         for d in range(both.shape[0]):
             found[o] += outputs.affine[function, o, 1 + d] * both[d]
@@ -200,31 +229,38 @@ def _predict_back(
     pull: Floats,
     point: Floats,
     work: Floats,
-    one: Floats,
     back: Floats,
 ) -> None:
-    """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a); work has room for 4 columns."""
-    r = point.shape[1]
-    back[:] = 0.0
+    """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a).
+
+    ``point``, shape (2, outputs · r), is work space, and ``work`` with room for 4 columns.
+    """
+    r = point.shape[1] // pull.shape[0]
+    embed(outputs.program, both, point[0])
+    gradient = point[1]
+    gradient[:] = 0.0
     for o in range(pull.shape[0]):
         if pull[o] == 0.0:
             continue
-        program, features = _own(outputs, o, r)
-        first, m = outputs.edges[o], features.shape[1]
-        rows = outputs.rows[function, first : first + m].reshape((1, m))
-        evaluate_pull_back(
-            program,
-            features,
-            rows,
-            both,
-            pull[o : o + 1],
-            point[0],
-            work[: 4 * m].reshape((4, m)),
-            point[1],
-            one,
+        first, last = outputs.edges[o], outputs.edges[o + 1]
+        m = last - first
+        weights, row = work[:m], outputs.rows[function, first:last]
+        for k in range(m):
+            weights[k] = pull[o] * row[k]
+        partial_pull_back(
+            outputs.program,
+            outputs.own[o],
+            outputs.own[o + 1],
+            outputs.features[r * first : r * last].reshape((r, m)),
+            point[0, o * r : (o + 1) * r],
+            weights,
+            work[m : 4 * m].reshape((3, m)),
+            gradient[o * r : (o + 1) * r],
         )
+    embed_pull_back(outputs.program, both, gradient, back)
+    for o in range(pull.shape[0]):
         for d in range(back.shape[0]):
-            back[d] += one[d] + pull[o] * outputs.affine[function, o, 1 + d]
+            back[d] += pull[o] * outputs.affine[function, o, 1 + d]
 
 
 @compiled
@@ -278,7 +314,7 @@ def _imagine(
     q = starts.shape[1]
     width = models.edges[-1]
     policy_point = np.empty(policy_features.shape[0])
-    model_point = np.empty(models.features.shape[0] // width)
+    model_point = np.empty(models.features.shape[0] // width * (models.edges.shape[0] - 1))
     policy_work, model_work = np.empty((2, policy_features.shape[1])), np.empty(2 * width)
     action, both, found = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
     for k in range(n):
@@ -332,14 +368,14 @@ def _look_back(
     n, H, p = actions.shape
     q, outputs, width = states.shape[2], models.edges.shape[0] - 1, models.edges[-1]
     policy_point = np.empty((2, policy_features.shape[0]))
-    model_point = np.empty((2, models.features.shape[0] // width))
+    model_point = np.empty((2, models.features.shape[0] // width * outputs))
     critic_point = np.empty((2, critic_features.shape[0]))
     policy_work = np.empty((4, policy_features.shape[1]))
     model_work = np.empty(4 * width)
     critic_work = np.empty((4, critic_features.shape[1]))
     one, value = np.ones(1), np.empty(1)
     slope, adjoint, back = np.empty(q), np.empty(q), np.empty(q)
-    both, both_back, part = np.empty(q + p), np.empty(q + p), np.empty(q + p)
+    both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
     for k in range(n):
         later = 0.0
@@ -383,7 +419,7 @@ def _look_back(
             both[:q] = states[k, t]
             for j in range(p):
                 both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
-            _predict_back(models, model[k], both, pull, model_point, model_work, part, both_back)
+            _predict_back(models, model[k], both, pull, model_point, model_work, both_back)
             for j in range(p):
                 wish = both_back[q + j]
                 action = actions[k, t, j]

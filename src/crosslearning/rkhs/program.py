@@ -160,6 +160,7 @@ def _multiply(
 def _product_column(
     program: KernelProgram,
     first: int,
+    last: int,
     features: Floats,
     point: Floats,
     scratch: Floats,
@@ -168,10 +169,51 @@ def _product_column(
     """Fill out[m] with the product that begins at ``first``; return the factor after it."""
     factor_column(program, first, features, point, out)
     f = first + 1
-    while f < program.factors.shape[0] and program.factors[f, 4] == program.factors[first, 4]:
+    while f < last and program.factors[f, 4] == program.factors[first, 4]:
         _multiply(program, f, features, point, scratch, out)
         f += 1
     return f
+
+
+@compiled_reordered
+def _sum_column(
+    program: KernelProgram,
+    first: int,
+    last: int,
+    features: Floats,
+    point: Floats,
+    scratch: Floats,
+    out: Floats,
+) -> None:
+    """Fill out[m] with the sum of the products of the factors from ``first`` to ``last``."""
+    f = _product_column(program, first, last, features, point, scratch, out)
+    if f < last:
+        product = np.empty(out.shape[0])
+        while f < last:
+            f = _product_column(program, f, last, features, point, scratch, product)
+            for m in range(out.shape[0]):
+                out[m] += product[m]
+
+
+@compiled_reordered
+def partial_column(
+    program: KernelProgram,
+    first: int,
+    last: int,
+    features: Floats,
+    point: Floats,
+    scratch: Floats,
+    out: Floats,
+) -> None:
+    """Fill a column as :func:`kernel_column` does, of the factors from ``first`` to ``last``.
+
+    So one program may hold the factors of several kernels.
+    """
+    if last == first + 1:
+        # The most common kernel is one factor: a third faster without what sums need.
+        factor_column(program, first, features, point, out)
+    else:
+        _sum_column(program, first, last, features, point, scratch, out)
 
 
 @compiled_reordered
@@ -179,13 +221,32 @@ def kernel_column(
     program: KernelProgram, features: Floats, point: Floats, scratch: Floats, out: Floats
 ) -> None:
     """Fill out[m] = κ(point, knot m) from an embedded point (r,) and embedded knots (r, L)."""
-    f = _product_column(program, 0, features, point, scratch, out)
-    if f < program.factors.shape[0]:
-        product = np.empty(out.shape[0])
-        while f < program.factors.shape[0]:
-            f = _product_column(program, f, features, point, scratch, product)
-            for m in range(out.shape[0]):
-                out[m] += product[m]
+    partial_column(program, 0, program.factors.shape[0], features, point, scratch, out)
+
+
+@compiled_reordered
+def partial_pull_back(
+    program: KernelProgram,
+    first: int,
+    last: int,
+    features: Floats,
+    point: Floats,
+    weights: Floats,
+    work: Floats,
+    out: Floats,
+) -> None:
+    """Do what :func:`kernel_pull_back` does, for the factors from ``first`` to ``last``."""
+    others, factor, slopes = work[0], work[1], work[2]
+    for f in range(first, last):
+        if program.factors[f, 0] == CONSTANT:
+            continue
+        # By the product rule, what a factor's slope is multiplied by.
+        for m in range(others.shape[0]):
+            others[m] = weights[m]
+        for g in range(first, last):
+            if g != f and program.factors[g, 4] == program.factors[f, 4]:
+                _multiply(program, g, features, point, factor, others)
+        factor_pull_back(program, f, features, point, others, slopes, out)
 
 
 @compiled_reordered
@@ -201,17 +262,7 @@ def kernel_pull_back(
 
     The point and the knots, shape (r, L), are embedded; ``work``, shape (3, L), is work space.
     """
-    others, factor, slopes = work[0], work[1], work[2]
-    for f in range(program.factors.shape[0]):
-        if program.factors[f, 0] == CONSTANT:
-            continue
-        # By the product rule, what a factor's slope is multiplied by.
-        for m in range(others.shape[0]):
-            others[m] = weights[m]
-        for g in range(program.factors.shape[0]):
-            if g != f and program.factors[g, 4] == program.factors[f, 4]:
-                _multiply(program, g, features, point, factor, others)
-        factor_pull_back(program, f, features, point, others, slopes, out)
+    partial_pull_back(program, 0, program.factors.shape[0], features, point, weights, work, out)
 
 
 @compiled
@@ -226,13 +277,19 @@ def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out
 
 
 @compiled_reordered
+def inner(column: Floats, row: Floats) -> float:
+    """Return Σ_m column[m] row[m]."""
+    total = 0.0
+    for m in range(column.shape[0]):
+        total += column[m] * row[m]
+    return total
+
+
+@compiled
 def weigh(column: Floats, weights: Floats, out: Floats) -> None:
     """Fill out[p] = Σ_m column[m] weights[p, m]: a function's value from a kernel column."""
     for p in range(weights.shape[0]):
-        total = 0.0
-        for m in range(column.shape[0]):
-            total += column[m] * weights[p, m]
-        out[p] = total
+        out[p] = inner(column, weights[p])
 
 
 @compiled

@@ -30,10 +30,11 @@ def test_learning_by_steps_ends_after_whole_rounds():
     assert (learner.steps, learner.iteration, counts(learner)) == (48, 6, [24, 24])
     assert learner.method.rests
     learner.learn(1)
-    assert (learner.steps, learner.method.rests) == (72, False)
+    # The third round is as long as both before it.
+    assert (learner.steps, learner.method.rests) == (96, False)
     # Steps that were taken are learned from before learning ends.
     learner.learn(steps=1)
-    assert (learner.steps, learner.iteration, learner.method.rests) == (96, 12, True)
+    assert (learner.steps, learner.iteration, learner.method.rests) == (192, 12, True)
 
 
 def test_the_first_look_is_the_first_round_and_counted():
@@ -49,9 +50,29 @@ def test_the_first_look_is_the_first_round_and_counted():
     assert np.std(given.method.data[0].actions) > 0.3
 
 
+def test_rounds_double_up_to_the_longest():
+    def lengths(**settings):
+        tasks = [Task(name, lambda render_mode=None: Drift(), horizon=40) for name in "ab"]
+        reports = recorded_reports(CrossLearner(tasks, **{**SMALL, **settings}), 15)
+        return [report.steps // 2 for report in reports[3::3]]
+
+    assert lengths() == [12, 24, 40, 40]
+    assert lengths(longest_round=20) == [12, 20, 20, 20]
+    assert lengths(longest_round=5) == [12, 12, 12, 12]
+    with pytest.raises(InputError, match="longest_round"):
+        two(longest_round=0)
+
+
+def test_the_reward_that_was_seen_is_a_mean_over_steps():
+    learner = two()
+    report = recorded_reports(learner, 1)[0]
+    means = [own.rewards.mean() for own in learner.method.data]
+    np.testing.assert_allclose(report.numbers["seen_reward"], means)
+
+
 def test_reports_tell_of_the_models():
     report = recorded_reports(two(), 1)[0]
-    for name in ("imagined_reward", "total_return", "model_distance", "model_multiplier"):
+    for name in ("imagined_reward", "seen_reward", "model_distance", "model_multiplier"):
         assert report.numbers[name].shape == (2,)
         assert np.all(np.isfinite(report.numbers[name]))
 

@@ -28,6 +28,7 @@ def explorers(
     data: Sequence[Transitions],
     world: World,
     units: tuple[Floats, Floats],
+    length: int,
 ) -> Expansion:
     """Return changed policies, each the one of several along which the models disagree most.
 
@@ -46,6 +47,8 @@ def explorers(
     units : arrays, shapes (p,) and (q,)
         The size of a change of the actions, and what a disagreement on each coordinate of the
         next observation is measured in.
+    length : int
+        Steps of the round.
     """
     policies, generator = iterate.policies, iterate.generator
     N, J, L = len(data), settings.explorers, len(iterate.dictionary)
@@ -61,14 +64,19 @@ def explorers(
     candidates = policies._replace(rows=(own + change).reshape(J * N, *own.shape[1:]))
     firsts = [seen.states[seen.first == 1.0] for seen in data]
     starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
-    spread = _disagreement(candidates, settings, np.array(starts), world, units[1])
+    spread = _disagreement(candidates, settings, np.array(starts), world, units[1], length)
     rows = policies.rows.copy()
     rows[:N] = (own + change)[np.argmax(spread, axis=0), np.arange(N)]
     return policies._replace(rows=rows)
 
 
 def _disagreement(
-    candidates: Expansion, settings: Settings, starts: Floats, world: World, unit: Floats
+    candidates: Expansion,
+    settings: Settings,
+    starts: Floats,
+    world: World,
+    unit: Floats,
+    length: int,
 ) -> Floats:
     """Return how far apart the sampled models are along each candidate's path, shape (J, N).
 
@@ -78,7 +86,7 @@ def _disagreement(
     J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
     task = np.tile(np.repeat(np.arange(N), n), J)
     policy = task + N * np.repeat(np.arange(J), N * n)
-    still = np.zeros((len(task), settings.round_steps, p))
+    still = np.zeros((len(task), length, p))
     first = np.tile(starts.reshape(-1, q), (J, 1))
     path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_STRIDE]
     # Ask every sample what comes next at places on the way, the same action taken.

@@ -85,8 +85,8 @@ class Method:
         #: The policies' actions at the visited states, a round ago; rounds that changed nothing.
         self.before: list[Floats] = []
         self.quiet = 0
-        #: Sums of the rewards of the last round.
-        self.seen_returns = np.full(N, np.nan)
+        #: Mean rewards of a step of the last round.
+        self.seen_rewards = np.full(N, np.nan)
         self._world: World | None = None
         self._dynamics: Dynamics | None = None
         self._imagined: Imagined | None = None
@@ -102,7 +102,7 @@ class Method:
     def begin(self, episodes: Episodes) -> None:
         """Take in what was looked at before learning began."""
         self.take_in(self._transitions(episodes))
-        self.seen_returns = episodes.rewards.sum(axis=2).mean(axis=1)
+        self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
 
     def take_in(self, data: Sequence[Transitions]) -> None:
         """Take in transitions of every task; the next iteration fits the models to them."""
@@ -151,13 +151,13 @@ class Method:
         """Return a step along every task's natural gradient in its model."""
         steps = episodes = 0
         if self.made % self.settings.bout == 0:
-            before = self.data, self.seen_returns, self.made, self.fresh
+            before = self.data, self.seen_rewards, self.made, self.fresh
             try:
                 if not self.fresh:
                     steps, episodes = self._act(iterate)
                 self._learn_models(iterate)
             except BaseException:
-                self.data, self.seen_returns, self.made, self.fresh = before
+                self.data, self.seen_rewards, self.made, self.fresh = before
                 raise
         knots, weights = self._step(iterate)
         self.made += 1
@@ -172,7 +172,7 @@ class Method:
             returns=found.returns[:, 0].reshape(N, -1).mean(axis=1),
             numbers={
                 "imagined_reward": found.rewards.reshape(N, -1).mean(axis=1),
-                "total_return": self.seen_returns.copy(),
+                "seen_reward": self.seen_rewards.copy(),
                 "model_distance": dynamics.distances[:N],
                 "model_multiplier": dynamics.multipliers[:N],
             },
@@ -182,14 +182,16 @@ class Method:
         """Take steps in the real tasks; return how many, and in how many episodes."""
         settings, tasks = self.settings, self.executor.tasks
         policies, std = iterate.policies, self.noise.std
+        seen = max(len(own.rewards) for own in self.data)
+        length = settings.next_round(seen, max(task.horizon for task in tasks))
         if len(iterate.dictionary) == 0:
             std = np.full(len(std), _RESTLESS)
         elif settings.explorers and self.models:
             assert self.frame is not None
             units = std, self.frame.unit[: tasks[0].observation_size]
-            policies = explorers(iterate, settings, self.data, self.world, units)
+            policies = explorers(iterate, settings, self.data, self.world, units, length)
             std = _WHITE * std
-        plan = plan_episodes(iterate.generator, tasks, 1, settings.round_steps, std)
+        plan = plan_episodes(iterate.generator, tasks, 1, length, std)
         episodes = self.executor.episodes(policies, plan)
         self.begin(episodes)
         return int(episodes.lengths.sum()), episodes.lengths.size
@@ -308,8 +310,12 @@ class Method:
         )
 
     def onward(self) -> dict[str, Any]:
-        """Return settings for a learner that goes on from these policies: nothing of its own."""
-        return {}
+        """Return settings for a learner that goes on from these policies.
+
+        Its rounds are alike: what a family has seen lets it begin with whole policies, and of a
+        new machine no more steps are taken than were asked for.
+        """
+        return {"longest_round": self.settings.round_steps}
 
     @property
     def sampling(self) -> Sampling:
@@ -334,8 +340,8 @@ class Method:
         for o, family in enumerate(self.models):
             arrays |= {f"models.{o}.knots": family.knots.copy()}
             arrays |= {f"models.{o}.weights": family.weights.copy()}
-        if np.all(np.isfinite(self.seen_returns)):
-            arrays["seen_returns"] = self.seen_returns.copy()
+        if np.all(np.isfinite(self.seen_rewards)):
+            arrays["seen_rewards"] = self.seen_rewards.copy()
         arrays |= {f"before.{i}": own.copy() for i, own in enumerate(self.before)}
         own: dict[str, Any] = {"made": self.made, "fresh": self.fresh, "quiet": self.quiet}
         if self.supposed.points:
@@ -354,10 +360,10 @@ class Method:
         states, returns = unpack_values(part_of(arrays, "values"), N, q)
         functions = N * max(1, self.settings.samples)
         models = unpack_models(part_of(arrays, "models"), chosen, self.turns, functions)
-        seen = arrays.get("seen_returns", np.zeros(N))
+        seen = arrays.get("seen_rewards", np.zeros(N))
         before = part_of(arrays, "before")
-        for name, array in {"seen_returns": seen, **before}.items():
-            wrong = name == "seen_returns" and array.shape != (N,)
+        for name, array in {"seen_rewards": seen, **before}.items():
+            wrong = name == "seen_rewards" and array.shape != (N,)
             if wrong or array.size == 0 or not np.all(np.isfinite(array)):
                 raise FileFormatError(f"its parts do not fit together: {name}")
         self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
@@ -365,7 +371,7 @@ class Method:
         self.data, self.related, self.supposed = data[:N], data[N:known], supposed
         self.frame = self._new_frame(supposed) if models else None
         self.before = [before[str(i)].copy() for i in range(len(before))]
-        self.seen_returns = seen.copy() if "seen_returns" in arrays else np.full(N, np.nan)
+        self.seen_rewards = seen.copy() if "seen_rewards" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
         self.quiet = int(numbers["quiet"])
         self._world = self._dynamics = None

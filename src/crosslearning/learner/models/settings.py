@@ -31,9 +31,18 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
         int,
         Meta(
             ge=1,
-            description="Real steps of every task in a round, before its model is fitted again.",
+            description="Real steps of every task in the first round, after which its model is "
+            "fitted. Later rounds are as long as all before them together, so that each doubles "
+            "what was seen.",
         ),
     ] = 50
+    longest_round: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="The most steps of a round. None: an episode. No more than round_steps: "
+            "all rounds are alike."
+        ),
+    ] = None
     bout: Annotated[
         int,
         Meta(
@@ -145,6 +154,11 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     def look(self) -> Look:
         """The first round is what widths are found from: nothing that is seen is wasted."""
         return Look(1, self.round_steps)
+
+    def next_round(self, seen: int, horizon: int) -> int:
+        """Return the length of a round after so many steps of every task."""
+        most = horizon if self.longest_round is None else self.longest_round
+        return max(self.round_steps, min(seen, most))
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with what suits the tasks' horizon."""
