@@ -285,8 +285,7 @@ class CrossLearner:
             else:
                 mean = self.family.select(function)
             std, discount = self._core.method.noise.std, self.settings.gamma
-            shape = self.tasks[0].observation_space.shape
-            policy = Policy(name, mean, std, space, discount, shape)
+            policy = Policy(name, mean, std, space, discount, self.tasks[0].observation_space)
             policy.scale = self._scale or policy.scale
             self._policies[function] = policy
         return self._policies[function]
