@@ -44,6 +44,8 @@ class Policy:
         γ with which it was learned: what an evaluation takes if it is told no other.
     observation_space : Box, optional
         By default any q numbers: what the function reads, as one vector.
+    rate : float, optional
+        Actions a second with which it was learned.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Policy:
         action_space: Ends,
         discount: float | None = None,
         observation_space: Ends | None = None,
+        rate: float | None = None,
     ) -> None:
         self.name = name
         self._given = function
@@ -64,8 +67,7 @@ class Policy:
             observation_space = Signals(-ends, ends, Signals.named((), "observation", ends.size))
         self.observations = Signals.of(observation_space, "observation")
         self.actions = Signals.of(action_space, "action")
-        #: Actions a second with which it was learned, if that is known.
-        self.rate: float | None = None
+        self.rate = rate
         #: From the function's values to the units of the task.
         self.scale = ActionScale.none(function.outputs)
         self.seed(0)
@@ -191,8 +193,7 @@ class Policy:
             discount, rate = (
                 None if data[key] is None else float(data[key]) for key in ("discount", "rate")
             )
-            policy = cls(str(data["name"]), function, noise, actions, discount, observations)
-            policy.rate = rate
+            policy = cls(str(data["name"]), function, noise, actions, discount, observations, rate)
             policy.scale = ActionScale(
                 *(_numbers(key, data["scale"][key], (p,)) for key in ("centre", "half"))
             )

@@ -72,6 +72,12 @@ class Signals:
         return self.low.size
 
     @property
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The low and the high ends, flat and in double precision."""
+        low, high = (end.ravel().astype(np.float64) for end in (self.low, self.high))
+        return low, high
+
+    @property
     def box(self) -> Box:
         """The same as a space of Gymnasium's."""
         from gymnasium.spaces import Box
