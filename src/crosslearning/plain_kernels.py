@@ -215,6 +215,7 @@ class PlainFamily:
                     "CrossLearner.save, or Family.save"
                 )
         self._embedded = _embedded(self.products, knots)
+        self._rows = weights.reshape(len(knots), math.prod(weights.shape[1:]))
 
     @property
     def dimension(self) -> int:
@@ -231,10 +232,9 @@ class PlainFamily:
         values = np.empty((len(states), *self.weights.shape[1:]))
         for start in range(0, len(states), self._ROWS):
             rows = slice(start, start + self._ROWS)
-            column = _sum_of_products(
-                self.products, _embedded(self.products, states[rows]), self._embedded
-            )
-            values[rows] = np.tensordot(column, self.weights, axes=1)
+            embedded = _embedded(self.products, states[rows])
+            columns = _sum_of_products(self.products, embedded, self._embedded)
+            values[rows] = (columns @ self._rows).reshape(-1, *self.weights.shape[1:])
         return values
 
 

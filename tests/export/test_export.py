@@ -190,7 +190,7 @@ def test_sources_that_are_none_are_refused(run, tmp_path):
         ((run, "7"), "no task 7"),
         ((run, None, None, True), "keeps no best policies"),
         ((run / "model.safetensors", None, None, True), "are those of a run"),
-        ((run, None, "cart-poles:2"), "was learned on"),
+        ((run, None, "pendulums:3"), "was learned on"),
     ):
         with pytest.raises(InputError, match=message):
             open_policy(*arguments)

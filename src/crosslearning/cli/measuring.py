@@ -113,7 +113,7 @@ def compare(
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
     policy: Annotated[
         str, typer.Option(help="Which policy of both: central, average, or a task's.")
-    ] = ("central"),
+    ] = "central",
     **flags: Any,
 ) -> None:
     """Compare two runs' policies on the same starts, with intervals."""

@@ -73,8 +73,12 @@ class Policy:
         self.seed(0)
 
     def __repr__(self) -> str:
-        p, (knots, q) = self._given.outputs, self._given.knots.shape
-        return f"Policy({self.name!r}, {q} observations to {p} actions by {knots} knots)"
+        given = self._given
+        kernel = given.kernel["kernel"] if isinstance(given, PlainFamily) else given.kernel.name
+        knots, q = given.knots.shape
+        return (
+            f"Policy({self.name!r}, R^{q} to R^{given.outputs} on {knots} knots, {kernel} kernel)"
+        )
 
     @cached_property
     def function(self) -> Family:
@@ -109,8 +113,14 @@ class Policy:
 
     def seed(self, seed: int) -> Policy:
         """Choose the noise of actions that are not deterministic; return the policy itself."""
-        self._generator = np.random.default_rng(seed)
+        self._seed = seed
+        # Made when it is asked for: importing NumPy's takes longer than loading a policy.
+        vars(self).pop("_generator", None)
         return self
+
+    @cached_property
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(self._seed)
 
     def mean(self, observation: ArrayLike) -> Floats:
         """Return the function's value: shape (p,), or (n, p) for a batch; not scaled or clipped."""

@@ -197,7 +197,8 @@ class Task:
             object.__setattr__(self, key, tuple(names))
         rate = metadata.get("rate")
         if rate is not None:
-            if isinstance(rate, bool) or not isinstance(rate, int | float) or not rate > 0:
+            number = isinstance(rate, int | float) and not isinstance(rate, bool)
+            if not number or not 0 < rate < math.inf:
                 raise InputError(
                     f"task {self.name!r}: the metadata of its environment have {rate!r} for "
                     "'rate'; give the steps a second, such as 20.0"
