@@ -1,6 +1,8 @@
 """``crosslearning export``, as a user calls it."""
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -55,3 +57,21 @@ def test_wrong_arguments_are_told(arguments, message, tmp_path):
     found = called(tmp_path / "policy.json", *arguments)
     assert found.exit_code == 2
     assert message in found.output
+
+
+def test_a_policy_file_needs_no_compiler_to_be_exported(tmp_path):
+    policy_of().save(tmp_path / "policy.json")
+    arguments = ["export", str(tmp_path / "policy.json"), "--to", "json", "--out"]
+    code = f"""
+import sys
+from crosslearning.cli import app
+try:
+    app({[*arguments, str(tmp_path / "again")]!r})
+except SystemExit as end:
+    assert end.code == 0
+print([name for name in ("numba", "gymnasium", "scipy", "onnx") if name in sys.modules])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
+    again = (tmp_path / "again.json").read_bytes()
+    assert again == (tmp_path / "policy.json").read_bytes()

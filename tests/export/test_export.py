@@ -210,6 +210,8 @@ def test_numbers_can_be_named():
         rename(policy, None, ["a", "b", "c"])
     with pytest.raises(InputError, match="give each a name of its own"):
         rename(policy, ["a", "a", "b"])
+    with pytest.raises(InputError, match="give actions a second, more than 0"):
+        rename(policy, rate=0.0)
 
 
 def test_observations_and_actions_of_any_shape_are_flat(tmp_path):

@@ -37,9 +37,7 @@ def export(
     ] = False,
     observations: NamesOption = None,
     actions: NamesOption = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.0, help="Actions a second, for the contract.")
-    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Actions a second, for the contract.")] = None,
 ) -> None:
     """Write a policy as ONNX, C or JSON, checked against Python."""
     from crosslearning.export import export_policy, open_policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -92,7 +93,10 @@ def rename(
         policy.observations = _renamed(policy.observations, "observation", observations)
     if actions is not None:
         policy.actions = _renamed(policy.actions, "action", actions)
-    policy.rate = policy.rate if rate is None else rate
+    if rate is not None:
+        if not 0.0 < rate < math.inf:
+            raise InputError(f"the rate is {rate}; give actions a second, more than 0")
+        policy.rate = rate
 
 
 def _renamed(signals: Signals, what: str, names: Sequence[str]) -> Signals:

@@ -182,7 +182,7 @@ class Policy:
             "actions": self.actions.to_dict(),
             "rate": self.rate,
             "discount": self.discount,
-            "noise_std": self.noise_std.tolist(),
+            "noise_std": np.asarray(self.noise_std).tolist(),
             "scale": {"centre": self.scale.centre.tolist(), "half": self.scale.half.tolist()},
             "kernel": dict(plain.kernel),
             "knots": plain.knots.tolist(),
