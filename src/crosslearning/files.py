@@ -66,7 +66,7 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def digest_of(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> str:
+def _digest(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> str:
     """Return a digest of the arrays and of everything in ``content``."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name in sorted(arrays):
@@ -90,7 +90,7 @@ def write_tensors(
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = {"kind": kind, "version": version, **description}
-    content["sha256"] = digest_of(contiguous, content)
+    content["sha256"] = _digest(contiguous, content)
     # One key only: safetensors writes several in an order that differs from run to run, and
     # the same content must be the same file.
     metadata = {"crosslearning": json.dumps(content, sort_keys=True)}
@@ -115,7 +115,7 @@ def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dic
     except (KeyError, TypeError, ValueError) as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
     _check_kind(source, description, kind, version)
-    if description.pop("sha256", None) != digest_of(arrays, description):
+    if description.pop("sha256", None) != _digest(arrays, description):
         raise FileFormatError(_CHANGED.format(source))
     return arrays, description
 
@@ -129,7 +129,7 @@ def write_document(path: str | Path, kind: str, version: int, content: Mapping[s
 def document(kind: str, version: int, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return plain data with what :func:`read_document` checks."""
     whole = {"kind": kind, "version": version, **content}
-    return {**whole, "sha256": digest_of({}, whole)}
+    return {**whole, "sha256": _digest({}, whole)}
 
 
 def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
             f"{source} is damaged, cut short, or no JSON ({problem}); restore it from a copy"
         ) from problem
     _check_kind(source, content, kind, version)
-    if "sha256" in content and content.pop("sha256") != digest_of({}, content):
+    if "sha256" in content and content.pop("sha256") != _digest({}, content):
         raise FileFormatError(_CHANGED.format(source))
     return dict(content)
 

@@ -70,6 +70,9 @@ def test_the_contract_says_what_goes_in_and_out_and_where_it_comes_from(run, tar
     assert contract["observations"]["units"] == [None, None, "rad/s"]
     assert contract["actions"]["low"] == [-2.0]
     assert contract["rate"] == 20.0
+    source.policy.save(tmp_path / "policy.json")
+    saved = json.loads((tmp_path / "policy.json").read_text())
+    assert contract["policy_sha256"] == saved["sha256"]
     assert contract["policy"] == source.policy.name == contract["run"]["tasks"][1]
     digest = hashlib.sha256((run / "model.safetensors").read_bytes()).hexdigest()
     assert contract["run"]["sha256"] == digest

@@ -16,7 +16,7 @@ from crosslearning import __version__
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.export.check import Agreement, compare, expected_actions
 from crosslearning.export.targets import PRECISIONS, TARGETS, Precision, Target
-from crosslearning.files import digest_of, document, write_atomically
+from crosslearning.files import document, write_atomically
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
@@ -89,7 +89,7 @@ def export_policy(
             "target": to,
             "precision": precision,
             "policy": policy.name,
-            "policy_sha256": digest_of({}, policy.to_dict()),
+            "policy_sha256": document(FILE_KIND, FILE_VERSION, policy.to_dict())["sha256"],
             "run": None if run is None else dict(run),
             "observations": policy.observations.to_dict(),
             "actions": policy.actions.to_dict(),
