@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from importlib.resources import files
 
 import gymnasium
@@ -151,8 +152,15 @@ def test_without_a_compiler_c_is_written_and_not_checked(tmp_path, monkeypatch):
     assert read_document(made.files[-1], "contract", 1)["largest_difference"] is None
 
 
+def test_a_compiler_that_fails_is_told_and_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", sys.executable)
+    with pytest.raises(NumericalError, match="Set the variable CC to a C compiler that works"):
+        export_policy(policy_of(), "c", tmp_path / "policy.c")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "onnx", None)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'crosslearning\[onnx\]'"):
         export_policy(policy_of(), "onnx", tmp_path / "policy")
 

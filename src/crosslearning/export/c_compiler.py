@@ -114,7 +114,8 @@ def _run(
     if found.returncode:
         said = found.stderr.decode(errors="replace")[-2000:]
         raise NumericalError(
-            f"the exported C could not be checked: {' '.join(command)} failed with the status "
-            f"{found.returncode}: {said}"
+            f"the exported C could not be checked, and nothing was written: {' '.join(command)} "
+            f"failed with the status {found.returncode}. Set the variable CC to a C compiler that "
+            f"works here. It said: {said}"
         )
     return found
