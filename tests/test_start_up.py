@@ -16,7 +16,9 @@ def loaded(code, *names):
     return json.loads(found.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["export", "--help"], ["--version"]]
+)
 def test_help_imports_nothing_heavy(arguments):
     code = f"""
 from crosslearning.cli import app

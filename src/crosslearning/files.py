@@ -1,7 +1,7 @@
-"""Files that are either whole or not there: atomic writes, and tensors with a checksum.
+"""Files that are either whole or not there: atomic writes, tensors and documents with a checksum.
 
 A tensor file is a safetensors file whose metadata names its kind, its format version and a
-digest of everything in it. Nothing in it is ever executed.
+digest of everything in it; a document is a JSON file that does. Nothing in them is ever executed.
 """
 
 from __future__ import annotations
@@ -112,8 +112,56 @@ def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dic
         ) from problem
     try:
         description = json.loads(metadata["crosslearning"])
-        found_kind, found_version = description["kind"], description["version"]
     except (KeyError, TypeError, ValueError) as problem:
+        raise FileFormatError(f"{source} is not a crosslearning file") from problem
+    _check_kind(source, description, kind, version)
+    if description.pop("sha256", None) != _digest(arrays, description):
+        raise FileFormatError(_CHANGED.format(source))
+    return arrays, description
+
+
+def write_document(path: str | Path, kind: str, version: int, content: Mapping[str, Any]) -> None:
+    """Write plain data to a JSON file, atomically, with its kind, format version and checksum."""
+    text = json.dumps(document(kind, version, content), allow_nan=False)
+    write_atomically(path, f"{text}\n".encode())
+
+
+def document(kind: str, version: int, content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain data with what :func:`read_document` checks."""
+    whole = {"kind": kind, "version": version, **content}
+    return {**whole, "sha256": _digest({}, whole)}
+
+
+def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
+    """Return the data that were written, or say what is wrong.
+
+    A document without a checksum, such as one that another program wrote, is taken as it is.
+    """
+    source = Path(path)
+    if not source.is_file():
+        raise InputError(f"no such file: {source}")
+    try:
+        content = json.loads(source.read_bytes())
+    except (ValueError, RecursionError) as problem:
+        raise FileFormatError(
+            f"{source} is damaged, cut short, or no JSON ({problem}); restore it from a copy"
+        ) from problem
+    _check_kind(source, content, kind, version)
+    if "sha256" in content and content.pop("sha256") != _digest({}, content):
+        raise FileFormatError(_CHANGED.format(source))
+    return dict(content)
+
+
+_CHANGED = (
+    "{} was changed after it was written: its checksum does not match; restore it from a copy"
+)
+
+
+def _check_kind(source: Path, description: Any, kind: str, version: int) -> None:
+    """Refuse what is not of this kind, or of a newer version."""
+    try:
+        found_kind, found_version = description["kind"], description["version"]
+    except (KeyError, TypeError) as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
     if found_kind != kind:
         raise FileFormatError(f"{source} holds a {found_kind}, expected a {kind}")
@@ -122,9 +170,3 @@ def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dic
             f"{source} has format version {found_version}, this crosslearning reads up to "
             f"{version}; install a newer crosslearning"
         )
-    if description.pop("sha256", None) != _digest(arrays, description):
-        raise FileFormatError(
-            f"{source} was changed after it was written: its checksum does not match; "
-            "restore it from a copy"
-        )
-    return arrays, description

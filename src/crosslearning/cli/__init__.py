@@ -6,7 +6,18 @@ from crosslearning.cli import demos  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
 from crosslearning.cli import modelling  # isort: skip
 from crosslearning.cli import certifying  # isort: skip
+from crosslearning.cli import exporting  # isort: skip
 from crosslearning.cli import studies  # isort: skip
 from crosslearning.cli.application import app, main
 
-__all__ = ["app", "certifying", "demos", "main", "measuring", "modelling", "studies", "training"]
+__all__ = [
+    "app",
+    "certifying",
+    "demos",
+    "exporting",
+    "main",
+    "measuring",
+    "modelling",
+    "studies",
+    "training",
+]

@@ -111,9 +111,9 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
 def compare(
     run: RunArgument,
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
-    policy: Annotated[str, typer.Option(help="Which policy of both: central, or a task's.")] = (
-        "central"
-    ),
+    policy: Annotated[
+        str, typer.Option(help="Which policy of both: central, average, or a task's.")
+    ] = "central",
     **flags: Any,
 ) -> None:
     """Compare two runs' policies on the same starts, with intervals."""
@@ -122,9 +122,7 @@ def compare(
 
     asked = MeasuringFlags(**flags)
     learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
-    first, second = (
-        learner.central if policy == "central" else learner.policy(policy) for learner in learners
-    )
+    first, second = (learner.policy(policy) for learner in learners)
     tasks, options = asked.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
         results = [compare_across(first, second, tasks, **options)]

@@ -35,6 +35,7 @@ from crosslearning.learner.settings import (
     settings_to_plain,
     suiting_method,
 )
+from crosslearning.learner.signals import Signals
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
@@ -265,10 +266,20 @@ class CrossLearner:
         """
         return self._policy("central", len(self.tasks))
 
+    @property
+    def average(self) -> Policy:
+        """The mean of the task policies."""
+        return self._policy("average", len(self.tasks) + 1)
+
     def policy(self, task: int | str) -> Policy:
-        """Return the policy of a task, by its number or its name."""
+        """Return the policy of a task, by its number or its name.
+
+        ``"central"`` and ``"average"`` are those two, unless a task has that name.
+        """
         names = [t.name for t in self.tasks]
         if isinstance(task, str):
+            if task not in names and task in ("central", "average"):
+                return self.central if task == "central" else self.average
             if task not in names:
                 raise unknown_name("task", task, names)
             task = names.index(task)
@@ -279,14 +290,20 @@ class CrossLearner:
     def _policy(self, name: str, function: int) -> Policy:
         # Kept until the policies change, so that its noise goes on from call to call.
         if function not in self._policies:
-            space = self.tasks[0].action_space
-            if function == len(self.tasks) and math.isinf(self.settings.epsilon):
-                mean = self.family.mix(np.append(np.full(function, 1.0 / function), 0.0)[None])
+            N, first = len(self.tasks), self.tasks[0]
+            if function > N or (function == N and math.isinf(self.settings.epsilon)):
+                mean = self.family.mix(np.append(np.full(N, 1.0 / N), 0.0)[None])
             else:
                 mean = self.family.select(function)
-            std, discount = self._core.method.noise.std, self.settings.gamma
-            shape = self.tasks[0].observation_space.shape
-            policy = Policy(name, mean, std, space, discount, shape)
+            policy = Policy(
+                name,
+                mean,
+                self._core.method.noise.std,
+                Signals.of(first.action_space, "action", first.action_names),
+                self.settings.gamma,
+                Signals.of(first.observation_space, "observation", first.observation_names),
+                first.rate,
+            )
             policy.scale = self._scale or policy.scale
             self._policies[function] = policy
         return self._policies[function]

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-import gymnasium
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.errors import InputError
-from crosslearning.rkhs import Family
-from crosslearning.rollouts import ActionScale, within
+from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
+from crosslearning.files import read_document, write_document
+from crosslearning.learner.signals import Signals
+from crosslearning.plain_kernels import PlainFamily
+from crosslearning.rollouts.data import ActionScale, Ends, within
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    from crosslearning.rkhs import Family
 
 Floats = NDArray[np.float64]
+
+FILE_KIND = "policy"
+FILE_VERSION = 1
 
 
 class Policy:
@@ -20,7 +34,7 @@ class Policy:
     ----------
     name : str
         What it is, such as ``"central"`` or a task's name.
-    function : Family
+    function : Family or PlainFamily
         A family of one function: the mean action.
     noise_std : array, shape (p,)
         Standard deviation of the exploration noise.
@@ -28,36 +42,85 @@ class Policy:
         Actions are clipped to it.
     discount : float, optional
         γ with which it was learned: what an evaluation takes if it is told no other.
-    observation_shape : tuple of int, optional
-        By default (q,): what the function reads, as one vector.
+    observation_space : Box, optional
+        By default any q numbers: what the function reads, as one vector.
+    rate : float, optional
+        Actions a second with which it was learned.
     """
 
     def __init__(
         self,
         name: str,
-        function: Family,
+        function: Family | PlainFamily,
         noise_std: Floats,
-        action_space: gymnasium.spaces.Box,
+        action_space: Ends,
         discount: float | None = None,
-        observation_shape: tuple[int, ...] | None = None,
+        observation_space: Ends | None = None,
+        rate: float | None = None,
     ) -> None:
         self.name = name
-        self.function = function
+        self._given = function
         self.noise_std = noise_std
-        self.action_space = action_space
         self.discount = discount
-        self.observation_shape = observation_shape or (function.kernel.dimension,)
+        if observation_space is None:
+            ends = np.full(function.knots.shape[1], np.inf)
+            observation_space = Signals(-ends, ends, Signals.named((), "observation", ends.size))
+        self.observations = Signals.of(observation_space, "observation")
+        self.actions = Signals.of(action_space, "action")
+        self.rate = rate
         #: From the function's values to the units of the task.
         self.scale = ActionScale.none(function.outputs)
         self.seed(0)
 
     def __repr__(self) -> str:
-        return f"Policy({self.name!r}, {self.function})"
+        given = self._given
+        kernel = given.kernel["kernel"] if isinstance(given, PlainFamily) else given.kernel.name
+        knots, q = given.knots.shape
+        return (
+            f"Policy({self.name!r}, R^{q} to R^{given.outputs} on {knots} knots, {kernel} kernel)"
+        )
+
+    @cached_property
+    def function(self) -> Family:
+        """The mean action as a family of one function, which compiled code evaluates."""
+        given = self._given
+        if not isinstance(given, PlainFamily):
+            return given
+        from crosslearning.rkhs import Family, kernel_from_dict
+
+        kernel = kernel_from_dict(given.kernel)
+        if len(given.knots) == 0:
+            return Family.zeros(kernel, 1, given.outputs)
+        return Family(kernel, given.knots, given.weights)
+
+    @cached_property
+    def plain(self) -> PlainFamily:
+        """The mean action as data, which NumPy alone evaluates."""
+        given = self._given
+        if isinstance(given, PlainFamily):
+            return given
+        return PlainFamily(given.kernel.to_dict(), given.knots, given.weights)
+
+    @property
+    def action_space(self) -> gymnasium.spaces.Box:
+        """What actions are clipped to."""
+        return self.actions.box
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]:
+        """The shape of one observation."""
+        return self.observations.shape
 
     def seed(self, seed: int) -> Policy:
         """Choose the noise of actions that are not deterministic; return the policy itself."""
-        self._generator = np.random.default_rng(seed)
+        self._seed = seed
+        # Made when it is asked for: importing NumPy's takes longer than loading a policy.
+        vars(self).pop("_generator", None)
         return self
+
+    @cached_property
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(self._seed)
 
     def mean(self, observation: ArrayLike) -> Floats:
         """Return the function's value: shape (p,), or (n, p) for a batch; not scaled or clipped."""
@@ -72,10 +135,10 @@ class Policy:
                 f"observation must be numbers of shape {shape}, or (n, {str(shape)[1:-1]}) for a "
                 f"batch, got {observation!r}"
             )
-        flat = np.ascontiguousarray(given.reshape(-1, self.function.kernel.dimension))
+        flat = np.ascontiguousarray(given.reshape(-1, self.observations.size))
         if not np.isfinite(flat).all():
             raise InputError(f"observation must be finite, got {observation!r}")
-        values = self.function.expansion(flat)[:, 0]
+        values = self._given.expansion(flat)[:, 0]
         return values[0] if single else values
 
     def predict(
@@ -101,5 +164,84 @@ class Policy:
         action = self.mean(observation)
         if not deterministic:
             action = action + self.noise_std * self._generator.standard_normal(action.shape)
-        given = within(self.action_space, self.scale(action))
+        given = within(self.actions, self.scale(action))
         return given if action.ndim == 2 else given[0], None
+
+    # Files -----------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy as plain data for JSON.
+
+        With κ the kernel, the action for an observation s, both flat, is
+        clip(centre + half · Σ_m κ(s, knot m) weights m, low, high).
+        """
+        plain = self.plain
+        return {
+            "name": self.name,
+            "observations": self.observations.to_dict(),
+            "actions": self.actions.to_dict(),
+            "rate": self.rate,
+            "discount": self.discount,
+            "noise_std": np.asarray(self.noise_std).tolist(),
+            "scale": {"centre": self.scale.centre.tolist(), "half": self.scale.half.tolist()},
+            "kernel": dict(plain.kernel),
+            "knots": plain.knots.tolist(),
+            "weights": plain.weights[:, 0].tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Policy:
+        """Return the policy that :meth:`to_dict` described; it acts by NumPy alone."""
+        try:
+            observations = Signals.from_dict(data["observations"], "observation")
+            actions = Signals.from_dict(data["actions"], "action")
+            q, p = observations.size, actions.size
+            knots = _numbers("knots", data["knots"], (None, q))
+            weights = _numbers("weights", data["weights"], (len(knots), p))
+            function = PlainFamily(dict(data["kernel"]), knots, weights[:, None, :])
+            noise = _numbers("noise_std", data["noise_std"], (p,))
+            discount, rate = (
+                None if data[key] is None else float(data[key]) for key in ("discount", "rate")
+            )
+            policy = cls(str(data["name"]), function, noise, actions, discount, observations, rate)
+            policy.scale = ActionScale(
+                *(_numbers(key, data["scale"][key], (p,)) for key in ("centre", "half"))
+            )
+        except (FileFormatError, MissingFormulaError):
+            raise
+        except KeyError as problem:
+            raise FileFormatError(f"a policy lacks {problem}") from problem
+        except (TypeError, ValueError, AttributeError, IndexError, RecursionError) as problem:
+            raise FileFormatError(f"the parts of a policy do not fit: {problem}") from problem
+        return policy
+
+    def save(self, path: str | Path) -> None:
+        """Write the policy to a JSON file, atomically."""
+        write_document(path, FILE_KIND, FILE_VERSION, self.to_dict())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Policy:
+        """Read a policy from a file. It acts by NumPy alone, without compiler or environments.
+
+        Its actions are those of the policy that was saved, up to rounding.
+        """
+        data = read_document(path, FILE_KIND, FILE_VERSION)
+        try:
+            return cls.from_dict(data)
+        except FileFormatError as problem:
+            raise FileFormatError(f"{path}: {problem}") from problem
+
+
+def _numbers(what: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
+    """Return finite numbers of a shape, None being any length, or say what is wrong with them."""
+    numbers = np.asarray(given, dtype=np.float64)
+    if numbers.size == 0 and shape[0] in (None, 0):
+        numbers = numbers.reshape(0, *(n or 0 for n in shape[1:]))
+    fits = len(numbers.shape) == len(shape) and all(
+        wanted in (None, n) for n, wanted in zip(numbers.shape, shape, strict=True)
+    )
+    if not fits or not np.all(np.isfinite(numbers)):
+        raise FileFormatError(
+            f"{what} must be finite numbers of shape {shape}, got shape {numbers.shape}"
+        )
+    return numbers

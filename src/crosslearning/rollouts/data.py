@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from gymnasium.spaces import Box
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from gymnasium.spaces import Box
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,6 +49,26 @@ class ActionScale(NamedTuple):
         """Return the ends of an action space, shape (2, p), in the policies' units."""
         ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
         return self.inverse(ends)
+
+
+class Ends(Protocol):
+    """What a box tells of the numbers in it, by whatever class."""
+
+    @property
+    def low(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def high(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102
+
+
+def within(space: Ends, actions: Floats) -> NDArray[Any]:
+    """Return actions, shape (n, p), clipped to a space and of its shape and type."""
+    shaped = actions.reshape(-1, *space.shape)
+    clipped = np.minimum(np.maximum(shaped, space.low), space.high)
+    return np.asarray(clipped, dtype=space.dtype)
 
 
 class Noise(NamedTuple):

@@ -14,13 +14,12 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples, within
 from crosslearning.rollouts.executor import check_samples, empty_episodes
 from crosslearning.rollouts.outcomes import gather_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
@@ -154,13 +153,6 @@ class GymnasiumExecutor:
 def _sum(rewards: Sequence[float]) -> float:
     """Add one by one, as compiled rollouts do; ``sum`` rounds otherwise since Python 3.12."""
     return reduce(add, rewards, 0.0)
-
-
-def within(space: gymnasium.spaces.Box, actions: Floats) -> NDArray[Any]:
-    """Return actions, shape (n, p), clipped to a space and of its shape and type."""
-    shaped = actions.reshape(-1, *space.shape)
-    clipped = np.minimum(np.maximum(shaped, space.low), space.high)
-    return clipped.astype(space.dtype)
 
 
 def episodes_of(

@@ -224,18 +224,21 @@ class RunFolder:
             )
         return None
 
-    def load(self, workers: int = 1, best: bool = False) -> CrossLearner:
-        """Return the run's learner: finished, or as far as it got; or with its best policies."""
+    def load(self, workers: int = 1, best: bool = False, tasks: str | None = None) -> CrossLearner:
+        """Return the run's learner: finished, or as far as it got; or with its best policies.
+
+        ``tasks`` are in the place of those that the run names.
+        """
         if best:
             if not self.best.exists():
                 raise InputError(
                     f"{self.path} keeps no best policies; they are kept by runs with evaluations "
                     "on the way: crosslearning train --evaluate-every 100"
                 )
-            return CrossLearner.load(self.best, workers=workers)
+            return CrossLearner.load(self.best, tasks, workers=workers)
         if self.model.exists():
-            return CrossLearner.load(self.model, workers=workers)
-        learner = self.load_newest(workers)
+            return CrossLearner.load(self.model, tasks, workers=workers)
+        learner = self.load_newest(workers, tasks)
         if learner is None:
             raise InputError(
                 f"{self.path} has no checkpoint yet; run 'crosslearning resume {self.path}'"

@@ -115,6 +115,12 @@ class Task:
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
+    #: What the numbers of observations and actions are, and steps a second, where the metadata of
+    #: the environment tell: ``observation_names``, ``action_names`` (as many as there are numbers,
+    #: a unit in brackets at the end: ``"speed [rad/s]"``) and ``rate``.
+    observation_names: tuple[str, ...] = field(init=False, default=())
+    action_names: tuple[str, ...] = field(init=False, default=())
+    rate: float | None = field(init=False, default=None)
     #: Whether nobody, neither who made the task nor its environment, said how long episodes are.
     unlimited: bool = field(init=False, default=False)
 
@@ -170,9 +176,34 @@ class Task:
                     f"task {self.name!r} has a vector environment, which starts from seeds alone: "
                     "leave out dynamics and reset_options"
                 )
-            return describe(environment, self.name)
+            spaces, limit = describe(environment, self.name)
+            self._read(environment.metadata or {}, spaces)
+            return spaces, limit
         finally:
             environment.close()
+
+    def _read(self, metadata: Mapping[str, Any], spaces: tuple[Any, Any]) -> None:
+        """Take over what the metadata tell of observations and actions."""
+        for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
+            names, size = metadata.get(key), math.prod(space.shape or ())
+            if names is None:
+                continue
+            fine = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
+            if not fine or len(names) != size or len(set(names)) != size:
+                raise InputError(
+                    f"task {self.name!r}: the metadata of its environment have {names!r} for "
+                    f"{key!r}; give {size} different names, or leave it out"
+                )
+            object.__setattr__(self, key, tuple(names))
+        rate = metadata.get("rate")
+        if rate is not None:
+            number = isinstance(rate, int | float) and not isinstance(rate, bool)
+            if not number or not 0 < rate < math.inf:
+                raise InputError(
+                    f"task {self.name!r}: the metadata of its environment have {rate!r} for "
+                    "'rate'; give the steps a second, such as 20.0"
+                )
+            object.__setattr__(self, "rate", float(rate))
 
     @property
     def observation_size(self) -> int:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.plain_files import PlainFile
-from crosslearning.certificates.verification.plain_kernels import kernel_features, kernel_matrix
 from crosslearning.errors import MissingFormulaError
+from crosslearning.plain_kernels import kernel_features, kernel_matrix
 
 Floats = NDArray[np.float64]
 

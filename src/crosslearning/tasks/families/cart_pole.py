@@ -91,6 +91,18 @@ def _step(parameters: Floats, state: Floats, action: Floats) -> float:
 class CartPole(CompiledEnvironment):
     """A pole on a cart that a force swings up, compiled."""
 
+    metadata = {  # noqa: RUF012
+        **CompiledEnvironment.metadata,
+        "observation_names": [
+            "place [m]",
+            "speed [m/s]",
+            "cosine of the angle",
+            "sine of the angle",
+            "turning speed [rad/s]",
+        ],
+        "action_names": ["force [N]"],
+        "rate": 1.0 / TIME_STEP,
+    }
     physics = Physics(_start, _observe, _step, state_size=5, reset_size=4, parameters=CartPoles)
     observation_space = gymnasium.spaces.Box(
         np.array([-TRACK, -20.0, -1.0, -1.0, -40.0]),

@@ -61,6 +61,12 @@ def _step(parameters: Floats, state: Floats, action: Floats) -> float:
 class Pendulum(CompiledEnvironment):
     """A pendulum that a torque swings up, compiled; contexts ``g``, ``m`` and ``l``."""
 
+    metadata = {  # noqa: RUF012
+        **CompiledEnvironment.metadata,
+        "observation_names": ["cosine of the angle", "sine of the angle", "speed [rad/s]"],
+        "action_names": ["torque [N m]"],
+        "rate": 1.0 / TIME_STEP,
+    }
     physics = Physics(_start, _observe, _step, state_size=2, reset_size=2, parameters=Pendula)
     observation_space = gymnasium.spaces.Box(
         np.array([-1.0, -1.0, -MAX_SPEED]), np.array([1.0, 1.0, MAX_SPEED]), dtype=np.float64

@@ -240,7 +240,18 @@ class NavigationEnvironment(CompiledEnvironment):
     ``uniforms`` and ``state``, ``reset(options=...)`` takes ``{"start": (x, y, heading)}``.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 8}  # noqa: RUF012
+    metadata = {  # noqa: RUF012
+        "render_modes": ["rgb_array"],
+        "render_fps": 8,
+        "observation_names": [
+            "distance to the obstacle",
+            "bearing of the obstacle [rad]",
+            "distance to the goal",
+            "bearing of the goal [rad]",
+            "angle that the obstacle fills [rad]",
+        ],
+        "action_names": ["speed", "turn rate [rad/s]"],
+    }
     physics = NAVIGATION
     #: The paper's Σ_κ over (d_o, φ_o, d_g, φ_g, φ_obs).
     kernel_covariance = (1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10)

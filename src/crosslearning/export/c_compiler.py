@@ -1,0 +1,121 @@
+"""Compiling and running an exported policy with the C compiler of this machine, if it has one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import NumericalError
+
+FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
+
+#: Reads observations and writes actions as binary numbers, then measures the time of an action.
+_HARNESS = """\
+#include "{name}.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+int main(void)
+{{
+    static {name}_real observation[{NAME}_OBSERVATIONS], action[{NAME}_ACTIONS];
+    long calls = 0;
+    clock_t start, now;
+
+    while (fread(observation, sizeof observation, 1, stdin) == 1) {{
+        if ({name}_act(observation, action) != 0) {{
+            return 1;
+        }}
+        fwrite(action, sizeof action, 1, stdout);
+    }}
+    start = clock();
+    do {{
+        int i;
+        for (i = 0; i < 100; i++) {{
+            observation[0] = (({name}_real)i) / 100;
+            {name}_act(observation, action);
+        }}
+        calls += i;
+        now = clock();
+    }} while (now - start < CLOCKS_PER_SEC / 50);
+    fprintf(stderr, "%g\\n", (double)(now - start) / CLOCKS_PER_SEC / (double)calls);
+    return 0;
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compiled policy did.
+
+    Attributes
+    ----------
+    actions : array, shape (n, p)
+    size : int or None
+        Bytes of its code and constants, if the machine has ``size`` to tell.
+    seconds : float
+        Processor time of one action.
+    """
+
+    actions: NDArray[np.floating]
+    size: int | None
+    seconds: float
+
+
+def find_compiler() -> str | None:
+    """Return the C compiler: that of the variable CC, or ``cc``, ``gcc`` or ``clang``."""
+    names = (os.environ.get("CC", ""), "cc", "gcc", "clang")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def compile_and_run(
+    compiler: str,
+    files: Mapping[str, str],
+    states: NDArray[np.floating],
+    flags: Sequence[str] = FLAGS,
+) -> Compiled:
+    """Compile ``name.h`` and ``name.c`` beside a program that asks for actions in states (n, q)."""
+    name = next(Path(file).stem for file in files)
+    with tempfile.TemporaryDirectory(prefix="crosslearning-") as folder:
+        harness = {"main_of_check.c": _HARNESS.format(name=name, NAME=name.upper())}
+        for file, text in {**files, **harness}.items():
+            Path(folder, file).write_text(text, encoding="utf-8")
+        _run([compiler, *flags, "-c", f"{name}.c", "-o", "policy.o"], folder)
+        _run([compiler, *flags, "main_of_check.c", "policy.o", "-lm", "-o", "check"], folder)
+        found = _run([str(Path(folder, "check"))], folder, states.tobytes())
+        actions = np.frombuffer(found.stdout, dtype=states.dtype)
+        size = _size(folder)
+    return Compiled(actions.reshape(len(states), -1), size, float(found.stderr))
+
+
+def _size(folder: str) -> int | None:
+    tool = shutil.which("size")
+    if tool is None:
+        return None
+    row = _run([tool, "policy.o"], folder).stdout.decode().splitlines()[1]
+    numbers = re.findall(r"\d+", row)
+    return sum(int(number) for number in numbers[:3])
+
+
+def _run(
+    command: list[str], folder: str, given: bytes | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    found = subprocess.run(command, cwd=folder, input=given, capture_output=True, check=False)
+    if found.returncode:
+        said = found.stderr.decode(errors="replace")[-2000:]
+        raise NumericalError(
+            f"the exported C could not be checked, and nothing was written: {' '.join(command)} "
+            f"failed with the status {found.returncode}. Set the variable CC to a C compiler that "
+            f"works here. It said: {said}"
+        )
+    return found

@@ -1,0 +1,313 @@
+"""A policy as C99: one header, one source, the knots as constants, nothing allocated."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from crosslearning.errors import InputError
+from crosslearning.export.check import TYPES
+from crosslearning.export.program import Part, Program
+from crosslearning.export.targets import Precision
+from crosslearning.learner import Policy
+from crosslearning.learner.signals import Signals
+
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+#: Numbers of a table that stand on one line.
+_WIDTH = 4
+
+_HEADER = """\
+/* {title}
+
+   Observations:
+{observations}
+
+   Actions, each within its range:
+{actions}
+*/
+#ifndef {NAME}_H
+#define {NAME}_H
+
+#define {NAME}_OBSERVATIONS {q}
+#define {NAME}_ACTIONS {p}
+
+typedef {real} {name}_real;
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+/* Fill the action for an observation, and return 0. If an observation is not a finite number,
+   return 1 and leave the action as it was. It keeps nothing from call to call. */
+int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
+{blank}{name}_real action[{NAME}_ACTIONS]);
+
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+_SOURCE = """\
+/* {title} */
+#include "{name}.h"
+
+#include <math.h>
+
+#define KNOTS {knots}
+#define FEATURES {features}
+
+typedef {name}_real real;
+
+/* The knots as the kernel sees them, and what each adds to the actions. */
+static const real knots[KNOTS][FEATURES] = {{
+{knot_rows}
+}};
+static const real weights[KNOTS][{NAME}_ACTIONS] = {{
+{weight_rows}
+}};
+
+/* From the function's values to actions, and the ends of these. */
+static const real centre[{NAME}_ACTIONS] = {{{centre}}};
+static const real half[{NAME}_ACTIONS] = {{{half}}};
+static const real low[{NAME}_ACTIONS] = {{{low}}};
+static const real high[{NAME}_ACTIONS] = {{{high}}};
+
+{helpers}/* The observation as the kernel sees it. */
+static void embed(const real *s, real *z)
+{{
+{embedding}
+}}
+
+/* The kernel between an observation and a knot, both embedded. */
+static real kernel(const real *z, const real *k)
+{{
+{kernel}
+}}
+
+int {name}_act(const real observation[{NAME}_OBSERVATIONS], real action[{NAME}_ACTIONS])
+{{
+    real z[FEATURES];
+    real sum[{NAME}_ACTIONS];
+    int i, m;
+
+    for (i = 0; i < {NAME}_OBSERVATIONS; i++) {{
+        if (!isfinite(observation[i])) {{
+            return 1;
+        }}
+    }}
+    embed(observation, z);
+    for (i = 0; i < {NAME}_ACTIONS; i++) {{
+        sum[i] = 0;
+    }}
+    for (m = 0; m < KNOTS; m++) {{
+        const real value = kernel(z, knots[m]);
+        for (i = 0; i < {NAME}_ACTIONS; i++) {{
+            sum[i] += value * weights[m][i];
+        }}
+    }}
+    for (i = 0; i < {NAME}_ACTIONS; i++) {{
+        const real a = centre[i] + half[i] * sum[i];
+        action[i] = a > low[i] ? (a < high[i] ? a : high[i]) : low[i];
+    }}
+    return 0;
+}}
+"""
+
+_SQUARE = """\
+/* The squared distance of n features. */
+static real square(const real *z, const real *k, int n)
+{
+    real total = 0;
+    int d;
+
+    for (d = 0; d < n; d++) {
+        const real apart = z[d] - k[d];
+        total += apart * apart;
+    }
+    return total;
+}
+
+"""
+_LENGTH = """\
+/* The sum of the n features' distances. */
+static real length(const real *z, const real *k, int n)
+{
+    real total = 0;
+    int d;
+
+    for (d = 0; d < n; d++) {
+        total += FABS(z[d] - k[d]);
+    }
+    return total;
+}
+
+"""
+_POLYNOMIAL = """\
+/* (bias + the product of n features) to a power. */
+static real polynomial(const real *z, const real *k, int n, real bias, int degree)
+{
+    real base = bias, power;
+    int d;
+
+    for (d = 0; d < n; d++) {
+        base += z[d] * k[d];
+    }
+    power = base;
+    for (d = 1; d < degree; d++) {
+        power *= base;
+    }
+    return power;
+}
+
+"""
+
+
+def c_files(policy: Policy, name: str, precision: Precision) -> dict[str, str]:
+    """Return the policy as C: the texts of ``name.h`` and ``name.c``.
+
+    Parameters
+    ----------
+    policy : Policy
+    name : str
+        Of the files and, as a prefix, of all that they define: the action is ``name_act``'s.
+    precision : str
+        ``"float"`` or ``"double"``: the type of every number.
+    """
+    if not _IDENTIFIER.fullmatch(name) or name == "math":
+        raise InputError(
+            f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
+            "a letter first, such as policy.c"
+        )
+    program, write = Program.of(policy), _Numbers(precision)
+    title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision."
+    common = {"name": name, "NAME": name.upper(), "title": title}
+    header = _HEADER.format(
+        **common,
+        observations="\n".join(_described(policy.observations)),
+        actions="\n".join(_described(policy.actions)),
+        q=policy.observations.size,
+        p=policy.actions.size,
+        real=precision,
+        blank=" " * len(f"int {name}_act("),
+    )
+    kinds = {part.factor.formula for part in program.parts}
+    helpers = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
+    helpers += _LENGTH.replace("FABS", write.function("fabs")) if "laplacian" in kinds else ""
+    helpers += _POLYNOMIAL if "polynomial" in kinds else ""
+    source = _SOURCE.format(
+        **common,
+        knots=len(program.knots),
+        features=program.knots.shape[1],
+        knot_rows=write.table(program.knots),
+        weight_rows=write.table(program.weights),
+        centre=write.row(program.scale.centre),
+        half=write.row(program.scale.half),
+        low=write.row(program.low),
+        high=write.row(program.high),
+        helpers=helpers,
+        embedding="\n".join(_embedding(program, write)),
+        kernel="\n".join(_kernel(program, write)),
+    )
+    return {f"{name}.h": header, f"{name}.c": source}
+
+
+class _Numbers:
+    """How numbers and functions of one precision are written."""
+
+    def __init__(self, precision: Precision) -> None:
+        self.type, self.suffix = TYPES[precision], "f" if precision == "float" else ""
+
+    def __call__(self, value: Any) -> str:
+        number = float(self.type(value))
+        if math.isinf(number):
+            return "INFINITY" if number > 0 else "-INFINITY"
+        # The shortest text that reads back as the same bits.
+        return f"{self.type(number)!s}{self.suffix}"
+
+    def function(self, name: str) -> str:
+        return name + self.suffix
+
+    def row(self, values: Iterable[Any]) -> str:
+        return ", ".join(self(value) for value in values)
+
+    def table(self, rows: Sequence[Any] | Any) -> str:
+        lines = []
+        for row in rows:
+            pieces = [self.row(row[i : i + _WIDTH]) for i in range(0, len(row), _WIDTH)]
+            lines.append("    {" + ",\n     ".join(pieces) + "},")
+        return "\n".join(lines)
+
+
+def _embedding(program: Program, write: _Numbers) -> Iterator[str]:
+    """Yield the lines that fill the features z from the observation s."""
+    for part in program.parts:
+        factor = part.factor
+        sizes = dict(factor.logarithmic)
+        for row, scales in enumerate(factor.whitening):
+            terms = []
+            for d, scale in zip(factor.reads, scales, strict=True):
+                value = f"s[{d}]"
+                if d in sizes:
+                    size = sizes[d]
+                    inner = f"{write(1.0 / size)} * {value}"
+                    value, scale = f"{write.function('asinh')}({inner})", scale * size
+                if scale != 0.0:
+                    terms.append(f"{write(scale)} * {value}")
+            yield f"    z[{part.start + row}] = {' + '.join(terms)};"
+        place = part.start + len(factor.whitening)
+        for d, frequency, radius in factor.circles:
+            for wave in ("cos", "sin"):
+                angle = f"{write(frequency)} * s[{d}]"
+                value = f"{write.function(wave)}({angle})"
+                yield f"    z[{place}] = {write(radius)} * {value};"
+                place += 1
+
+
+def _kernel(program: Program, write: _Numbers) -> Iterator[str]:
+    """Yield the lines of the kernel's value from features z and k."""
+    for number, part in enumerate(program.parts):
+        value = f"v{number}"
+        formula = part.factor.formula
+        exp, sqrt = write.function("exp"), write.function("sqrt")
+        if formula == "gaussian":
+            yield f"    const real {value} = {exp}({write(-0.5)} * {_call('square', part)});"
+        elif formula == "laplacian":
+            yield f"    const real {value} = {exp}(-{_call('length', part)});"
+        elif formula == "polynomial":
+            more = f"{write(part.factor.bias)}, {part.factor.degree}"
+            yield f"    const real {value} = {_call('polynomial', part, more)};"
+        else:
+            rough = formula == "matern32"
+            r, root = f"r{number}", math.sqrt(3.0 if rough else 5.0)
+            third = "" if rough else f" + {r} * {r} / {write(3.0)}"
+            yield f"    const real {r} = {write(root)} * {sqrt}({_call('square', part)});"
+            yield f"    const real {value} = ({write(1.0)} + {r}{third}) * {exp}(-{r});"
+    products = []
+    for scale, numbers in program.products:
+        factors = [] if scale == 1.0 else [write(scale)]
+        products.append(" * ".join([*factors, *(f"v{number}" for number in numbers)]))
+    yield ""
+    yield f"    return {' + '.join(products)};"
+
+
+def _call(function: str, part: Part, more: str = "") -> str:
+    at = f" + {part.start}" if part.start else ""
+    rest = f", {more}" if more else ""
+    return f"{function}(z{at}, k{at}, {part.stop - part.start}{rest})"
+
+
+def _described(signals: Signals) -> Iterator[str]:
+    """Yield a line of a comment for each number."""
+    for number, name in enumerate(signals.names):
+        low, high = (float(end.ravel()[number]) for end in (signals.low, signals.high))
+        yield f"     [{number}] {_comment(name)}, from {low:g} to {high:g}"
+
+
+def _comment(text: str) -> str:
+    """Return text that can end no comment, in the characters that every compiler takes."""
+    plain = text.encode("ascii", "replace").decode()
+    return re.sub(r"[^ -~]|\*/|/\*|\\|\?\?", "?", plain)

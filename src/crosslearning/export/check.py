@@ -1,0 +1,115 @@
+"""Whether an export does what the policy does: both are asked in thousands of states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import NumericalError
+from crosslearning.export.targets import Precision
+from crosslearning.learner import Policy
+
+Floats = NDArray[np.float64]
+
+#: By how much of an action's range an export may differ, and where it has none, of one unit.
+TOLERANCES = {"double": 1e-9, "float": 1e-5}
+TYPES: dict[Precision, type[np.floating]] = {"double": np.float64, "float": np.float32}
+#: States drawn within the bounds, and as many at them.
+_STATES = 2000
+#: Bounds beyond this stand for none.
+_SENSIBLE = 1e4
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far an export and the policy are apart.
+
+    Attributes
+    ----------
+    states : int
+        In how many both were asked.
+    difference : float
+        The largest difference of an action.
+    share : float
+        The same as a share of that action's range.
+    """
+
+    states: int
+    difference: float
+    share: float
+
+    def __str__(self) -> str:
+        return (
+            f"largest difference {self.difference:.2g} in {self.states} states "
+            f"({self.share:.2g} of the action's range)"
+        )
+
+
+def states_for(policy: Policy, seed: int = 0) -> Floats:
+    """Return states to compare in, shape (n, q): inside the bounds, at their ends, the knots.
+
+    Where a coordinate has no bounds, the knots tell how far it goes.
+    """
+    generator = np.random.default_rng(seed)
+    knots, q = policy.plain.knots, policy.observations.size
+    low, high = policy.observations.ends
+    if len(knots):
+        near, far = knots.min(axis=0), knots.max(axis=0)
+    else:
+        near, far = np.full(q, -1.0), np.ones(q)
+    room = 0.5 * (far - near) + 0.5
+    low = np.where(np.abs(low) <= _SENSIBLE, low, near - room)
+    high = np.where(np.abs(high) <= _SENSIBLE, high, far + room)
+    inside = generator.uniform(low, high, (_STATES, q))
+    edges = generator.uniform(low, high, (_STATES, q))
+    edge = generator.integers(q, size=_STATES)
+    top = generator.random(_STATES) < 0.5
+    edges[np.arange(_STATES), edge] = np.where(top, high[edge], low[edge])
+    return np.concatenate([inside, edges, low[None], high[None], knots])
+
+
+def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
+    """Return what the policy does in states (n, q), clipped, in double precision: (n, p)."""
+    values = policy.scale(policy.mean(states.reshape(-1, *policy.observation_shape)))
+    return np.clip(values, *policy.actions.ends)
+
+
+def compare(
+    policy: Policy,
+    act: Callable[[NDArray[np.floating]], NDArray[np.floating]],
+    precision: Precision,
+) -> Agreement:
+    """Ask an export and the policy in the same states, or say that they disagree.
+
+    Parameters
+    ----------
+    policy : Policy
+    act : callable
+        The export: from states (n, q) to actions (n, p), both of its precision.
+    precision : str
+    """
+    states = states_for(policy).astype(TYPES[precision])
+    expected = expected_actions(policy, states)
+    difference = np.abs(np.asarray(act(states), dtype=np.float64) - expected)
+    low, high = policy.actions.ends
+    width = high - low
+    unit = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
+    # Actions without bounds are measured by how far they go.
+    unit = np.where(np.isfinite(width), unit, np.maximum(1.0, np.ptp(expected, axis=0)))
+    share = difference / (np.maximum(1.0, unit) if precision == "double" else unit)
+    found = Agreement(len(states), float(np.max(difference)), float(np.max(share)))
+    if not found.share <= TOLERANCES[precision]:  # NaN too
+        remedy = (
+            "its weights are too large for single precision: export it with --precision double"
+            if precision == "float" and math.isfinite(found.share)
+            else "this is an error of crosslearning's: please report it with the policy"
+        )
+        raise NumericalError(
+            f"the export does not do what the policy does: {found}, at most "
+            f"{TOLERANCES[precision]:g} of the range is allowed; {remedy}. Nothing was written"
+        )
+    return found

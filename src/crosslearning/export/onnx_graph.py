@@ -1,0 +1,176 @@
+"""A policy as an ONNX model: observations (batch, q) to actions (batch, p), scaled and clipped."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import MissingExtraError
+from crosslearning.export.check import TYPES
+from crosslearning.export.program import Part, Program
+from crosslearning.export.targets import Precision
+from crosslearning.learner import Policy
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+#: What every ONNX Runtime since 1.20 reads.
+OPSET, IR_VERSION = 21, 10
+
+
+def onnx_model(policy: Policy, precision: Precision) -> bytes:
+    """Return the policy as the bytes of an ONNX model."""
+    content: bytes = _model(policy, precision).SerializeToString(deterministic=True)
+    return content
+
+
+def run_onnx(content: bytes, states: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the actions (n, p) of a model in states (n, q)."""
+    try:
+        import onnxruntime
+    except ImportError as problem:
+        raise _missing(problem) from problem
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    (actions,) = session.run(["action"], {"observation": states})
+    return np.asarray(actions)
+
+
+def _missing(problem: ImportError) -> MissingExtraError:
+    return MissingExtraError(
+        f"ONNX needs packages that are not here ({problem}); install the extra: "
+        "pip install 'crosslearning[onnx]'"
+    )
+
+
+def _model(policy: Policy, precision: Precision) -> ModelProto:
+    try:
+        from onnx import checker, helper
+    except ImportError as problem:
+        raise _missing(problem) from problem
+    program, graph = Program.of(policy), _Graph(precision)
+    values = [_values(graph, part, program.knots) for part in program.parts]
+    products = []
+    for scale, numbers in program.products:
+        value = values[numbers[0]]
+        for number in numbers[1:]:
+            value = graph.add("Mul", value, values[number])
+        products.append(value if scale == 1.0 else graph.add("Mul", value, graph.constant(scale)))
+    kernel = products[0]
+    for product in products[1:]:
+        kernel = graph.add("Add", kernel, product)
+    mean = graph.add("MatMul", kernel, graph.constant(program.weights))
+    half, centre = graph.constant(program.scale.half), graph.constant(program.scale.centre)
+    action = graph.add("Add", centre, graph.add("Mul", half, mean))
+    action = graph.add("Max", action, graph.constant(program.low))
+    graph.add("Min", action, graph.constant(program.high), name="action")
+    kind, q, p = graph.kind, policy.observations.size, policy.actions.size
+    model = helper.make_model(
+        helper.make_graph(
+            graph.nodes,
+            "policy",
+            [helper.make_tensor_value_info("observation", kind, ["batch", q])],
+            [helper.make_tensor_value_info("action", kind, ["batch", p])],
+            graph.constants,
+        ),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="crosslearning",
+    )
+    names = {"observations": policy.observations.names, "actions": policy.actions.names}
+    helper.set_model_props(model, {key: ", ".join(own) for key, own in names.items()})
+    checker.check_model(model, full_check=True)
+    return model
+
+
+class _Graph:
+    """Nodes and constants, each under a name of its own."""
+
+    def __init__(self, precision: Precision) -> None:
+        from onnx import TensorProto
+
+        self.type = TYPES[precision]
+        self.kind = TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
+        from onnx import helper
+
+        name = name or f"{operator.lower()}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
+        return name
+
+    def constant(self, value: Any, kind: Any = None) -> str:
+        """Add numbers; return their name."""
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.constants)}"
+        array = np.array(value, dtype=kind or self.type)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def columns(self, numbers: list[int]) -> str:
+        """Return some coordinates of the observations, shape (batch, len(numbers))."""
+        return self.add("Gather", "observation", self.constant(numbers, np.int64), axis=1)
+
+
+def _features(graph: _Graph, part: Part) -> str:
+    """Return the observations as a factor's features, shape (batch, features)."""
+    factor, rows = part.factor, []
+    if factor.reads:
+        plain = graph.columns(list(factor.reads))
+        if factor.logarithmic:
+            plain = _bent(graph, plain, [dict(factor.logarithmic).get(d) for d in factor.reads])
+        rows.append(graph.add("MatMul", plain, graph.constant(factor.whitening.T)))
+    for d, frequency, radius in factor.circles:
+        angle = graph.add("Mul", graph.columns([d]), graph.constant(frequency))
+        for wave in ("Cos", "Sin"):
+            rows.append(graph.add("Mul", graph.add(wave, angle), graph.constant(radius)))
+    return rows[0] if len(rows) == 1 else graph.add("Concat", *rows, axis=1)
+
+
+def _bent(graph: _Graph, plain: str, sizes: list[float | None]) -> str:
+    """Return c·asinh(x/c) in the place of the coordinates x that have a size c."""
+    size = graph.constant([1.0 if c is None else c for c in sizes])
+    scaled = graph.add("Div", plain, size)
+    # By the logarithm, for the runtimes that know asinh in single precision alone.
+    length, one = graph.add("Abs", scaled), graph.constant(1.0)
+    root = graph.add("Sqrt", graph.add("Add", graph.add("Mul", length, length), one))
+    logarithm = graph.add("Log", graph.add("Add", length, root))
+    bent = graph.add("Mul", graph.add("Mul", graph.add("Sign", scaled), logarithm), size)
+    return graph.add("Where", graph.constant([c is not None for c in sizes], bool), bent, plain)
+
+
+def _values(graph: _Graph, part: Part, knots: NDArray[np.float64]) -> str:
+    """Return a factor between the observations and all knots, shape (batch, L)."""
+    factor, own = part.factor, knots[:, part.start : part.stop]
+    features = _features(graph, part)
+    if factor.formula == "polynomial":
+        product = graph.add("MatMul", features, graph.constant(own.T))
+        base = power = graph.add("Add", product, graph.constant(factor.bias))
+        for _ in range(factor.degree - 1):
+            power = graph.add("Mul", power, base)
+        return power
+    # By differences: in products of large coordinates the digits would cancel.
+    one = graph.add("Unsqueeze", features, graph.constant([1], np.int64))
+    apart = graph.add("Sub", one, graph.constant(own[None]))
+    last = graph.constant([2], np.int64)
+    if factor.formula == "laplacian":
+        total = graph.add("ReduceSum", graph.add("Abs", apart), last, keepdims=0)
+        return graph.add("Exp", graph.add("Neg", total))
+    square = graph.add("ReduceSum", graph.add("Mul", apart, apart), last, keepdims=0)
+    if factor.formula == "gaussian":
+        return graph.add("Exp", graph.add("Mul", square, graph.constant(-0.5)))
+    rough = factor.formula == "matern32"
+    r = graph.add("Mul", graph.add("Sqrt", square), graph.constant(math.sqrt(3 if rough else 5)))
+    sum_ = graph.add("Add", r, graph.constant(1.0))
+    if not rough:
+        third = graph.add("Mul", graph.add("Mul", r, r), graph.constant(1.0 / 3.0))
+        sum_ = graph.add("Add", sum_, third)
+    return graph.add("Mul", sum_, graph.add("Exp", graph.add("Neg", r)))

@@ -1,0 +1,72 @@
+"""A policy as flat numbers, in the form in which other languages evaluate it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.learner import Policy
+from crosslearning.plain_kernels import Factor
+from crosslearning.rollouts.data import ActionScale
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One factor of the kernel with its place among the features."""
+
+    factor: Factor
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What is evaluated: clip(centre + half · Σ_m κ(s, s_m) w_m, low, high).
+
+    Attributes
+    ----------
+    parts : sequence of Part
+        The different factors of the kernel, the features of one after those of the other.
+    products : sequence of (float, sequence of int)
+        The kernel: a sum of numbers times the parts with these numbers.
+    knots : array, shape (L, features)
+        The knots, embedded.
+    weights : array, shape (L, p)
+    scale : ActionScale
+    low, high : arrays, shape (p,)
+    """
+
+    parts: Sequence[Part]
+    products: Sequence[tuple[float, Sequence[int]]]
+    knots: Floats
+    weights: Floats
+    scale: ActionScale
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, policy: Policy) -> Program:
+        """Return the program of a policy; one without knots gets a knot without weight."""
+        plain = policy.plain
+        knots, weights = plain.knots, plain.weights[:, 0]
+        if len(knots) == 0:
+            knots, weights = np.zeros((1, plain.dimension)), np.zeros((1, plain.outputs))
+        # A product of sums, multiplied out, holds one factor in several products.
+        factors = list({id(f): f for product in plain.products for f in product.factors}.values())
+        embedded = [factor.features(knots) for factor in factors]
+        stops = np.cumsum([len(rows) for rows in embedded]).tolist()
+        parts = [
+            Part(factor, stop - len(rows), stop)
+            for factor, rows, stop in zip(factors, embedded, stops, strict=True)
+        ]
+        products = [
+            (product.scale, [factors.index(factor) for factor in product.factors])
+            for product in plain.products
+        ]
+        embedded_knots = np.concatenate(embedded).T
+        return cls(parts, products, embedded_knots, weights, policy.scale, *policy.actions.ends)

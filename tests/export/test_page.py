@@ -1,0 +1,48 @@
+"""The page on exports: its commands and its program run as they stand."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+FENCE = re.compile(r"^```(bash|c|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="this machine has no C compiler")
+def test_from_training_to_a_running_program(tmp_path):
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    command = commands / "crosslearning"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m crosslearning "$@"\n')
+    command.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{commands}:{os.environ['PATH']}"}
+    said = ""
+    program = PAGE.read_text(encoding="utf-8").split("## Train and export")[1].split("## ONNX")[0]
+    for kind, text in FENCE.findall(program):
+        if kind == "c":
+            (tmp_path / "main.c").write_text(text)
+        elif kind == "bash":
+            found = subprocess.run(
+                ["sh", "-e"],
+                cwd=tmp_path,
+                env=environment,
+                input=text,
+                text=True,
+                capture_output=True,
+                check=False,
+            )
+            assert found.returncode == 0, found.stderr
+            said = found.stdout
+        else:
+            # Digits differ between machines; words do not.
+            words = [re.sub(r"[-+\d.,e]+", "#", line) for line in text.splitlines()]
+            last = said.splitlines()[-len(words) :]
+            assert [re.sub(r"[-+\d.,e]+", "#", line) for line in last] == words
+    upright = re.fullmatch(r"upright: (\S+), speed: (\S+)", said.strip())
+    assert float(upright[1]) > 0.98
+    assert abs(float(upright[2])) < 0.5
