@@ -291,7 +291,7 @@ def learn(
         scaling = environments = VecNormalize(environments, gamma=keywords.get("gamma", 0.99))
     model = kind("MlpPolicy", environments, seed=seed, device="cpu", **keywords)
     agent = Agent(model, scaling, reach)
-    watch = _watch(agent, marks, look)
+    watch = _watch(agent, steps, marks, look)
     start = Seconds.now()
     model.learn(steps, callback=watch)
     spent = Seconds.since(start).less(watch.free)
@@ -315,7 +315,12 @@ def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, 
     """Return the keywords of an algorithm that has so many environments."""
     keywords = dict(setting.keywords)
     if algorithm == "ppo":
-        keywords["n_steps"] = max(2, setting.environments * keywords["n_steps"] // environments)
+        steps = setting.environments * keywords["n_steps"] // environments
+        batch = keywords.get("batch_size", 64)
+        # Whole batches, or the last of every epoch is a short one.
+        steps = steps - steps % batch if steps > batch else max(2, steps)
+        # A batch cannot hold more than there is: the same as in the zoo, without its warning.
+        keywords |= {"n_steps": steps, "batch_size": min(batch, steps * environments)}
     else:
         # As many gradient steps as steps, however many environments take them together.
         keywords |= {"train_freq": 1, "gradient_steps": -1}
@@ -358,7 +363,7 @@ def _reaching(reach: Reach, action: Any) -> Floats:
     return np.asarray(low + 0.5 * (np.asarray(action, dtype=np.float64) + 1.0) * (high - low))
 
 
-def _watch(agent: Agent, marks: Sequence[int], look: Any) -> Any:
+def _watch(agent: Agent, steps: int, marks: Sequence[int], look: Any) -> Any:
     """Return the callback that looks at the agent after so many steps, with its time apart."""
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -371,7 +376,8 @@ def _watch(agent: Agent, marks: Sequence[int], look: Any) -> Any:
             self.begun = Seconds.now()
 
         def _on_step(self) -> bool:
-            if self.waiting and self.num_timesteps >= self.waiting[0]:
+            # The last mark waits for what is learned from the last steps.
+            if self.waiting and self.waiting[0] < steps and self.num_timesteps >= self.waiting[0]:
                 self._look(Seconds.since(self.begun).less(self.free))
             return True
 

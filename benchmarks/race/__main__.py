@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _report(asked, console) if asked.action == "report" else _race(asked, console)
     except CrossLearningError as problem:
-        console.print(f"[red]Error:[/red] {problem}", highlight=False)
+        console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
         return 2
     except KeyboardInterrupt:
         console.print("interrupted; the same command goes on from here")
@@ -75,7 +75,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
         raise InputError(f"--jobs is {asked.jobs}; give at least 1")
     cells, said = without_missing(_cells(asked))
     if said:
-        console.print(said, style="yellow", highlight=False)
+        console.print(said, style="yellow", markup=False, highlight=False)
     left = [cell for cell in cells if cell.measurement.stored() is None]
     console.print(estimate(cells, left, asked.jobs), highlight=False)
     if asked.plan or not left:
@@ -100,7 +100,8 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     failed = [cell for cell in left if cell.failure.exists()]
     for cell in failed:
         reason = cell.failure.read_text().strip().splitlines()[-1]
-        console.print(f"[red]failed:[/red] {cell.failure}: {reason}", highlight=False)
+        words = f"failed: {cell.failure}: {reason}"
+        console.print(words, style="red", markup=False, highlight=False)
     console.print("python -m benchmarks.race report tells what it gave", style="dim")
     return 1 if failed else 0
 

@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 Context = Mapping[str, float]
 Controller = Callable[[Any], Floats]
 
-#: A pole is balanced, not swung, while its cosine is above this.
-NEAR_TOP = 0.9
+#: A pendulum, or a cart's pole, is balanced, not swung, while its cosine is above this.
+PENDULUM_TOP, POLE_TOP = 0.9, 0.8
 
 
 def balancing(A: Floats, B: Floats, Q: Floats, R: Floats, time_step: float) -> Floats:
@@ -45,7 +45,7 @@ def swing_pendulum(context: Context) -> Controller:
 
     def act(observation: Any) -> Floats:
         cosine, sine, speed = (float(one) for one in observation)
-        if cosine > NEAR_TOP:
+        if cosine > PENDULUM_TOP:
             return np.asarray(-gain @ [math.atan2(sine, cosine), speed])
         # 0 when it stands still at the top.
         energy = 0.5 * speed**2 + fall * (cosine - 1.0)
@@ -68,10 +68,10 @@ def swing_cart_pole(context: Context) -> Controller:
 
     def act(observation: Any) -> Floats:
         x, speed, cosine, sine, turn = (float(one) for one in observation)
-        if cosine > NEAR_TOP:
+        if cosine > POLE_TOP:
             return np.asarray(-gain @ [x, speed, math.atan2(sine, cosine), turn])
         energy = length * turn**2 / 3.0 + g * (cosine - 1.0)
-        wanted = np.clip(2.5 * energy * turn * cosine, -9.0, 9.0) - 1.5 * x - 1.0 * speed
+        wanted = np.clip(2.5 * energy * turn * cosine, -9.0, 9.0) - 3.0 * x - 2.0 * speed
         angular = 1.5 * (g * sine - cosine * wanted) / length
         swing = 0.5 * m * length * (angular * cosine - turn**2 * sine)
         return np.array([mass * wanted + swing + friction * speed])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import EngFormatter
 
 from benchmarks.race.entrants import METHODS, Engineer, Ours, Rival
 from benchmarks.race.reading import Entry
@@ -35,9 +35,9 @@ def race_figure(found: Sequence[Entry], threshold: float) -> Figure:
     for axes, what in zip(panels, ("steps", "seconds"), strict=True):
         for one in drawn:
             _curve(axes, one, what)
-        parts.draw_bound(axes, threshold, "enough" if what == "steps" else "")
+        parts.draw_bound(axes, threshold, "")
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.4g}"))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     for one in found:
         if _is(one, Engineer):
             _controller(panels, one)
@@ -50,6 +50,7 @@ def race_figure(found: Sequence[Entry], threshold: float) -> Figure:
     handles: list[Any] = [parts.entry(one.label, **_look(one)) for one in drawn]
     engineers = [one for one in found if _is(one, Engineer)]
     handles += [parts.entry(one.label, **_look(one)) for one in engineers]
+    handles.append(parts.entry("enough, on every task", color=GREY, linestyle="--", linewidth=1.0))
     handles.append(parts.band_handle("95 % intervals over seeds"))
     parts.legend_outside(figure, handles)
     return figure
@@ -81,7 +82,7 @@ def _curve(axes: Axes, one: Entry, what: str) -> None:
     x = np.array([mark.value for mark in one.along(what)])
     axes.plot(x, [interval.value for interval in intervals], **look)
     ends = np.array([parts.ends(interval) for interval in intervals]).T
-    parts.draw_band(axes, x, *ends, look["color"], alpha=0.13)
+    parts.draw_band(axes, x, *ends, look["color"], alpha=0.09)
 
 
 def _controller(panels: Sequence[Axes], one: Entry) -> None:
