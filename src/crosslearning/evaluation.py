@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 #: action or a pair whose first part is one, such as a Stable-Baselines3 model (``deterministic`` is
 #: passed on if it is taken, and ``reset()``, if it is there, called before every episode); a
 #: function from an observation to an action; or something with ``predict_rows``, from rows of
-#: observations to rows of actions, which has no memory: its episodes run together, much faster.
+#: observations to rows of actions without noise and memory: its episodes run together, faster.
 AnyPolicy = Any
 #: The most memory that the episodes of one policy on one task may take, in GiB.
 MOST_MEMORY = 16.0
@@ -302,9 +302,10 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
         )
     if not isinstance(policy, Policy):
         plan = plan_episodes(starts, [task], options.trials, horizon, None)
-        if hasattr(policy, "predict_rows"):
+        if options.deterministic and hasattr(policy, "predict_rows"):
             with closing(GymnasiumExecutor([task])) as together:
-                return together.episodes(_Rows(policy.predict_rows), plan).of_task(0)
+                rows: Any = _Rows(policy, task)
+                return together.episodes(rows, plan).of_task(0)
         act = _actor(policy, task, options.deterministic)
         return episodes_of(task, plan, act, getattr(policy, "reset", None)).of_task(0)
     noise_std = None if options.deterministic else policy.noise_std
@@ -323,12 +324,20 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
 class _Rows:
     """Rows of actions in the place of the functions that an executor evaluates."""
 
-    def __init__(self, predict: Callable[[Floats], Any]) -> None:
-        self.predict = predict
+    def __init__(self, policy: AnyPolicy, task: Task) -> None:
+        self.policy, self.task = policy, task
 
     def each(self, states: Floats, which: NDArray[np.int64]) -> Floats:
         """Return an action for each row."""
-        return np.asarray(self.predict(states), dtype=np.float64).reshape(len(states), -1)
+        actions = np.asarray(self.policy.predict_rows(states), dtype=np.float64)
+        expected = len(states) * self.task.action_size
+        if actions.size != expected or not np.all(np.isfinite(actions)):
+            raise InputError(
+                f"predict_rows of {_names([self.policy])[0]} returned actions of shape "
+                f"{actions.shape} in task {self.task.name!r}; expected finite numbers of shape "
+                f"{(len(states), self.task.action_size)}"
+            )
+        return actions.reshape(len(states), -1)
 
 
 def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any], NDArray[Any]]:
