@@ -8,6 +8,7 @@ DLR-RM/rl-baselines3-zoo at commit 22e3ff2450fd, for the environment that is nea
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib.util
 import time
@@ -30,7 +31,7 @@ Reach = tuple[Sequence[float], Sequence[float]]
 MISSING = (
     "Stable-Baselines3 is not installed, so that ours is measured alone. To measure its agents "
     "too: pip install torch --index-url https://download.pytorch.org/whl/cpu, then "
-    "pip install 'crosslearning[bench,mujoco]'"
+    "pip install 'crosslearning[bench,mujoco,box2d]'"
 )
 
 
@@ -313,7 +314,8 @@ def _algorithm(name: str) -> Any:
 
 def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, Any]:
     """Return the keywords of an algorithm that has so many environments."""
-    keywords = dict(setting.keywords)
+    # Stable-Baselines3 writes into what it is given.
+    keywords = copy.deepcopy(dict(setting.keywords))
     if algorithm == "ppo":
         steps = setting.environments * keywords["n_steps"] // environments
         batch = keywords.get("batch_size", 64)

@@ -243,6 +243,18 @@ def test_the_command_says_what_it_would_take_and_what_is_missing(tmp_path, capsy
     assert "nothing was measured yet" in capsys.readouterr().err
 
 
+def test_what_a_rival_does_with_its_settings_does_not_change_the_question():
+    setting = rival.ZOO["sac"]["reachers"]
+    before = json.dumps(dataclasses.asdict(setting))
+    given = rival._keywords("sac", setting, 3)
+    given["policy_kwargs"]["use_sde"] = True
+    assert json.dumps(dataclasses.asdict(setting)) == before
+    # PPO's rollouts stay about as long, in whole batches, whatever the number of environments.
+    given = rival._keywords("ppo", rival.ZOO["ppo"]["cart-poles"], 6)
+    assert given["n_steps"] % given["batch_size"] == 0
+    assert 6 * given["n_steps"] == pytest.approx(8 * 2048, rel=0.05)
+
+
 @pytest.mark.skipif(rival.installed(), reason="the extra 'bench' is installed")
 def test_without_the_extra_a_rival_names_it():
     with pytest.raises(MissingExtraError, match="crosslearning\\[bench"):

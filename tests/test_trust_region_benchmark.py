@@ -65,7 +65,7 @@ def test_without_the_rival_ours_is_measured_and_the_extra_named(monkeypatch):
     (row,) = benchmark.reachers()
     assert row.ratio == -7.0
     assert row.met is None
-    assert "crosslearning[bench,mujoco]" in row.measured
+    assert "crosslearning[bench,mujoco,box2d]" in row.measured
 
 
 def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
