@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, FuncFormatter, NullFormatter
 
 from benchmarks.race.entrants import METHODS, Engineer, Ours, Rival
 from benchmarks.race.reading import Entry
@@ -37,7 +37,9 @@ def race_figure(found: Sequence[Entry], threshold: float) -> Figure:
             _curve(axes, one, what)
         parts.draw_bound(axes, threshold, "")
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+        short = EngFormatter(sep="") if what == "steps" else FuncFormatter(lambda x, _: f"{x:g}")
+        axes.xaxis.set_major_formatter(short)
+        axes.xaxis.set_minor_formatter(NullFormatter())
     for one in found:
         if _is(one, Engineer):
             _controller(panels, one)

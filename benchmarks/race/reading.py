@@ -52,7 +52,7 @@ class Reached:
         """Return the median in words, or that the budget was too short for it."""
         median = self.median(of)
         if math.isinf(median):
-            return f"> {self.budget:,.0f}" if of == "steps" else "–"
+            return f"> {self.budget:,.0f}" if of == "steps" and self.budget else "–"
         return f"{median:,.0f}" if median >= 10.0 or median == 0.0 else f"{median:.2g}"
 
 

@@ -41,7 +41,8 @@ def rows(family: str, found: Sequence[Entry]) -> list[list[str]]:
     for one in found:
         reached = one.reached(FAMILIES[family].threshold)
         # A rival that is one agent for all is measured as such already.
-        central = one.at("central") or (one.at("returns") if one.at("unseen") else None)
+        shared = isinstance(METHODS[one.method], Rival) and one.at("unseen") is not None
+        central = one.at("returns") if shared else one.at("central")
         table.append(
             [
                 one.label,
