@@ -1,50 +1,185 @@
-"""The rival: PPO of Stable-Baselines3, with the settings that its own zoo found for a machine.
+"""The rivals: PPO, SAC and TQC of Stable-Baselines3 and its contrib package, as its zoo sets them.
 
-The numbers are those of ``hyperparams/ppo.yml`` of DLR-RM/rl-baselines3-zoo at commit 00128b5d46d4,
-entries ``InvertedPendulum-v3`` and ``Reacher-v2``; both say ``normalize: true`` and ``n_envs: 1``.
+An agent learns on one task or on several at once, one environment of each, and may be told the
+numbers in which its tasks differ. Settings are those of ``hyperparams/*.yml`` of
+DLR-RM/rl-baselines3-zoo at commit 22e3ff2450fd, for the environment that is nearest;
+:class:`Setting` says which, and what we changed.
 """
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.errors import MissingExtraError
 from crosslearning.tasks import Task
 
-#: Settings by the family's name; those of the zoo.
-ZOO: dict[str, dict[str, Any]] = {
-    "inverted-pendulums": {
-        "batch_size": 64,
-        "n_steps": 32,
-        "gamma": 0.999,
-        "learning_rate": 0.000222425,
-        "ent_coef": 1.37976e-07,
-        "clip_range": 0.4,
-        "n_epochs": 5,
-        "gae_lambda": 0.9,
-        "max_grad_norm": 0.3,
-        "vf_coef": 0.19816,
+Floats = NDArray[np.float64]
+
+#: The bounds of actions that an agent is to use, low and high.
+Reach = tuple[Sequence[float], Sequence[float]]
+
+MISSING = (
+    "Stable-Baselines3 is not installed, so that ours is measured alone. To measure its agents "
+    "too: pip install torch --index-url https://download.pytorch.org/whl/cpu, then "
+    "pip install 'crosslearning[bench,mujoco,box2d]'"
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the zoo found for an environment.
+
+    Attributes
+    ----------
+    entry : str
+        The environment in the zoo's file.
+    keywords : mapping
+        Of the algorithm. A learning rate ``"lin_0.001"`` falls linearly to nothing.
+    environments : int
+        How many are stepped together (``n_envs``); a rollout of PPO's stays as long in all.
+    normalised : bool
+        Whether observations and rewards are normalised (``normalize``).
+    changed : str
+        What is not as in the zoo, and why.
+    """
+
+    entry: str
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    environments: int = 1
+    normalised: bool = False
+    changed: str = ""
+
+
+_PPO_PENDULUM = {
+    "n_steps": 1024,
+    "gae_lambda": 0.95,
+    "gamma": 0.9,
+    "n_epochs": 10,
+    "ent_coef": 0.0,
+    "learning_rate": 1e-3,
+    "clip_range": 0.2,
+    "use_sde": True,
+    "sde_sample_freq": 4,
+}
+_PPO_SWING_UP = {
+    "n_steps": 2048,
+    "batch_size": 64,
+    "gae_lambda": 0.95,
+    "gamma": 0.99,
+    "n_epochs": 10,
+    "ent_coef": 0.0,
+    "learning_rate": 2.5e-4,
+    "clip_range": 0.2,
+}
+_LANDER = {
+    "batch_size": 256,
+    "learning_rate": "lin_0.00073",
+    "gamma": 0.99,
+    "tau": 0.01,
+    "policy_kwargs": {"net_arch": [400, 300]},
+}
+_BULLET = {
+    "learning_rate": 7.3e-4,
+    "buffer_size": 300_000,
+    "batch_size": 256,
+    "gamma": 0.98,
+    "tau": 0.02,
+    "use_sde": True,
+    "policy_kwargs": {"log_std_init": -3.0, "net_arch": [400, 300]},
+}
+_EARLY = "learning_starts is 1,000 in the place of 10,000, a large part of the steps there are"
+_NEAREST = "the zoo has no such environment; this is the nearest"
+_PENDULUM = Setting("Pendulum-v1", {"learning_rate": 1e-3})
+_LIKE_PENDULUM = Setting("Pendulum-v1", {"learning_rate": 1e-3}, changed=_NEAREST)
+
+#: By algorithm and family.
+ZOO: dict[str, dict[str, Setting]] = {
+    "ppo": {
+        "pendulums": Setting("Pendulum-v1", _PPO_PENDULUM, environments=4),
+        "cart-poles": Setting(
+            "InvertedPendulumSwingupBulletEnv-v0", _PPO_SWING_UP, 8, True, _NEAREST
+        ),
+        "navigation": Setting(
+            "Pendulum-v1", _PPO_PENDULUM, 4, True, f"{_NEAREST}; rewards are large, so normalised"
+        ),
+        "linear-quadratic": Setting("Pendulum-v1", _PPO_PENDULUM, 4, False, _NEAREST),
+        "lunar-landers": Setting(
+            "LunarLanderContinuous-v3",
+            {
+                "n_steps": 1024,
+                "batch_size": 64,
+                "gae_lambda": 0.98,
+                "gamma": 0.999,
+                "n_epochs": 4,
+                "ent_coef": 0.01,
+            },
+            environments=16,
+        ),
+        "inverted-pendulums": Setting(
+            "InvertedPendulum-v2",
+            {
+                "batch_size": 64,
+                "n_steps": 32,
+                "gamma": 0.999,
+                "learning_rate": 0.000222425,
+                "ent_coef": 1.37976e-07,
+                "clip_range": 0.4,
+                "n_epochs": 5,
+                "gae_lambda": 0.9,
+                "max_grad_norm": 0.3,
+                "vf_coef": 0.19816,
+            },
+            normalised=True,
+        ),
+        "reachers": Setting(
+            "Reacher-v2",
+            {
+                "batch_size": 32,
+                "n_steps": 512,
+                "gamma": 0.9,
+                "learning_rate": 0.000104019,
+                "ent_coef": 7.52585e-08,
+                "clip_range": 0.3,
+                "n_epochs": 5,
+                "gae_lambda": 1.0,
+                "max_grad_norm": 0.9,
+                "vf_coef": 0.950368,
+            },
+            normalised=True,
+        ),
     },
-    "reachers": {
-        "batch_size": 32,
-        "n_steps": 512,
-        "gamma": 0.9,
-        "learning_rate": 0.000104019,
-        "ent_coef": 7.52585e-08,
-        "clip_range": 0.3,
-        "n_epochs": 5,
-        "gae_lambda": 1.0,
-        "max_grad_norm": 0.9,
-        "vf_coef": 0.950368,
+    "sac": {
+        "pendulums": _PENDULUM,
+        "cart-poles": _LIKE_PENDULUM,
+        "navigation": _LIKE_PENDULUM,
+        "linear-quadratic": _LIKE_PENDULUM,
+        "lunar-landers": Setting(
+            "LunarLanderContinuous-v3", {**_LANDER, "learning_starts": 1_000}, changed=_EARLY
+        ),
+        "reachers": Setting(
+            "ReacherBulletEnv-v0",
+            {**_BULLET, "learning_starts": 1_000},
+            changed=f"{_EARLY}; a gradient step after every step, not eight after eight",
+        ),
+    },
+    "tqc": {
+        "pendulums": _PENDULUM,
+        "cart-poles": _LIKE_PENDULUM,
+        "lunar-landers": Setting(
+            "LunarLanderContinuous-v3", {**_LANDER, "learning_starts": 1_000}, changed=_EARLY
+        ),
     },
 }
-MISSING = (
-    "Stable-Baselines3 is not installed, so that ours is measured alone. To measure PPO too: "
-    "pip install torch --index-url https://download.pytorch.org/whl/cpu, then "
-    "pip install 'crosslearning[bench,mujoco]'"
-)
 
 
 class Seconds(NamedTuple):
@@ -64,18 +199,45 @@ class Seconds(NamedTuple):
         now = cls.now()
         return cls(now.clock - start.clock, now.processor - start.processor)
 
+    def less(self, other: Seconds) -> Seconds:
+        """Return the difference of two."""
+        return Seconds(self.clock - other.clock, self.processor - other.processor)
+
 
 class Agent:
-    """What PPO learned, as something that acts; observations are scaled as in learning."""
+    """What was learned, as something that acts; observations are scaled as in learning.
 
-    def __init__(self, model: Any, scaling: Any) -> None:
-        self.model, self.scaling = model, scaling
+    Parameters
+    ----------
+    model : BaseAlgorithm
+        Of Stable-Baselines3.
+    scaling : VecNormalize, optional
+    reach : pair of sequences of float, optional
+        What its actions −1 and 1 stand for; by default they are the tasks' own.
+    told : sequence of float
+        What is appended to every observation.
+    """
+
+    def __init__(
+        self, model: Any, scaling: Any, reach: Reach | None = None, told: Sequence[float] = ()
+    ) -> None:
+        self.model, self.scaling, self.reach, self.told = model, scaling, reach, told
+
+    def facing(self, told: Sequence[float]) -> Agent:
+        """Return the same agent where it is told other numbers."""
+        return Agent(self.model, self.scaling, self.reach, told)
+
+    def predict_rows(self, observations: Floats) -> Floats:
+        """Return an action for each row of observations."""
+        return np.asarray(self.predict(observations)[0])
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
-        """Return the action, as Stable-Baselines3 does."""
-        return self.model.predict(
-            self.scaling.normalize_obs(observation), deterministic=deterministic
-        )
+        """Return the action, as Stable-Baselines3 does; for rows of observations, one each."""
+        seen = _with_told(np.asarray(observation, dtype=np.float64), self.told)
+        if self.scaling is not None:
+            seen = self.scaling.normalize_obs(seen)
+        action, state = self.model.predict(seen, deterministic=deterministic)
+        return (action if self.reach is None else _reaching(self.reach, action)), state
 
 
 def installed() -> bool:
@@ -83,19 +245,158 @@ def installed() -> bool:
     return importlib.util.find_spec("stable_baselines3") is not None
 
 
-def ppo(
-    tasks: Sequence[Task], steps: int, seed: int, settings: dict[str, Any]
+def learn(
+    algorithm: str,
+    tasks: Sequence[Task],
+    steps: int,
+    seed: int,
+    setting: Setting,
+    *,
+    told: Sequence[Sequence[float]] | None = None,
+    reach: Reach | None = None,
+    marks: Sequence[int] = (),
+    look: Callable[[Agent, int, Seconds], object] | None = None,
 ) -> tuple[Agent, Seconds]:
-    """Learn one agent on all the tasks, one environment of each, and time the learning."""
-    import torch
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+    """Learn one agent on all the tasks, one environment of each, and time the learning.
 
+    Parameters
+    ----------
+    algorithm : {"ppo", "sac", "tqc"}
+    steps : int
+        Environment steps over all tasks.
+    told : sequence of sequences of float, optional
+        What the agent is told of every task.
+    reach : pair of sequences of float, optional
+        Bounds of the actions that it uses, where those of the tasks do not suit it.
+    marks, look : sequence of int and callable
+        ``look(agent, steps, seconds)`` is called after each of so many steps; its time is free.
+    """
+    try:
+        import torch
+        from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
+
+        kind = _algorithm(algorithm)
+    except ImportError as problem:
+        raise MissingExtraError(MISSING) from problem
     torch.set_num_threads(1)
-    scaling = VecNormalize(DummyVecEnv([task.make for task in tasks]), gamma=settings["gamma"])
-    model = PPO("MlpPolicy", scaling, seed=seed, device="cpu", **settings)
+    copies = max(1, setting.environments // len(tasks))
+    makers = [
+        functools.partial(_environment, task, told[i] if told else (), reach)
+        for _ in range(copies)
+        for i, task in enumerate(tasks)
+    ]
+    environments: Any = DummyVecEnv(makers)
+    keywords = _keywords(algorithm, setting, len(makers))
+    scaling = None
+    if setting.normalised:
+        scaling = environments = VecNormalize(environments, gamma=keywords.get("gamma", 0.99))
+    model = kind("MlpPolicy", environments, seed=seed, device="cpu", **keywords)
+    agent = Agent(model, scaling, reach)
+    watch = _watch(agent, steps, marks, look)
     start = Seconds.now()
-    model.learn(steps)
-    spent = Seconds.since(start)
-    scaling.training = False
-    return Agent(model, scaling), spent
+    model.learn(steps, callback=watch)
+    spent = Seconds.since(start).less(watch.free)
+    watch.finish(spent)
+    if scaling is not None:
+        scaling.training = False
+    return agent, spent
+
+
+def _algorithm(name: str) -> Any:
+    if name == "tqc":
+        from sb3_contrib import TQC
+
+        return TQC
+    import stable_baselines3
+
+    return {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[name]
+
+
+def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, Any]:
+    """Return the keywords of an algorithm that has so many environments."""
+    # Stable-Baselines3 writes into what it is given.
+    keywords = copy.deepcopy(dict(setting.keywords))
+    if algorithm == "ppo":
+        steps = setting.environments * keywords["n_steps"] // environments
+        batch = keywords.get("batch_size", 64)
+        # Whole batches, or the last of every epoch is a short one.
+        steps = steps - steps % batch if steps > batch else max(2, steps)
+        # A batch cannot hold more than there is: the same as in the zoo, without its warning.
+        keywords |= {"n_steps": steps, "batch_size": min(batch, steps * environments)}
+    else:
+        # As many gradient steps as steps, however many environments take them together.
+        keywords |= {"train_freq": 1, "gradient_steps": -1}
+    rate = keywords.get("learning_rate")
+    if isinstance(rate, str):
+        most = float(rate.removeprefix("lin_"))
+        keywords["learning_rate"] = lambda remaining: most * remaining
+    return keywords
+
+
+def _environment(task: Task, told: Sequence[float], reach: Reach | None) -> Any:
+    """Return an environment with a time limit, as an agent is to see it."""
+    environment: Any = gymnasium.wrappers.TimeLimit(task.make(), task.horizon)
+    if told:
+        space = environment.observation_space
+        ones = np.ones(len(told))
+        bounds = np.concatenate([space.low, -ones]), np.concatenate([space.high, ones])
+        seen = gymnasium.spaces.Box(*bounds, dtype=np.float64)
+        append = functools.partial(_with_told, told=told)
+        environment = gymnasium.wrappers.TransformObservation(environment, append, seen)
+    if reach is not None:
+        box = gymnasium.spaces.Box(-1.0, 1.0, environment.action_space.shape, np.float32)
+        moved = functools.partial(_reaching, reach)
+        environment = gymnasium.wrappers.TransformAction(environment, moved, box)
+    return environment
+
+
+def _with_told(observation: Floats, told: Sequence[float]) -> Floats:
+    """Return an observation, or rows of them, with the told numbers behind."""
+    if not len(told):
+        return observation
+    return np.concatenate(
+        [observation, np.broadcast_to(told, (*observation.shape[:-1], len(told)))], axis=-1
+    )
+
+
+def _reaching(reach: Reach, action: Any) -> Floats:
+    """Return what an action in [−1, 1] stands for."""
+    low, high = np.asarray(reach[0], dtype=np.float64), np.asarray(reach[1], dtype=np.float64)
+    return np.asarray(low + 0.5 * (np.asarray(action, dtype=np.float64) + 1.0) * (high - low))
+
+
+def _watch(agent: Agent, steps: int, marks: Sequence[int], look: Any) -> Any:
+    """Return the callback that looks at the agent after so many steps, with its time apart."""
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    class Watch(BaseCallback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.waiting, self.free = sorted(marks), Seconds(0.0, 0.0)
+
+        def _on_training_start(self) -> None:
+            self.begun = Seconds.now()
+
+        def _on_step(self) -> bool:
+            # The last mark waits for what is learned from the last steps.
+            if self.waiting and self.waiting[0] < steps and self.num_timesteps >= self.waiting[0]:
+                self._look(Seconds.since(self.begun).less(self.free))
+            return True
+
+        def finish(self, spent: Seconds) -> None:
+            """Look at what was learned in all, if that is still to be done."""
+            if self.waiting:
+                self._look(spent)
+
+        def _look(self, spent: Seconds) -> None:
+            start = Seconds.now()
+            if agent.scaling is not None:
+                agent.scaling.training = False
+            look(agent, self.num_timesteps, spent)
+            if agent.scaling is not None:
+                agent.scaling.training = True
+            self.waiting = [mark for mark in self.waiting if mark > self.num_timesteps]
+            took = Seconds.since(start)
+            self.free = Seconds(self.free.clock + took.clock, self.free.processor + took.processor)
+
+    return Watch()

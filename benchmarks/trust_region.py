@@ -157,7 +157,8 @@ def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -
     if against:
         share = learner.steps // len(tasks)
         answer["stepping"] = list(stepping(tasks, learner.steps, seed))
-        pairs = [rival.ppo([task], share, seed, rival.ZOO[part]) for task in tasks]
+        setting = rival.ZOO["ppo"][part]
+        pairs = [rival.learn("ppo", [task], share, seed, setting) for task in tasks]
         answer["ppo"] = returns_of([agent for agent, _ in pairs], tasks, trials)
         answer["ppo_seconds"] = np.sum([seconds for _, seconds in pairs], axis=0).tolist()
     return answer

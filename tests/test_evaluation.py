@@ -249,3 +249,26 @@ def test_one_policy_and_one_task_need_no_lists(learner):
     (alone,) = evaluate(learner.central, learner.tasks[0], trials=3, horizon=4)
     (listed,) = evaluate([learner.central], learner.tasks[:1], trials=3, horizon=4)
     assert alone == listed
+
+
+class Rows:
+    """Acts on rows of observations; ``width`` is the number of actions that it thinks there are."""
+
+    def __init__(self, width=2):
+        self.width = width
+
+    def predict_rows(self, observations):
+        return np.tile(observations[:, 3:4], (1, self.width))
+
+
+def test_what_acts_on_rows_meets_the_same_starts_and_gives_the_same_numbers(learner):
+    task = learner.tasks[2]
+    together = run_episodes(Rows(), task, 5, horizon=9, seed=3)
+    one_by_one = run_episodes(lambda seen: np.tile(seen[3:4], 2), task, 5, horizon=9, seed=3)
+    np.testing.assert_array_equal(together.rewards, one_by_one.rewards)
+    np.testing.assert_array_equal(together.observations, one_by_one.observations)
+
+
+def test_rows_of_another_width_are_refused(learner):
+    with pytest.raises(InputError, match=r"predict_rows of Rows returned .* \(5, 3\) .* \(5, 2\)"):
+        run_episodes(Rows(3), learner.tasks[2], 5, horizon=9)

@@ -65,7 +65,7 @@ def test_without_the_rival_ours_is_measured_and_the_extra_named(monkeypatch):
     (row,) = benchmark.reachers()
     assert row.ratio == -7.0
     assert row.met is None
-    assert "crosslearning[bench,mujoco]" in row.measured
+    assert "crosslearning[bench,mujoco,box2d]" in row.measured
 
 
 def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
@@ -91,13 +91,14 @@ def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monke
     pytest.importorskip("mujoco")
     asked = []
 
-    def ppo(tasks, steps, seed, settings):
-        asked.append((len(tasks), steps, settings))
+    def learn(algorithm, tasks, steps, seed, setting):
+        asked.append((algorithm, len(tasks), steps, setting))
         return (lambda observation: np.zeros(1)), Seconds(2.0, 1.0)
 
-    monkeypatch.setattr(rival, "ppo", ppo)
+    monkeypatch.setattr(rival, "learn", learn)
     found = benchmark.measure("inverted-pendulums", 0, 2, QUICK, against=True)
-    assert asked == [(1, found["steps"] // 3, rival.ZOO["inverted-pendulums"])] * 3
+    setting = rival.ZOO["ppo"]["inverted-pendulums"]
+    assert asked == [("ppo", 1, found["steps"] // 3, setting)] * 3
     assert found["ppo_seconds"] == [6.0, 3.0]
     assert all(one > 0.0 for one in found["stepping"])
 
@@ -105,8 +106,7 @@ def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monke
 @pytest.mark.skipif(not rival.installed(), reason="the extra 'bench' is not installed")
 def test_the_rival_acts_on_scaled_observations():
     task = benchmark.tasks_of("inverted-pendulums")[0]
-    settings = rival.ZOO["inverted-pendulums"] | {"batch_size": 32}
-    agent, spent = rival.ppo([task], 64, 0, settings)
+    agent, spent = rival.learn("ppo", [task], 64, 0, rival.ZOO["ppo"]["inverted-pendulums"])
     assert spent.clock > 0.0
     action, _ = agent.predict(np.zeros(4))
     plain, _ = agent.model.predict(agent.scaling.normalize_obs(np.zeros(4)), deterministic=True)

@@ -88,16 +88,20 @@ class Measurement:
 
     def answer(self) -> dict[str, Any]:
         """Return the answer with its question under ``asked``, from the file if it is there."""
-        if self.path.exists():
-            try:
-                stored: dict[str, Any] = json.loads(self.path.read_text())
-            except ValueError:
-                stored = {}  # damaged: made anew
-            if stored.get("asked") == self.asked:
-                return stored
+        stored = self.stored()
+        if stored is not None:
+            return stored
         result = {"asked": dict(self.asked), **self.make(*self.arguments)}
         write_atomically(self.path, json.dumps(result, indent=1).encode())
         return result
+
+    def stored(self) -> dict[str, Any] | None:
+        """Return the answer that the file holds to this question; None if it must be made."""
+        try:
+            stored: dict[str, Any] = json.loads(self.path.read_text())
+        except (FileNotFoundError, ValueError):
+            return None  # not there, or damaged
+        return stored if stored.get("asked") == self.asked else None
 
 
 #: Steps that follow one another.

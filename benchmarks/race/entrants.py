@@ -1,0 +1,166 @@
+"""Who races, and for how long: every method, and the one table of budgets.
+
+Steps are environment steps over all tasks of a family. Ours has ten seeds, rivals five, or three
+where a cell takes many minutes; members of a family are drawn by the seed, the same for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from benchmarks.race.families import FAMILIES
+
+Way = Literal["separate", "mixed", "told"]
+
+
+@dataclass(frozen=True)
+class Ours:
+    """A method of this library; JSON has no word for infinity, so that it is a text here."""
+
+    settings: Mapping[str, Any]
+    label: str
+
+
+@dataclass(frozen=True)
+class Rival:
+    """An algorithm of Stable-Baselines3, and how it is used on several tasks."""
+
+    algorithm: str
+    way: Way
+
+    @property
+    def label(self) -> str:
+        """What tables call it."""
+        return f"{self.algorithm.upper()}, {_WAYS[self.way]}"
+
+
+@dataclass(frozen=True)
+class Engineer:
+    """A controller for the machine of the drawing board, or of the machine's own numbers."""
+
+    own: bool
+    label: str
+
+
+_WAYS: dict[Way, str] = {
+    "separate": "one agent a task",
+    "mixed": "one agent for all",
+    "told": "one agent, told the numbers",
+}
+Entrant = Ours | Rival | Engineer
+
+METHODS: dict[str, Entrant] = {
+    "models": Ours({"method": "models"}, "models"),
+    "models-0": Ours({"method": "models", "epsilon": 0.0}, "models, ε = 0"),
+    "models-inf": Ours({"method": "models", "epsilon": "inf"}, "models, ε = ∞"),
+    "models-pooled": Ours({"method": "models", "model_epsilon": 0.0}, "models, pooled"),
+    "models-separate": Ours({"method": "models", "model_epsilon": "inf"}, "models, separate"),
+    **{
+        f"{method}{suffix}": Ours({"method": method, **radius}, f"{method}{told}")
+        for method in ("trust-region", "policy-gradient")
+        for suffix, radius, told in (
+            ("", {}, ""),
+            ("-0", {"epsilon": 0.0}, ", ε = 0"),
+            ("-inf", {"epsilon": "inf"}, ", ε = ∞"),
+        )
+    },
+    **{
+        f"{algorithm}-{way}": Rival(algorithm, way)
+        for algorithm in ("sac", "tqc", "ppo")
+        for way in _WAYS
+    },
+    "controller-nominal": Engineer(False, "controller, nominal machine"),
+    "controller-own": Engineer(True, "controller, the machine's own numbers"),
+}
+
+
+class Budget(NamedTuple):
+    """How long a method learns.
+
+    Attributes
+    ----------
+    marks : tuple of int
+        Steps after which it is evaluated; the last is its budget.
+    seeds : int
+    seconds : float
+        What one seed takes in all, about, on one core: for the estimate of the time that is left.
+    adapt : int
+        Steps on each of the first unseen tasks for which ours adapts to it at the end; 0: not.
+    """
+
+    marks: tuple[int, ...]
+    seeds: int
+    seconds: float
+    adapt: int = 0
+
+
+#: The drawing board has an answer before the first step.
+_AT_ONCE = Budget((0,), 10, 5.0)
+
+
+def _radii(method: str, budget: Budget) -> dict[str, Budget]:
+    """Return the same budget for every radius; only the first adapts."""
+    bare = budget._replace(adapt=0)
+    return {method: budget, f"{method}-0": bare, f"{method}-inf": bare}
+
+
+def _ways(algorithm: str, budget: Budget, *ways: Way) -> dict[str, Budget]:
+    return {f"{algorithm}-{way}": budget for way in ways}
+
+
+#: Rivals have fewer cells outside the pendulums, rather than budgets too short to be fair.
+BUDGETS: dict[str, dict[str, Budget]] = {
+    "pendulums": {
+        **_radii("models", Budget((400, 800, 1_600), 10, 40.0, adapt=50)),
+        "models-pooled": Budget((400, 800), 10, 20.0),
+        "models-separate": Budget((400, 800), 10, 20.0),
+        **_radii("trust-region", Budget((20_000, 40_000, 80_000, 160_000), 10, 12.0, 5_000)),
+        **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 10.0)),
+        **_ways("sac", Budget((1_600, 4_000, 8_000, 12_000, 20_000), 5, 420.0), "mixed", "told"),
+        "sac-separate": Budget((8_000, 16_000, 24_000), 3, 480.0),
+        "tqc-told": Budget((1_600, 4_000, 8_000, 12_000, 20_000), 3, 620.0),
+        **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 60.0), "mixed", "told"),
+        "ppo-separate": Budget((50_000, 100_000, 200_000), 5, 120.0),
+    },
+    "cart-poles": {
+        "models": Budget((300, 600, 1_200, 2_400), 10, 150.0),
+        **_radii("trust-region", Budget((20_000, 80_000, 200_000), 10, 20.0)),
+        "policy-gradient": Budget((400_000, 1_600_000), 10, 12.0),
+        "sac-told": Budget((2_000, 5_000, 10_000, 20_000), 3, 380.0),
+        "ppo-told": Budget((50_000, 100_000, 200_000), 3, 370.0),
+    },
+    "navigation": {
+        "models": Budget((150, 300, 600), 10, 50.0),
+        **_radii("trust-region", Budget((20_000, 40_000, 80_000, 160_000), 10, 28.0)),
+        **_radii("policy-gradient", Budget((400_000, 1_600_000), 10, 16.0)),
+        "sac-told": Budget((2_000, 5_000, 10_000), 3, 190.0),
+        "ppo-told": Budget((25_000, 50_000, 100_000), 3, 190.0),
+    },
+    "reachers": {
+        "models": Budget((75, 150, 300, 600), 10, 90.0),
+        "trust-region": Budget((15_000, 45_000, 90_000), 10, 25.0),
+        "policy-gradient": Budget((20_000, 60_000), 10, 10.0),
+        "sac-told": Budget((2_000, 5_000, 10_000), 3, 300.0),
+        "ppo-told": Budget((15_000, 45_000, 90_000), 3, 150.0),
+    },
+    "lunar-landers": {
+        "models": Budget((400, 800), 10, 45.0),
+        "trust-region": Budget((40_000, 120_000, 360_000), 10, 85.0),
+        "policy-gradient": Budget((40_000, 120_000), 10, 25.0),
+        "sac-told": Budget((5_000, 10_000, 20_000), 3, 640.0),
+        "ppo-told": Budget((100_000, 300_000), 3, 320.0),
+    },
+    "linear-quadratic": {
+        **_radii("models", Budget((75, 150, 300), 10, 8.0)),
+        **_radii("trust-region", Budget((3_000, 10_000, 30_000), 10, 5.0)),
+        **_radii("policy-gradient", Budget((30_000, 100_000, 300_000), 10, 5.0)),
+        **_ways("sac", Budget((1_000, 2_000, 5_000), 3, 90.0), "mixed", "told"),
+        **_ways("ppo", Budget((10_000, 25_000, 50_000), 3, 60.0), "mixed", "told"),
+    },
+}
+for _family, _own in BUDGETS.items():
+    _own["controller-nominal"] = _AT_ONCE
+    if FAMILIES[_family].machine:
+        _own["controller-own"] = _AT_ONCE

@@ -1,0 +1,165 @@
+"""What the race gave: tables for the terminal and for the documentation, and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks import rival
+from benchmarks.race.entrants import BUDGETS, METHODS, Rival
+from benchmarks.race.families import FAMILIES
+from benchmarks.race.reading import Entry
+from crosslearning.errors import InputError
+from crosslearning.files import write_atomically
+from crosslearning.runs.study import markdown
+from crosslearning.statistics import Interval
+
+PAGE, IMAGES = Path("docs/race.md"), Path("docs/images")
+#: What stands between two of these in the page is written by this module.
+BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
+HEADINGS = (
+    "method",
+    "seeds",
+    "steps",
+    "seconds",
+    "return on the tasks",
+    "on the worst of them",
+    "one policy for all, there",
+    "on unseen tasks",
+    "enough on every task: seeds",
+    "steps until then",
+    "seconds until then",
+)
+
+
+def rows(family: str, found: Sequence[Entry]) -> list[list[str]]:
+    """Return the table of a family, a row for each method at its last mark."""
+    table = []
+    for one in found:
+        reached = one.reached(FAMILIES[family].threshold)
+        # A rival that is one agent for all is measured as such already.
+        shared = isinstance(METHODS[one.method], Rival) and one.at("unseen") is not None
+        central = one.at("returns") if shared else one.at("central")
+        table.append(
+            [
+                one.label,
+                str(one.seeds),
+                f"{one.along('steps')[-1].value:,.0f}",
+                _number(one.along("seconds")[-1].value),
+                _told(one.at("returns")),
+                _told(one.at("worst")),
+                _told(central),
+                _told(one.at("unseen")),
+                reached.seeds,
+                reached.told(),
+                reached.told("seconds"),
+            ]
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 9.95 or value == 0.0 else f"{value:.2g}"
+
+
+def _told(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    if abs(interval.value) >= 1e6:
+        return f"{interval.value:.1e}".replace("-", "−", 1)
+    return str(interval).replace("-", "−")
+
+
+def show(found: Mapping[str, Sequence[Entry]], console: Console | None = None) -> None:
+    """Print the tables."""
+    console = console or Console(width=None if Console().is_terminal else 200)
+    for family, own in found.items():
+        table = Table(title=f"{family}: {FAMILIES[family].what}")
+        for number, heading in enumerate(HEADINGS):
+            table.add_column(heading, justify="left" if number == 0 else "right")
+        for row in rows(family, own):
+            table.add_row(*row)
+        console.print(table)
+
+
+def sections(found: Mapping[str, Sequence[Entry]]) -> str:
+    """Return the results as Markdown, a section for each family."""
+    parts = []
+    for family, own in found.items():
+        threshold = f"{FAMILIES[family].threshold:g}".replace("-", "−")
+        parts.append(
+            f"### {family}\n\n{FAMILIES[family].what.capitalize()}. Enough is {threshold} on every "
+            f"task.\n\n{markdown(HEADINGS, rows(family, own))}"
+        )
+        adapted = [(one, one.adapted) for one in own if one.adapted is not None]
+        for one, (steps, before, after) in adapted:
+            parts.append(
+                f"Adapted to unseen tasks (`{one.method}`, {steps:,.0f} steps of each): "
+                f"{_told(before)} before, {_told(after)} after.\n"
+            )
+        alt = f"Return against steps and against seconds on {family}"
+        parts.append(f"![{alt}](images/race-{family}.png)\n")
+    return "\n".join(parts)
+
+
+def settings() -> str:
+    """Return the rivals' settings as Markdown, with where they come from."""
+    table = []
+    for algorithm, families in rival.ZOO.items():
+        for family, one in families.items():
+            raced = any(
+                isinstance(METHODS[name], Rival) and METHODS[name].algorithm == algorithm  # type: ignore[union-attr]
+                for name in BUDGETS.get(family, {})
+            )
+            if raced:
+                told = ", ".join(f"`{name}={value}`" for name, value in one.keywords.items())
+                extra = f", {one.environments} environments" if one.environments > 1 else ""
+                extra += ", normalised" if one.normalised else ""
+                changed = one.changed or "–"
+                table.append([algorithm.upper(), family, f"`{one.entry}`", told + extra, changed])
+    return markdown(("algorithm", "family", "entry", "settings", "not as there"), table)
+
+
+def budgets() -> str:
+    """Return the budgets as Markdown."""
+    table = []
+    for family, own in BUDGETS.items():
+        for method, budget in own.items():
+            if budget.marks[-1]:
+                marks = ", ".join(f"{mark:,}" for mark in budget.marks)
+                table.append([family, f"`{method}`", marks, str(budget.seeds)])
+    return markdown(("family", "method", "evaluated after steps", "seeds"), table)
+
+
+def write(
+    found: Mapping[str, Sequence[Entry]], page: Path = PAGE, images: Path = IMAGES
+) -> list[Path]:
+    """Write the tables into the page, between its marks, and the pictures beside it."""
+    from benchmarks.race.figure import race_figure
+    from crosslearning.figures.style import save_figure
+
+    text = page.read_text(encoding="utf-8")
+    for name, part in (
+        ("results", sections(found)),
+        ("settings", settings()),
+        ("budgets", budgets()),
+    ):
+        text = _between(text, name, part, page)
+    write_atomically(page, text.encode())
+    written = [page]
+    for family, own in found.items():
+        figure = race_figure(own, FAMILIES[family].threshold)
+        written += save_figure(figure, images / f"race-{family}", ("png",))
+    return written
+
+
+def _between(text: str, name: str, part: str, page: Path) -> str:
+    begin, end = BEGIN.format(name), END.format(name)
+    before, found, rest = text.partition(begin)
+    _, closed, after = rest.partition(end)
+    if not found or not closed:
+        raise InputError(f"{page} has no place for {name}: the lines {begin} and {end}, in turn")
+    return f"{before}{begin}\n\n{part}\n{end}{after}"
