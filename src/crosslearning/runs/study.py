@@ -86,15 +86,21 @@ class Measurement:
         self.answer()
         return True
 
+    def stored(self) -> dict[str, Any] | None:
+        """Return the answer that the file holds; None if it holds none to this question."""
+        if not self.path.exists():
+            return None
+        try:
+            stored: dict[str, Any] = json.loads(self.path.read_text())
+        except ValueError:
+            return None  # damaged: made anew
+        return stored if stored.get("asked") == self.asked else None
+
     def answer(self) -> dict[str, Any]:
         """Return the answer with its question under ``asked``, from the file if it is there."""
-        if self.path.exists():
-            try:
-                stored: dict[str, Any] = json.loads(self.path.read_text())
-            except ValueError:
-                stored = {}  # damaged: made anew
-            if stored.get("asked") == self.asked:
-                return stored
+        stored = self.stored()
+        if stored is not None:
+            return stored
         result = {"asked": dict(self.asked), **self.make(*self.arguments)}
         write_atomically(self.path, json.dumps(result, indent=1).encode())
         return result
