@@ -263,8 +263,8 @@ GRIDS = {
     ),
     "carts": Grid((0.0, 0.1, 0.3, 1.0, 3.0, math.inf), (400, 1000, 4000), seeds=10),
     "pendulums": Grid((0.0, 0.3, 1.0, 3.0, math.inf), (2400, 8000, 24000), seeds=5),
-    "errors": Grid(_ENDS, (10, 25, 50), seeds=5),
-    "models": Grid(_ENDS, (25, 50), seeds=5, settings={"round_steps": 25}),
+    "errors": Grid(_ENDS, (10, 25, 50), seeds=4),
+    "models": Grid(_ENDS, (25, 50), seeds=3, settings={"round_steps": 25}),
 }
 _FEW: Answer = {"seeds": 2, "spreads": (0.0, 1.0), "machines": 2, "trials": 2}
 _QUICK = {"rollouts": 2, "look_ahead": 3, "max_knots": 20}
