@@ -156,6 +156,15 @@ def test_a_folder_is_claimed_for_one_thing(tmp_path):
         claim(tmp_path / "r", asked, "a sweep")
 
 
+def test_what_a_measurement_stored_is_read_and_nothing_is_made(tmp_path):
+    one = Measurement(tmp_path / "m.json", {"version": 1}, dict, ({"found": 3},))
+    assert one.stored() is None
+    assert one.answer() == one.stored() == {"asked": {"version": 1}, "found": 3}
+    assert Measurement(one.path, {"version": 2}, dict, ()).stored() is None
+    one.path.write_text("{")
+    assert one.stored() is None
+
+
 def test_tables_are_markdown():
     assert markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |\n"
 

@@ -37,6 +37,37 @@ def test_members_are_chosen_by_seed_and_number(name):
 
 
 @every_family
+def test_spread_moves_members_from_or_to_the_middle(name):
+    family = FAMILIES[name]
+    usual, half = family.contexts(4, seed=3), family.contexts(4, seed=3, spread=0.5)
+    assert family.contexts(4, seed=3, spread=1.0) == usual
+    middle = {key: 0.5 * (low + high) for key, (low, high) in family.ranges.items()}
+    for one, other in zip(usual, half, strict=True):
+        for key, value in middle.items():
+            assert other[key] - value == pytest.approx(0.5 * (one[key] - value), abs=1e-12)
+    for context in family.contexts(2, spread=0.0):
+        assert context == pytest.approx(middle, abs=1e-12)
+
+
+def test_members_that_are_alike_are_all_there():
+    tasks = task_set("pendulums:3", spread=0.0)
+    assert [task.name[-5:] for task in tasks] == ["no. 1", "no. 2", "no. 3"]
+    assert len({tuple(task.dynamics.parameters) for task in tasks}) == 1
+
+
+@pytest.mark.parametrize("spread", [-0.1, float("nan"), float("inf"), True])
+def test_a_spread_that_is_none_is_refused(spread):
+    with pytest.raises(InputError, match="spread is"):
+        task_set("pendulums:2", spread=spread)
+
+
+def test_a_spread_that_makes_masses_negative_is_refused():
+    assert task_set("pendulums:50", spread=3.3)
+    with pytest.raises(InputError, match="the g of a pendulum could be below zero; give at most"):
+        task_set("pendulums:2", spread=3.4)
+
+
+@every_family
 def test_every_member_is_a_sound_task(name):
     trained, unseen = task_set(f"{name}:2"), task_set(f"{name}:unseen:2")
     assert len({task.name for task in (*trained, *unseen)}) == 4

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,8 +26,9 @@ Ranges = Mapping[str, tuple[float, float]]
 class TaskFamily:
     """Related tasks: what varies among them, and how one of them is made.
 
-    Calling it draws members: ``family(count=8, seed=0, unseen=False, g=9.81)``, where a number
-    given by name is the same for all of them.
+    Calling it draws members: ``family(count=8, seed=0, unseen=False, spread=1.0, g=9.81)``, where
+    a number given by name is the same for all of them. ``spread`` widens the ranges around their
+    middles, or narrows them: with 0 all members are the same, with 0.5 half as different.
 
     Parameters
     ----------
@@ -53,14 +56,32 @@ class TaskFamily:
         self.count, self.horizon = count, horizon
 
     def __call__(
-        self, count: int = 0, seed: int = 0, unseen: bool = False, **fixed: float
+        self,
+        count: int = 0,
+        seed: int = 0,
+        unseen: bool = False,
+        spread: float = 1.0,
+        **fixed: float,
     ) -> list[Task]:
         """Return members, each a pure function of the seed and of its own number."""
-        contexts = self.contexts(count or self.count, seed, unseen, **fixed)
-        return [self.task(context) for context in contexts]
+        contexts = self.contexts(count or self.count, seed, unseen, spread, **fixed)
+        members = [self.task(context) for context in contexts]
+        # Members that are alike, such as those of no spread, are told apart by their numbers.
+        shared = Counter(task.name for task in members)
+        return [
+            dataclasses.replace(task, name=f"{task.name} no. {number}")
+            if shared[task.name] > 1
+            else task
+            for number, task in enumerate(members, start=1)
+        ]
 
     def contexts(
-        self, count: int, seed: int = 0, unseen: bool = False, **fixed: float
+        self,
+        count: int,
+        seed: int = 0,
+        unseen: bool = False,
+        spread: float = 1.0,
+        **fixed: float,
     ) -> list[dict[str, float]]:
         """Return the contexts of members; the first of a seed are the same whatever ``count``."""
         for name, value in (("count", count), ("seed", seed)):
@@ -69,12 +90,30 @@ class TaskFamily:
         for name in fixed:
             if name not in self.ranges:
                 raise unknown_name(f"context of a {self.kind}", name, self.ranges)
+        self._check_spread(spread)
         drawn = []
         for number in range(int(count)):
             generator = np.random.default_rng([int(seed), int(unseen), number])
-            context = {name: float(generator.uniform(*ends)) for name, ends in self.ranges.items()}
+            context = {}
+            for name, (low, high) in self.ranges.items():
+                usual = float(generator.uniform(low, high))
+                # To the last bit what was drawn where the spread is 1.
+                context[name] = usual + (spread - 1.0) * (usual - 0.5 * (low + high))
             drawn.append(context | {name: float(value) for name, value in fixed.items()})
         return drawn
+
+    def _check_spread(self, spread: float) -> None:
+        """Refuse a spread that is none, or that would make positive numbers negative."""
+        if isinstance(spread, bool) or not 0.0 <= spread < math.inf:
+            raise InputError(f"spread is {spread!r}; give a number of at least 0, 1 for the usual")
+        for name, (low, high) in self.ranges.items():
+            # Beyond this the least value would no longer be above zero, or at it.
+            most = (low + high) / (high - low)
+            if low >= 0.0 and spread > max(1.0, most):
+                raise InputError(
+                    f"spread is {spread:g}, with which the {name} of a {self.kind} could be below "
+                    f"zero; give at most {max(1.0, most):.3g}"
+                )
 
     def task(self, context: Mapping[str, float]) -> Task:
         """Return the member of a context, named after it."""
