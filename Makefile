@@ -6,7 +6,7 @@ CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet test lint types contract bench docs clean
+.PHONY: help quickstart fleet play test lint types contract bench docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,7 +32,11 @@ quickstart: $(CORE)  ## build the environment, run the main job, draw its pictur
 fleet: $(CORE)  ## build the environment, learn eight pendulums, show them at work
 	$(RUN)crosslearning demo fleet
 
+play: $(CORE)  ## build the environment, write the playground and open it
+	$(RUN)crosslearning play
+
 test: $(DEV)  ## build the environment and run every test
+	@sh scripts/install_chromium.sh
 	$(RUN)python -m pytest
 
 lint: $(DEV)  ## style, types and the import contract

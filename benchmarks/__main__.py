@@ -19,6 +19,7 @@ from benchmarks import (
     models,
     models_adaptation,
     models_known_reward,
+    playground,
     regression,
     rkhs,
     rollouts,
@@ -36,6 +37,7 @@ LONG_ROOMS = {
     "regression": regression.BENCHMARKS,
     "models-adaptation": models_adaptation.BENCHMARKS,
     "models-known-reward": models_known_reward.BENCHMARKS,
+    "playground": playground.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
     "world": world.BENCHMARKS,
 }

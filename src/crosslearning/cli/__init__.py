@@ -3,6 +3,7 @@
 # Commands register themselves, in the order in which help lists them.
 from crosslearning.cli import training  # isort: skip
 from crosslearning.cli import demos  # isort: skip
+from crosslearning.cli import playing  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
 from crosslearning.cli import modelling  # isort: skip
 from crosslearning.cli import certifying  # isort: skip
@@ -18,6 +19,7 @@ __all__ = [
     "main",
     "measuring",
     "modelling",
+    "playing",
     "studies",
     "training",
 ]

@@ -1,0 +1,134 @@
+"""What the page is told of trained policies: functions, and the tasks they were made for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+
+from crosslearning.errors import InputError
+from crosslearning.learner import CrossLearner
+from crosslearning.rkhs.kernels.composed import PairKernel
+from crosslearning.tasks import Navigation, Task
+from crosslearning.tasks.families.pendulum import RANGES, Pendula, Pendulum
+from crosslearning.tasks.navigation.obstacles import Circle, clearances
+
+#: The parameters of a navigation task that the page takes as they are.
+_RULES = (
+    "start_area",
+    "time_step",
+    "speed_bounds",
+    "turn_bounds",
+    "arrival_radius",
+    "arrival",
+    "crash",
+    "swept",
+    "obstacle_distance",
+)
+#: So many of a run's maps are offered as scenes.
+_SCENES = 12
+
+
+def family_of(learner: CrossLearner, title: str) -> dict[str, Any]:
+    """Return a learner's policies and tasks as plain data for the page.
+
+    Parameters
+    ----------
+    learner : CrossLearner
+        Of navigation tasks or of pendulums.
+    title : str
+        What the page calls it.
+    """
+    if _has_formula(learner.kernel):
+        raise InputError(
+            f"the policies of {title} have a kernel from a formula of its author's, which a page "
+            "does not know; play those with kernels of the library's"
+        )
+    environments = [_unwrapped(task) for task in learner.tasks]
+    shared = {"title": title, "policies": _policies(learner)}
+    names = [task.name for task in learner.tasks]
+    maps = [getattr(environment, "navigation", None) for environment in environments]
+    scenes = [
+        {"name": name, "scene": scene_of(one)}
+        for name, one in zip(names, maps, strict=True)
+        if isinstance(one, Navigation)
+    ]
+    if len(scenes) == len(names):
+        return {"kind": "navigation", **shared, "scenes": scenes[:_SCENES]}
+    machines = [_machine(environment) for environment in environments]
+    if all(machines):
+        return {"kind": "pendulums", **shared, "machines": machines, "ranges": RANGES}
+    # Tasks of one learner are of one kind.
+    other = learner.tasks[0]
+    raise InputError(
+        f"the playground drives robots and swings pendulums; the task {other.name!r} of {title} is "
+        "neither. Look at it with 'crosslearning evaluate'"
+    )
+
+
+def scene_of(navigation: Navigation) -> dict[str, Any]:
+    """Return a map as the page has it: rules, obstacles, goals, and a start."""
+    obstacles = [
+        {
+            "x": one.centre[0],
+            "y": one.centre[1],
+            "a": one.semi_axes[0],
+            "b": one.semi_axes[1],
+            "angle": one.angle,
+            "round": isinstance(one, Circle),
+        }
+        for one in navigation.obstacles
+    ]
+    x, y = navigation.start or _far_place(navigation)
+    goal_x, goal_y = navigation.goals[0]
+    heading = navigation.heading
+    if heading is None:
+        heading = math.atan2(goal_y - y, goal_x - x)
+    return {
+        "rules": {name: getattr(navigation, name) for name in _RULES},
+        "obstacles": obstacles,
+        "goals": [{"x": x, "y": y} for x, y in navigation.goals],
+        "start": {"x": x, "y": y, "heading": round(heading, 3)},
+    }
+
+
+def _far_place(navigation: Navigation) -> tuple[float, float]:
+    """Return the free place of a coarse grid that is the farthest from the goal."""
+    places = navigation.grid(11)
+    away = np.hypot(*(places - navigation.goals[0]).T)
+    away[clearances(places, navigation.obstacles) <= 0.3] = -1.0
+    x, y = places[int(np.argmax(away))]
+    return float(x), float(y)
+
+
+def _policies(learner: CrossLearner) -> list[dict[str, Any]]:
+    """Return the central policy, and of every task's what is different: its name and weights."""
+    tasks: Sequence[Task] = learner.tasks
+    own = [learner.policy(i).to_dict() for i in range(len(tasks))]
+    return [learner.central.to_dict(), *({k: one[k] for k in ("name", "weights")} for one in own)]
+
+
+def _unwrapped(task: Task) -> Any:
+    try:
+        with closing(task.make()) as environment:
+            return environment.unwrapped
+    except ImportError:
+        # Of an extra that is not installed: no task that the page knows.
+        return None
+
+
+def _machine(environment: Any) -> dict[str, float] | None:
+    """Return a pendulum's gravity, mass and length; None for anything else."""
+    if isinstance(environment, Pendulum):
+        return {one.name.lower(): float(environment.parameters[one]) for one in Pendula}
+    if getattr(environment.spec, "id", "") == "Pendulum-v1" if environment else False:
+        return {name: float(getattr(environment, name)) for name in ("g", "m", "l")}
+    return None
+
+
+def _has_formula(kernel: Any) -> bool:
+    parts = getattr(kernel, "parts", ())
+    return isinstance(kernel, PairKernel) or any(_has_formula(part) for part, _ in parts)

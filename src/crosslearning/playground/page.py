@@ -1,0 +1,92 @@
+"""The page: one HTML file with its style, its code and its data, that asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crosslearning.errors import InputError
+from crosslearning.files import write_atomically
+
+_HERE = Path(__file__).parent
+_ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"
+#: In the order in which they build on one another.
+SCRIPTS = (
+    "dom.js",
+    "random.js",
+    "kernels.js",
+    "policies.js",
+    "navigation.js",
+    "drive_drawing.js",
+    "drive_view.js",
+    "pendulum.js",
+    "swing_drawing.js",
+    "swing_view.js",
+    "algebra.js",
+    "models.js",
+    "improvement.js",
+    "learning.js",
+    "learn_view.js",
+    "app.js",
+)
+#: How the page is known, so that no other file is written over.
+_MARK = "<title>crosslearning playground</title>"
+
+
+def write_page(path: str | Path, families: Sequence[Mapping[str, Any]] = ()) -> Path:
+    """Write the playground to a file.
+
+    Parameters
+    ----------
+    path : str or Path
+    families : sequence of mappings
+        What :func:`~crosslearning.playground.families.family_of` told of learners. Where none is of
+        navigation, or none of pendulums, the family that ships is played.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"{target} is a folder; give the name of a file, such as page.html")
+    if target.exists() and _MARK.encode() not in target.read_bytes():
+        raise InputError(
+            f"{target} is there and is no playground; choose another name, so that nothing is lost"
+        )
+    write_atomically(target, page_text(families).encode())
+    return target
+
+
+def page_text(families: Sequence[Mapping[str, Any]] = ()) -> str:
+    """Return the text of the page."""
+    parts = {
+        "style": _asset("style.css"),
+        "data": _in_script(json.dumps(page_data(families), allow_nan=False)),
+        "scripts": "\n".join(
+            f'<script id="{name}">\n{_in_script(_asset(name))}</script>' for name in SCRIPTS
+        ),
+    }
+    text = _asset("page.html")
+    for name, part in parts.items():
+        text = text.replace("{{" + name + "}}", part)
+    return text
+
+
+def page_data(families: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """Return what the page is about: the families to drive and to swing, and what learns in it."""
+    shipped = {kind: json.loads((_SHIPPED / f"{kind}.json").read_bytes()) for kind in KINDS}
+    given = {kind: [one for one in families if one["kind"] == kind] for kind in KINDS}
+    drive, swing = (given[kind] or [shipped[kind]] for kind in KINDS)
+    return {"drive": drive, "swing": swing, "learn": shipped["pendulums"]["learn"]}
+
+
+#: The kinds of tasks that the page knows.
+KINDS = ("navigation", "pendulums")
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _in_script(text: str) -> str:
+    """Return text that cannot end the element that it stands in."""
+    return text.replace("</", "<\\/").replace("<!--", "<\\!--")
