@@ -10,6 +10,7 @@ from crosslearning.evaluation import run_episodes
 from crosslearning.learner.scaling import angles_of, kernel_for, points_on_circles
 from crosslearning.learner.settings import METHODS
 from crosslearning.rollouts import ActionScale
+from crosslearning.runs import make_config
 from crosslearning.tasks import task_set
 from tests.learner.examples import Drift, drift
 
@@ -220,3 +221,17 @@ def test_a_method_that_is_not_named_is_the_one_that_suits():
     assert CrossLearner("paper", trace=0.5, **SMALL).settings.method == "trust-region"
     own = CrossLearner([drift("own")], batch_size=2, **SMALL)
     assert own.settings.method == "policy-gradient"
+
+
+@pytest.mark.parametrize(
+    ("asked", "method"),
+    [
+        ({"tasks": "pendulums:3", "steps": 3000}, "models"),
+        ({"tasks": "pendulums:3", "steps": 3001}, "trust-region"),
+        ({"tasks": "pendulums:3", "iterations": 3}, "trust-region"),
+        ({"tasks": "pendulums:3", "steps": 300, "method": "trust-region"}, "trust-region"),
+        ({"tasks": "paper", "steps": 300}, "policy-gradient"),
+    ],
+)
+def test_a_run_of_few_steps_learns_in_models(asked, method):
+    assert make_config(asked).settings.method == method

@@ -21,6 +21,12 @@ from crosslearning.cli.output import kernel_in_words, show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
 
+#: Why a method suits tasks, where none was named.
+_WHY = {
+    "policy-gradient": "as in the paper, for tasks that state the kernel that suits them",
+    "trust-region": "for tasks that can be run for many steps",
+    "models": "for so few steps",
+}
 
 @app.command()
 def quickstart(
@@ -62,8 +68,11 @@ def train(
         checked = asked_config(config, fields)
         if fields["method"] is None:
             given = {name: value for name, value in fields.items() if value is not None}
-            why = ", for a setting that it alone has" if implied_method(given) else ""
-            show_line(f"Method: {checked.settings.method}{why}. Another: --method.")
+            method = checked.settings.method
+            why = _WHY[method]
+            if implied_method(given):
+                why = "for a setting that it alone has"
+            show_line(f"Method: {method}, {why}. Another: --method.")
         announce_compilation()
         outcome = runs.train(out, checked, console)
     _finish(out, outcome)

@@ -141,6 +141,10 @@ def suiting_discount(horizon: int, share: float) -> float:
     return min(max(1.0 - share / horizon, 0.9), 0.99)
 
 
+#: Steps of each task up to which the trust region learns nothing and models learn much.
+FEW_STEPS = 1_000
+
+
 def method_settings(method: str) -> type[LearnerSettings]:
     """Return the settings of a method, or say which methods there are."""
     if method not in METHODS:
@@ -166,13 +170,16 @@ def implied_method(values: Mapping[str, Any]) -> MethodName | None:
     return knowing[0] if own and knowing else None
 
 
-def suiting_method(tasks: Sequence[Any]) -> MethodName:
+def suiting_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
     """Return the method for tasks of which nothing is asked: the paper's for tasks like its own.
 
-    Those state the kernel that suits them. Of others nothing is known but that they can be run.
+    Those state the kernel that suits them. Of others nothing is known but that they can be run,
+    and for how many ``steps``, if that was said: a few are enough for models alone.
     """
-    stated = tasks[0].kernel_covariance is not None
-    return "policy-gradient" if stated else "trust-region"
+    if tasks[0].kernel_covariance is not None:
+        return "policy-gradient"
+    few = steps is not None and steps <= FEW_STEPS * len(tasks)
+    return "models" if few else "trust-region"
 
 
 def make_settings(values: Mapping[str, Any]) -> LearnerSettings:

@@ -182,7 +182,8 @@ def _suiting(fields: Mapping[str, Any]) -> str:
     from crosslearning.tasks.sources import load_tasks, read_source
 
     asked = convert_fields(dict(fields), RunConfig)
-    return suiting_method(load_tasks(read_source(asked.tasks), asked.task_options))
+    tasks = load_tasks(read_source(asked.tasks), asked.task_options)
+    return suiting_method(tasks, asked.steps)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
