@@ -2,8 +2,9 @@
 
 ``python -m benchmarks models``, or ``python -m benchmarks.models [part ...]`` for some of the
 parts: fleet (eight unlike pendulums under cross-learned, pooled and separate models), radius (the
-policies' radius, from one policy for all to one for each), carts (six cart-poles to swing up) and
-cost (a round, an imagined step). Settings are the defaults; ``--set FIELD=VALUE`` tries others.
+policies' radius, from one policy for all to one for each), carts (six cart-poles to swing up),
+cost (a round, an imagined step) and growth (a round against data, knots and tasks). Settings are
+the defaults; ``--set FIELD=VALUE`` tries others.
 
 Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
 bootstrap interval; differences are paired by the seed. Every seed is kept in a file, and the same
@@ -17,14 +18,14 @@ import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 
 from benchmarks.rival import Seconds
 from benchmarks.table import Row
-from benchmarks.timing import human, in_turns
+from benchmarks.timing import exponent, human, in_turns
 from benchmarks.trust_region import over_seeds, returns_of
 from crosslearning import CrossLearner
 from crosslearning.models.imagination import imagine
@@ -164,20 +165,48 @@ def carts(**options: Any) -> list[Row]:
     return rows
 
 
+def with_data(tasks: int, steps: int, **settings: Any) -> CrossLearner:
+    """Return a learner of pendulums that has seen so many steps of each, and learns from them."""
+    learner = CrossLearner(task_set(f"pendulums:{tasks}"), method="models", **settings)
+    more = steps - learner.steps // tasks
+    plan = plan_episodes(np.random.default_rng(0), learner.tasks, 1, more, np.array([0.7]))
+    policies = learner._core.iterate.policies
+    learner.method.begin(learner._executor.episodes(policies, plan))
+    return learner
+
+
+def a_round(learner: CrossLearner) -> tuple[float, float]:
+    """Fit the models and improve the policies in them; return seconds, and the processor's."""
+    start = Seconds.now()
+    learner.learn(learner.settings.bout, progress=False)  # type: ignore[attr-defined]
+    return Seconds.since(start)
+
+
+def growth(**options: Any) -> list[Row]:
+    """Time a round against the steps that were seen, the models' knots and the tasks."""
+    rows = []
+    for name, sizes, words in (
+        ("steps", [100, 200, 400, 800], "steps of each of 4 tasks (at most 200 knots)"),
+        ("model_knots", [50, 100, 200, 400], "knots of an output (4 tasks, 400 steps each)"),
+        ("tasks", [2, 4, 8, 16], "tasks (100 steps each, at most 200 knots)"),
+    ):
+        seconds = []
+        for size in sizes:
+            given = {"tasks": 4, "steps": 100 if name == "tasks" else 400, name: size}
+            seconds.append(a_round(with_data(**{**given, **options.get("settings", {})}))[1])
+        text = ", ".join(f"{n}: {human(t)}" for n, t in zip(sizes, seconds, strict=True))
+        slope = exponent(sizes, seconds)
+        rows.append(Row(f"a round in models against {words}, exponent", text, slope, "", None))
+    return rows
+
+
 def cost(**options: Any) -> list[Row]:
     """Time a round when much was seen, and an imagined step beside a policy's evaluation."""
-    tasks = task_set(FAMILIES["fleet"])
-    learner = CrossLearner(tasks, method="models", **options.get("settings", {}))
-    learner.learn(1)
-    steps = 150 * len(tasks)
-    plan = plan_episodes(np.random.default_rng(0), tasks, 1, 150, np.array([0.7]))
-    method: Any = learner.method
-    method.begin(learner._executor.episodes(learner._core.iterate.policies, plan))
-    start = Seconds.now()
-    learner.learn(learner.settings.bout)  # type: ignore[attr-defined]
-    clock, processor = Seconds.since(start)
+    a_round(with_data(2, 60, bout=2))  # whatever is compiled, is compiled before
+    learner = with_data(8, 200, **options.get("settings", {}))
+    tasks, method = learner.tasks, cast("Any", learner.method)
+    clock, processor = a_round(learner)
     seen = sum(len(own.rewards) for own in method.data)
-    assert seen >= steps
     policies, world = learner._core.iterate.policies, method.world
     n, H, q = 200, 25, tasks[0].observation_size
     states = np.concatenate([own.states for own in method.data])[:n].copy()
@@ -209,7 +238,7 @@ def _radius(name: str, value: float | None) -> Answer:
     return {} if value is None else {name: "inf" if math.isinf(value) else float(value)}
 
 
-BENCHMARKS = [fleet, radius, carts, cost]
+BENCHMARKS = [fleet, radius, carts, cost, growth]
 
 
 def main() -> None:

@@ -73,3 +73,21 @@ def test_a_seed_is_measured_once(monkeypatch, tmp_path):
     assert np.all(np.isfinite([one["totals"] for one in found["marks"]]))
     monkeypatch.setattr(benchmark, "measure", None)
     assert benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path) == [found]
+
+
+def test_a_round_is_timed_with_the_data_that_were_asked_for(monkeypatch):
+    tiny = {"round_steps": 15, "bout": 2, "rollouts": 2, "look_ahead": 3, "model_knots": 20}
+    learner = benchmark.with_data(2, 40, **tiny)
+    assert [len(own.rewards) for own in learner.method.data] == [40, 40]
+    clock, processor = benchmark.a_round(learner)
+    assert (learner.iteration, len(learner.method.models)) == (2, 4)
+    assert min(clock, processor) > 0.0
+    # Of what grows with the square of its size the exponent is 2.
+    monkeypatch.setattr(benchmark, "with_data", lambda **given: given)
+    grown = {"steps": 1.0, "model_knots": 1.0, "tasks": 2.0}
+
+    def squared(given):
+        return 0.0, float(np.prod([given.get(name, 1) ** power for name, power in grown.items()]))
+
+    monkeypatch.setattr(benchmark, "a_round", squared)
+    assert [row.ratio for row in benchmark.growth()] == pytest.approx([1.0, 1.0, 2.0])
