@@ -25,7 +25,7 @@ from crosslearning.tasks import Task
 Answer = dict[str, Any]
 
 #: Raised when the same question gets another answer, so that stored answers are made anew.
-VERSION = 1
+VERSION = 2
 #: Unseen tasks that ours adapts to.
 ADAPTED = 3
 

@@ -1,7 +1,7 @@
 """Who races, and for how long: every method, and the one table of budgets.
 
 Steps are environment steps over all tasks of a family. Ours has ten seeds, rivals five, or three
-where a cell takes many minutes; members of a family are drawn by the seed, the same for all.
+where a cell takes many minutes; the tasks of a family are the same for all.
 """
 
 from __future__ import annotations
