@@ -64,7 +64,7 @@ def test_it_is_saved_and_goes_on_with_real_tasks(logged, learned, tmp_path):
     real.learn(1)
     # A round is as long as what was logged.
     assert [len(own.rewards) for own in real.method.data] == [120] * 3
-    assert real.steps == 150
+    assert real.steps == 180
 
 
 def test_tasks_with_other_actions_are_refused(logged, tmp_path):
