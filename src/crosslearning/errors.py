@@ -34,7 +34,7 @@ class MissingFormulaError(InputError):
 
 
 class StorageError(CrossLearningError, OSError):
-    """A file could not be written; what was there before is unchanged."""
+    """A file or folder cannot be read, written or owned; what was there before is unchanged."""
 
 
 class MissingExtraError(CrossLearningError, ImportError):
