@@ -1,5 +1,18 @@
-"""``python -m crosslearning``: the command line."""
+"""``crosslearning`` and ``python -m crosslearning``: the command line."""
 
-from crosslearning.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C is answered by a sentence also while it is being imported."""
+    try:
+        from crosslearning.cli import main as command_line
+
+        command_line()
+    except KeyboardInterrupt:
+        print("Interrupted before anything was begun.", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,7 +6,11 @@ Every message says what was given, what was expected and what to do about it.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
+
+#: Beyond it, squares and sums of squares overflow in float64.
+LARGEST = 1e150
 
 
 class CrossLearningError(Exception):
@@ -34,7 +38,7 @@ class MissingFormulaError(InputError):
 
 
 class StorageError(CrossLearningError, OSError):
-    """A file could not be written; what was there before is unchanged."""
+    """A file or folder cannot be read, written or owned; what was there before is unchanged."""
 
 
 class MissingExtraError(CrossLearningError, ImportError):
@@ -57,3 +61,12 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     close = difflib.get_close_matches(given, names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
     return InputError(f"no such {kind} {given!r}; {hint}")
+
+
+def refuse_huge(what: str, given: float) -> None:
+    """Refuse a number, infinity aside, that cannot be squared."""
+    if LARGEST < given < math.inf:
+        raise InputError(
+            f"{what} is {given:g}, and float64 cannot square it; give at most {LARGEST:g}, or inf "
+            "for no bound"
+        )

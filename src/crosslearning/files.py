@@ -24,6 +24,21 @@ from crosslearning.errors import FileFormatError, InputError, StorageError
 
 Arrays = dict[str, NDArray[Any]]
 
+#: What Python raises at data that are not what they should be, however strange they are.
+MALFORMED = (
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    MemoryError,
+)
+
+#: How the names of files end that are being written; they begin with a dot.
+PART = ".part"
+
 
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write ``content`` to ``path``: readers see the old file or the new one, never a part.
@@ -35,7 +50,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     temporary: str | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        # A name may be as long as the system lets it be, and this one is longer.
+        prefix = f".{target.name[:40]}."
+        handle, temporary = tempfile.mkstemp(PART, prefix, target.parent)
         with os.fdopen(handle, "wb") as stream:
             stream.write(content)
             stream.flush()
@@ -56,6 +73,13 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         ) from problem
 
 
+def remove_parts(folder: Path) -> None:
+    """Remove what killed writers left in a folder that nobody else writes to."""
+    for left in folder.glob(f".*{PART}"):
+        with contextlib.suppress(OSError):
+            left.unlink()
+
+
 def _flush_folder(folder: Path) -> None:
     """Make a rename survive a power cut, where the system lets folders be opened."""
     with contextlib.suppress(OSError):
@@ -64,6 +88,13 @@ def _flush_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def cannot_read(path: Path, problem: OSError) -> StorageError:
+    """Return the error for a file or folder that is there and cannot be read."""
+    return StorageError(
+        f"cannot read {path}: {problem.strerror or problem}; see that you may read it"
+    )
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> str:
@@ -106,16 +137,20 @@ def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dic
         with safetensors.safe_open(source, framework="numpy") as opened:
             metadata = opened.metadata() or {}
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as problem:
+    except OSError as problem:
+        raise cannot_read(source, problem) from problem
+    except (safetensors.SafetensorError, *MALFORMED) as problem:
         raise FileFormatError(
             f"{source} is damaged or cut short ({problem}); restore it from a copy"
         ) from problem
     try:
         description = json.loads(metadata["crosslearning"])
-    except (KeyError, TypeError, ValueError) as problem:
+        found = description.pop("sha256", None)
+        digest = _digest(arrays, description)
+    except MALFORMED as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
     _check_kind(source, description, kind, version)
-    if description.pop("sha256", None) != _digest(arrays, description):
+    if found != digest:
         raise FileFormatError(_CHANGED.format(source))
     return arrays, description
 
@@ -142,7 +177,9 @@ def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
         raise InputError(f"no such file: {source}")
     try:
         content = json.loads(source.read_bytes())
-    except (ValueError, RecursionError) as problem:
+    except OSError as problem:
+        raise cannot_read(source, problem) from problem
+    except MALFORMED as problem:
         raise FileFormatError(
             f"{source} is damaged, cut short, or no JSON ({problem}); restore it from a copy"
         ) from problem

@@ -1,6 +1,10 @@
 """What commands share."""
 
+import subprocess
+import sys
 import warnings
+
+import pytest
 
 from crosslearning import cli
 from crosslearning.cli import application
@@ -27,3 +31,69 @@ def test_a_warning_is_one_clear_line(monkeypatch, capsys):
         cli.main()
         assert capsys.readouterr().err == "warning: the tank is nearly empty\n"
     assert warnings.showwarning is before
+
+
+def run(monkeypatch, capsys, *arguments):
+    """Return the exit code of a command, and what it said."""
+    monkeypatch.setattr("sys.argv", ["crosslearning", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code, " ".join("".join(capsys.readouterr()).split())
+
+
+SMALL = ["--tasks", "linear-quadratic", "--iterations", "2", "--max-knots", "5"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["train", "--out", "x" * 300, *SMALL], 1, "xxx… (312 characters): File name too long"),
+        (["evaluate", "x" * 300], 1, "File name too long"),
+        (["train", "--out", "", *SMALL], 2, "it is empty; name a folder"),
+        (["sweep", "--out", " "], 2, "it is empty; name a folder"),
+        (["train", "--out", "/", *SMALL], 1, "root of all folders"),
+        (["train", "--out", "r", *SMALL, "--task-options", '{"a":' + "[" * 9000], 1, "a table"),
+        (["train", "--out", "r", *SMALL, "--task-options", "[]"], 1, "must be a table"),
+        (["train", "--out", "r", *SMALL, "--max-knots", str(2**64)], 1, "max_knots is 184467"),
+        (["train", "--out", "r", *SMALL, "--batch-size", str(2**63)], 1, "batch_size is 92233"),
+        (["train", "--out", "r", *SMALL, "--discount", "0.99999999999"], 1, "1e+11 steps on av"),
+        (["train", "--out", "r", *SMALL, "--budget", "1e308"], 1, "budget is 1e+308, and float64"),
+        (["train", "--out", "r", *SMALL, "--epsilon", "1e200"], 1, "or inf for no bound"),
+        (["train", "--out", "r", *SMALL, "--alpha", "inf"], 1, "alpha must be finite"),
+        (["train", "--out", "r", *SMALL, "--action-variance", "1e-320"], 1, "from 1e-70 to 1e70"),
+        (["train", "--out", "r", *SMALL, "--config", "deep.toml"], 1, "is not a TOML file"),
+        (["train", "--out", "r", *SMALL, "--config", "."], 1, "Is a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(monkeypatch, capsys, tmp_path, arguments, code, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 9000)
+    ended, said = run(monkeypatch, capsys, *arguments)
+    assert ended == code
+    assert words in said
+    assert [path.name for path in tmp_path.iterdir()] == ["deep.toml"]
+
+
+def test_no_memory_is_told(monkeypatch, capsys):
+    def greedy():
+        raise MemoryError("42 TiB")
+
+    monkeypatch.setattr(application, "app", greedy)
+    assert run(monkeypatch, capsys) == (
+        1,
+        "error: there is not enough memory (42 TiB); ask for fewer samples, steps or trials",
+    )
+
+
+def test_ctrl_c_while_python_imports_is_a_sentence():
+    code = (
+        "import runpy, sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *others):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "runpy.run_module('crosslearning', run_name='__main__')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ended.returncode == 130
+    assert ended.stderr == "Interrupted before anything was begun.\n"

@@ -1,5 +1,6 @@
 """A learner's file: it goes on bit for bit, and what does not fit is refused."""
 
+import contextlib
 import json
 import math
 
@@ -7,7 +8,12 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
+from crosslearning.errors import (
+    CrossLearningError,
+    FileFormatError,
+    InputError,
+    MissingFormulaError,
+)
 from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.rkhs import Gaussian, Linear, PairKernel
@@ -199,3 +205,42 @@ def test_a_file_is_plain_data(saved):
     _, description = read_tensors(saved, FILE_KIND, FILE_VERSION)
     assert json.loads(json.dumps(description)) == description
     assert description["task_set"] == "linear-quadratic"
+
+
+STRANGE = [None, "x", -1, 2**70, 1e400, math.nan, True, [], {}, [[0]]]
+
+
+def leaves(data, path=()):
+    """Return the path of everything in plain data."""
+    inner = data.items() if isinstance(data, dict) else enumerate(data)
+    for name, value in inner:
+        yield (*path, name)
+        if isinstance(value, dict | list):
+            yield from leaves(value, (*path, name))
+
+
+def test_whatever_a_crafted_file_says_is_taken_or_refused_with_one_clear_line(saved):
+    arrays, description = read_tensors(saved, FILE_KIND, FILE_VERSION)
+    del description["kind"], description["version"]
+    for k, path in enumerate(leaves(description)):
+        # Every place gets some of the strange values, and every value comes to many places.
+        for strange in (STRANGE[k % len(STRANGE)], STRANGE[(3 * k + 1) % len(STRANGE)]):
+            crafted = json.loads(json.dumps(description))
+            place = crafted
+            for name in path[:-1]:
+                place = place[name]
+            place[path[-1]] = strange
+            write_tensors(saved, FILE_KIND, FILE_VERSION, arrays, crafted)
+            with contextlib.suppress(CrossLearningError):
+                CrossLearner.load(saved)
+
+
+def test_deep_nesting_and_strange_tensors_are_refused(saved, tmp_path):
+    deep = '{"kind":' + "[" * 100_000
+    for metadata, kind, size in ((deep, "F64", 8), ("{}", "F8_E4M3", 1), ("[]", "F64", 8)):
+        header = {"a": {"dtype": kind, "shape": [4], "data_offsets": [0, 4 * size]}}
+        text = json.dumps({"__metadata__": {"crosslearning": metadata}, **header}).encode()
+        crafted = tmp_path / "crafted.st"
+        crafted.write_bytes(len(text).to_bytes(8, "little") + text + bytes(4 * size))
+        with pytest.raises(FileFormatError, match=r"crafted\.st is"):
+            CrossLearner.load(crafted)

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from crosslearning.errors import InputError
 from crosslearning.rkhs import (
     Family,
+    Gaussian,
     Linear,
     Status,
     exact_projection,
     project,
+    prune,
     relaxed_projection,
 )
 from crosslearning.rkhs.projection import _newton
@@ -293,3 +295,28 @@ def test_bad_input_is_named(method, differences, epsilon, message):
 def test_unknown_method():
     with pytest.raises(InputError, match="did you mean 'relaxed'"):
         project(random_family(0, 2, 1), 1.0, method="relax")
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 0.1, 1e-6, 1e-12])
+@pytest.mark.parametrize("shared", [0.0, 1e6])
+def test_distances_are_within_epsilon_to_the_last_bit(epsilon, shared):
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        knots = generator.uniform(-2.0, 2.0, (int(generator.integers(3, 30)), 2))
+        weights = generator.standard_normal((len(knots), 4, 1))
+        weights += shared * generator.standard_normal((len(knots), 1, 1))
+        projected, _ = project(Family(Gaussian(std=[1.0, 1.0]), knots, weights), epsilon)
+        assert np.all(projected.distances() <= epsilon)
+        if epsilon / max(shared, 1.0) > 1e-8:  # and not by giving up what may be kept
+            assert np.max(projected.distances()) >= epsilon * (1.0 - 1e-3)
+
+
+@pytest.mark.parametrize("huge", [1e200, 1e308])
+def test_a_radius_that_cannot_be_squared_is_refused(huge):
+    with pytest.raises(InputError, match=r"float64 cannot square it.* or inf"):
+        relaxed_projection([[4.0]], huge)
+    family = Family(Gaussian(std=[1.0]), [[0.0]], [[[1.0], [0.0]]])
+    with pytest.raises(InputError, match="budget is"):
+        prune(family, huge)
+    with pytest.raises(InputError, match="std must be from 1e-150"):
+        Gaussian(std=[huge])

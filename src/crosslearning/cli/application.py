@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -38,11 +38,37 @@ def main() -> None:
             warnings.showwarning = _show_warning
             app()
     except CrossLearningError as problem:
-        errors.print(Text.assemble(("error: ", "bold red"), str(problem)), soft_wrap=True)
-        sys.exit(1)
+        _fail(str(problem))
+    except OSError as problem:
+        where = f" {shorten(problem.filename)}" if problem.filename is not None else ""
+        _fail(f"cannot use{where}: {problem.strerror or problem}; choose another")
+    except MemoryError as problem:
+        _fail(f"there is not enough memory ({problem}); ask for fewer samples, steps or trials")
     except KeyboardInterrupt:
         errors.print("Interrupted before anything was saved.")
         sys.exit(130)
+
+
+def _fail(text: str) -> NoReturn:
+    errors.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+    sys.exit(1)
+
+
+def shorten(path: object) -> str:
+    """Return a path that may be far too long to be shown."""
+    text = str(path)
+    return text if len(text) <= 100 else f"{text[:60]}… ({len(text)} characters)"
+
+
+def folder_option(text: str) -> Any:
+    """Return the option of a folder to write to, with its help; an empty name is refused."""
+
+    def read(given: str) -> Path:
+        if not given.strip():  # Path would take it for the current folder
+            raise typer.BadParameter("it is empty; name a folder, such as runs/first")
+        return Path(given)
+
+    return typer.Option(parser=read, metavar="FOLDER", help=text)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

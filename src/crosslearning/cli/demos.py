@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.application import announce_compilation, app, errors
+from crosslearning.cli.application import announce_compilation, app, errors, folder_option
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 
@@ -31,7 +31,7 @@ def _demo() -> None:
 
 @demo.command()
 def fleet(
-    out: Annotated[Path, typer.Option(help="Folder of the pictures and numbers.")] = Path("fleet"),
+    out: Annotated[Path, folder_option("Folder of the pictures and numbers.")] = Path("fleet"),
     machines: Annotated[int, typer.Option(min=2, help="Pendulums; no two are alike.")] = 8,
     steps: Annotated[
         int, typer.Option(min=1, help="Real steps of each machine, 20 a second; in rounds of 25.")

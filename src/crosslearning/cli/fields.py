@@ -82,8 +82,8 @@ def read_flag(name: str, value: Any) -> Any:
         if name in EACH:
             return [float(part) for part in str(value).split(",")]
         return _read_table(str(value))
-    except ValueError as problem:
-        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {value!r}"
+    except (ValueError, RecursionError) as problem:
+        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {str(value)[:200]!r}"
         raise InputError(text) from problem
 
 

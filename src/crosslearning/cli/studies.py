@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from crosslearning.cli.application import HorizonOption, announce_compilation, app, console
+from crosslearning.cli.application import (
+    HorizonOption,
+    announce_compilation,
+    app,
+    console,
+    folder_option,
+)
 from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
@@ -24,7 +30,7 @@ WorkersOption = Annotated[int | None, typer.Option(min=1, help="Processes; defau
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, typer.Option(help="Folder for everything.")] = Path("runs/reproduce"),
+    out: Annotated[Path, folder_option("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Default: 10 (5 for readings); quick: 3 (2).")
@@ -75,7 +81,7 @@ def reproduce(
 @with_config_options("epsilon", "seed", "workers", "steps")
 def sweep(
     *,
-    out: Annotated[Path, typer.Option(help="Folder for everything; gone on from if begun.")],
+    out: Annotated[Path, folder_option("Folder for everything; gone on from if begun.")],
     config: ConfigOption = None,
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")

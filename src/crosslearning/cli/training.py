@@ -15,7 +15,13 @@ from rich.table import Table
 
 # What this package exports is imported when a command asks for it.
 from crosslearning import runs
-from crosslearning.cli.application import RunArgument, announce_compilation, app, console
+from crosslearning.cli.application import (
+    RunArgument,
+    announce_compilation,
+    app,
+    console,
+    folder_option,
+)
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
 from crosslearning.cli.output import kernel_in_words, show_line, show_numbers
 from crosslearning.errors import InputError
@@ -30,7 +36,7 @@ _WHY = {
 
 @app.command()
 def quickstart(
-    out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/quickstart"),
+    out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
     iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
@@ -58,7 +64,7 @@ def quickstart(
 @with_config_options()
 def train(
     *,
-    out: Annotated[Path, typer.Option(help="Folder of the run; must not hold one yet.")],
+    out: Annotated[Path, folder_option("Folder of the run; must not hold one yet.")],
     config: ConfigOption = None,
     **fields: Any,
 ) -> None:
@@ -86,7 +92,7 @@ def adapt(
     tasks: Annotated[
         str, typer.Option(help="The tasks to adapt to: a set, module:function, or tasks.toml.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder of the new run; must not hold one yet.")],
+    out: Annotated[Path, folder_option("Folder of the new run; must not hold one yet.")],
     start: Annotated[
         str, typer.Option(help="The policy to start from: central, or a task's.")
     ] = "central",
@@ -216,7 +222,8 @@ def _telling_what_is_kept(run: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        folder, command = runs.RunFolder(run), f"crosslearning resume {shlex.quote(str(run))}"
+        folder = runs.RunFolder(run)
+        command = folder.resume_command
         if not folder.exists():
             show_line("Interrupted before the run began; nothing is kept.")
         elif saved := folder.checkpoints():
@@ -236,4 +243,4 @@ def _say(outcome: runs.Outcome) -> None:
 def _finish(run: Path, outcome: runs.Outcome) -> None:
     _say(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
-    console.print(f"The run is in {run}. Next: {command}", highlight=False, markup=False)
+    show_line(f"The run is in {run}. Next: {command}")

@@ -14,8 +14,8 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded before it can be lim
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning.errors import FileFormatError, InputError, unknown_name
-from crosslearning.files import read_tensors, write_tensors
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError, unknown_name
+from crosslearning.files import MALFORMED, read_tensors, write_tensors
 from crosslearning.interrupts import deferred
 from crosslearning.learner.core import Core
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
@@ -469,10 +469,14 @@ class CrossLearner:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
             check_actions(path, description, learner.tasks[0])
             learner._core.restore(arrays, description)
-        except (KeyError, TypeError, AttributeError) as problem:
-            raise FileFormatError(f"{path} lacks a part of a learner: {problem}") from problem
         except FileFormatError as problem:
             raise FileFormatError(f"{path}: {problem}") from problem
+        except CrossLearningError:
+            raise
+        except MALFORMED as problem:
+            raise FileFormatError(
+                f"{path} lacks a part of a learner, or holds a strange one: {problem}"
+            ) from problem
         return learner
 
 

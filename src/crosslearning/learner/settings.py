@@ -15,13 +15,15 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar,
 import msgspec
 from msgspec import Meta
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError, refuse_huge, unknown_name
 
 #: The ways to learn: ``crosslearning.learner.<name with underscores>`` is the package of each.
 MethodName = Literal["policy-gradient", "trust-region", "models"]
 METHODS: tuple[MethodName, ...] = get_args(MethodName)
 
 
+#: No count of a configuration is larger, and no machine could keep to one that is.
+LARGEST_COUNT = 10**15
 #: Settings with a number for each action.
 EACH = ("action_variance", "action_std")
 
@@ -134,6 +136,8 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def __post_init__(self) -> None:
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
+        refuse_huge("epsilon", self.epsilon)
+        refuse_huge("budget", self.budget)
 
 
 def suiting_discount(horizon: int, share: float) -> float:
@@ -155,9 +159,11 @@ def method_settings(method: str) -> type[LearnerSettings]:
 
 
 def check_each(name: str, values: Sequence[float]) -> None:
-    """Refuse numbers that are not above zero and finite."""
+    """Refuse numbers that are not above zero and finite, or so extreme that nothing is learned."""
     if not all(0.0 < value < math.inf for value in values):
         raise InputError(f"{name} must be positive, got {values}")
+    if not all(1e-70 <= value <= 1e70 for value in values):
+        raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
 
 
 def implied_method(values: Mapping[str, Any]) -> MethodName | None:
@@ -224,6 +230,10 @@ _PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
 
 def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
     """Return checked fields from plain values, or say which is wrong, and what it was."""
+    for name, value in values.items():
+        # A seed may be as long as it likes; counts of this size fit into no array.
+        if name != "seed" and type(value) is int and abs(value) > LARGEST_COUNT:
+            raise InputError(f"{name} is {value}: give at most {LARGEST_COUNT}")
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as problem:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, refuse_huge
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -45,6 +45,7 @@ def radius(what: str, given: float) -> float:
         raise InputError(f"{what} must be a number of at least 0, got {given!r}") from problem
     if math.isnan(value) or value < 0:
         raise InputError(f"{what} must be a number of at least 0 (infinity allowed), got {given!r}")
+    refuse_huge(what, value)
     return value
 
 

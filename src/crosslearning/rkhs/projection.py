@@ -335,11 +335,12 @@ def _pull_inside(family: Family, epsilon: float) -> Family:
     """
     if epsilon == 0.0:
         return family._with_weights(np.repeat(family.weights[:, -1:], family.functions, axis=1))
-    distances = family.distances()
-    if np.all(distances <= epsilon):
-        return family
-    shorter = np.minimum(1.0, epsilon / np.maximum(distances, epsilon))[None, :, None]
-    weights = family.weights.copy()
-    centre = weights[:, -1:]
-    weights[:, :-1] = centre + shorter * (weights[:, :-1] - centre)
-    return family._with_weights(weights)
+    centre, apart = family.weights[:, -1:], family.weights[:, :-1] - family.weights[:, -1:]
+    # Weights round too: aim a little lower each time, at the centre itself in the end.
+    room = np.finfo(np.float64).eps
+    while np.any(beyond := (distances := family.distances()) > epsilon):
+        aim = max(0.0, 1.0 - room) * epsilon
+        apart = apart * np.where(beyond, aim / np.maximum(distances, epsilon), 1.0)[:, None]
+        family = family._with_weights(np.concatenate([centre + apart, centre], axis=1))
+        room *= 4.0
+    return family

@@ -13,7 +13,7 @@ import tomli_w
 from msgspec import Meta, field
 
 from crosslearning.errors import InputError
-from crosslearning.files import write_atomically
+from crosslearning.files import MALFORMED, write_atomically
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
@@ -192,7 +192,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as problem:
         raise InputError(f"cannot read {path}: {problem.strerror}") from problem
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except MALFORMED as problem:
         raise InputError(f"{path} is not a TOML file: {problem}") from problem
 
 

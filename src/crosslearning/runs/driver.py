@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 import signal
+from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
-from crosslearning.errors import FileFormatError
+from crosslearning.errors import FileFormatError, InputError, StorageError
+from crosslearning.files import write_atomically
 from crosslearning.interrupts import deferred
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.length import Length
@@ -19,6 +20,7 @@ from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
+from crosslearning.runs.lock import owned
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
 from crosslearning.tasks.sources import load_tasks, read_source
 
@@ -71,8 +73,9 @@ def train(
     if related is not None:
         learner.inherit(related)
     begun = start is not None or related is not None
-    folder = RunFolder.create(path, config, learner, has_start=begun)
-    return _drive(folder, config, learner, console or Console(quiet=True))
+    with owned(Path(path)) as mine:
+        folder = RunFolder.create(path, config, learner, has_start=begun)
+        return _drive(folder, config, learner, console or Console(quiet=True), mine)
 
 
 def resume(
@@ -100,38 +103,72 @@ def resume(
     """
     console = console or Console(quiet=True)
     folder = RunFolder.open(path)
-    if iterations is not None or steps is not None:
-        length = Length.of(iterations, steps, least=1)
-        if tasks is None:
-            # What cannot go on is told before the folder is changed.
-            load_tasks(folder.source(), folder.config().task_options)
-        before = folder.config().length
-        folder.extend(length)
-        if length.unit == before.unit and length.amount < before.amount:
-            console.print(
-                f"The run was to have {before.amount} {length.unit}; it now ends at "
-                f"{length.amount}.",
-                highlight=False,
+    if iterations is None and steps is None and folder.model.exists():
+        return _finished(folder, workers, tasks)
+    with owned(folder.path) as mine:
+        folder.tidy()
+        if iterations is not None or steps is not None:
+            _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks)
+        elif folder.model.exists():  # since it was looked for
+            return _finished(folder, workers, tasks)
+        config = folder.config()
+        workers = config.workers if workers is None else workers
+        learner = folder.load_newest(workers, tasks, fitting=True)
+        if learner is None:
+            if folder.has_start:
+                raise FileFormatError(
+                    f"{path} did not start from zero, and the checkpoint of its start is gone; "
+                    "delete the folder and start the run again"
+                )
+            if folder.read_metrics():
+                console.print("There is no checkpoint: the run begins anew.")
+            learner = config.learner(
+                workers, tasks=read_source(tasks) if tasks else folder.source()
             )
+        length = config.length
+        if length.unit == "iterations" and learner.iteration > length.amount:
+            raise InputError(
+                f"config.toml asks for {length.amount} iterations, and {path} has made "
+                f"{learner.iteration} already; ask for more: {folder.resume_command} --iterations "
+                f"{learner.iteration + 1}"
+            )
+        return _drive(folder, config, learner, console, mine)
+
+
+def _finished(folder: RunFolder, workers: int | None, tasks: str | None) -> Outcome:
+    """Return a run that has come to its end before."""
     config = folder.config()
-    workers = config.workers if workers is None else workers
-    if folder.model.exists():
-        learner = CrossLearner.load(folder.model, tasks, workers=workers)
-        return Outcome(learner, True, f"The run had finished at iteration {learner.iteration}.")
-    saved = folder.load_newest(workers, tasks)
-    if saved is None and folder.has_start:
-        raise FileFormatError(
-            f"{path} did not start from zero, and the checkpoint of its start is gone; delete "
-            "the folder and start the run again"
+    learner = CrossLearner.load(folder.model, tasks, workers=workers or config.workers)
+    folder.require_fit(learner, folder.model)
+    reason, length = f"The run had finished at iteration {learner.iteration}.", config.length
+    if getattr(config.settings, "alpha", None) is None and not length.reached(learner):
+        reason += (
+            f" config.toml asks for {length.amount} {length.unit}; go on with: "
+            f"{folder.resume_command} --{length.unit} {length.amount}"
         )
-    learner = saved or config.learner(
-        workers, tasks=read_source(tasks) if tasks else folder.source()
-    )
-    return _drive(folder, config, learner, console)
+    return Outcome(learner, True, reason)
+
+
+def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | None) -> None:
+    """Give a run another length, or say why it cannot have that."""
+    if tasks is None:
+        # What cannot go on is told before the folder is changed.
+        load_tasks(folder.source(), folder.config().task_options)
+    before = folder.config().length
+    folder.extend(length)
+    if length.unit == before.unit and length.amount < before.amount:
+        console.print(
+            f"The run was to have {before.amount} {length.unit}; it now ends at {length.amount}.",
+            highlight=False,
+        )
 
 
 def _drive(
-    folder: RunFolder, config: RunConfig, learner: CrossLearner, console: Console
+    folder: RunFolder,
+    config: RunConfig,
+    learner: CrossLearner,
+    console: Console,
+    mine: Callable[[], bool],
 ) -> Outcome:
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
@@ -142,6 +179,8 @@ def _drive(
     length = config.length
     stopped: IterationReport | None = None
     begun = learner.iteration
+    essentials = folder.essentials()
+    lost = False
 
     def notice() -> None:
         if learner.iteration == begun:
@@ -154,13 +193,13 @@ def _drive(
     with watching as evaluations, stopping as interrupted:
 
         def after(report: IterationReport) -> bool:
-            nonlocal stopped
+            nonlocal stopped, lost
             averages.add(report)
             stopped = report if report.stop else None
             last = length.reached(learner) or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
             # A line at every checkpoint too, so that none averages over a resume.
-            if report.iteration % config.log_every == 0 or checkpoint or last:
+            if told := report.iteration % config.log_every == 0 or checkpoint or last:
                 log.write(averages.line(learner.steps))
             if config.snapshot_every and report.iteration % config.snapshot_every == 0:
                 folder.save_snapshot(learner)
@@ -169,17 +208,33 @@ def _drive(
             if checkpoint:
                 log.flush()
                 folder.save_checkpoint(learner)
-            return interrupted.is_set()
+            lost = told and (log.lost or not all(path.exists() for path in essentials))
+            return lost or interrupted.is_set()
 
         try:
             learner.learn(callback=after, progress=console, **length.left(learner))
             if averages.pending:
                 log.write(averages.line(learner.steps))
-        finally:
+            if lost:
+                # Unless somebody else has begun a run in a folder of this name meanwhile.
+                with nullcontext() if mine() else owned(folder.path):
+                    for file in (log, evaluations) if config.evaluate_every else (log,):
+                        file.restore()
+                    for path, content in essentials.items():
+                        write_atomically(path, content)
+                    folder.save_checkpoint(learner)
             log.flush()
-            log.close()
-            learner.close()
+        finally:
+            try:
+                log.close()
+            finally:
+                learner.close()
 
+    if lost:
+        raise StorageError(
+            f"files of {folder.path} were removed while the run went on. What it knew was written "
+            f"again, and iteration {learner.iteration} saved; go on with: {folder.resume_command}"
+        )
     finished = length.reached(learner) or stopped is not None
     if not finished:
         folder.save_checkpoint(learner)
@@ -187,7 +242,7 @@ def _drive(
             learner,
             False,
             f"Interrupted and saved at iteration {learner.iteration}. Go on with: "
-            f"crosslearning resume {shlex.quote(str(folder.path))}",
+            f"{folder.resume_command}",
         )
     folder.save_model(learner)
     reason = f"Finished {learner.iteration} iterations."

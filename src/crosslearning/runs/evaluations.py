@@ -8,7 +8,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.monitoring import EvaluationCallback
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.metrics import MetricsLog, read_lines
+from crosslearning.runs.metrics import EVALUATION_FIELDS, MetricsLog
 
 
 class Evaluations:
@@ -31,7 +31,7 @@ class Evaluations:
         self, folder: RunFolder, config: RunConfig, learner: CrossLearner, metrics: MetricsLog
     ) -> None:
         self._metrics = metrics
-        self._log = MetricsLog(folder.evaluations, learner.iteration)
+        self._log = MetricsLog(folder.evaluations, learner.iteration, fields=EVALUATION_FIELDS)
         self._callback = EvaluationCallback(
             learner,
             config.evaluate_every,
@@ -39,7 +39,7 @@ class Evaluations:
             workers=config.workers,
             path=folder.best,
         )
-        before = [line["mean_return"] for line in read_lines(folder.evaluations)]
+        before = [line["mean_return"] for line in folder.read_evaluations()]
         known = [value for value in before if value is not None]
         self._callback.best_return = max(known, default=-math.inf)
 
@@ -53,6 +53,10 @@ class Evaluations:
             tags = {f"evaluation/{one.task}": one.discounted_return.value}
             tags |= {f"evaluation_{k}/{one.task}": rate.value for k, rate in one.rates.items()}
             self._metrics.add_scalars(tags, point.iteration)
+
+    def restore(self) -> None:
+        """Write the file again, if it was removed."""
+        self._log.restore()
 
     def close(self) -> None:
         """Close the file."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import warnings
 from pathlib import Path
 from typing import Any
 
-from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import write_atomically
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError
+from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.length import Length
-from crosslearning.learner.settings import METHODS
+from crosslearning.learner.settings import METHODS, settings_to_plain
+from crosslearning.plain_kernels import same_kernel
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
-from crosslearning.runs.metrics import read_lines
+from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
 from crosslearning.runs.record import make_record
 from crosslearning.tasks.sources import TaskSource, read_source, require_trust
 
@@ -21,6 +24,10 @@ from crosslearning.tasks.sources import TaskSource, read_source, require_trust
 FOLDER_VERSION = 1
 _KEEP = 2
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
+
+
+class UnfitError(InputError):
+    """A learner is not what the configuration of its folder asks for."""
 
 
 class RunFolder:
@@ -45,6 +52,7 @@ class RunFolder:
         """
         folder = cls(path)
         folder.require_free()
+        folder.tidy()
         about: dict[str, Any] = {"version": FOLDER_VERSION}
         if has_start:
             about["has_start"] = True
@@ -65,10 +73,7 @@ class RunFolder:
             raise InputError(f"there is no folder {path}; give that of a run")
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
-        try:
-            version = json.loads(folder._version.read_text())["version"]
-        except (OSError, ValueError, KeyError, TypeError) as problem:
-            raise FileFormatError(f"{folder._version} is missing or damaged") from problem
+        version = folder._about()["version"]
         if not isinstance(version, int) or version > FOLDER_VERSION:
             raise FileFormatError(
                 f"{path} was written by a newer crosslearning (folder version {version}, this one "
@@ -84,16 +89,31 @@ class RunFolder:
         """Refuse a folder in which no run can begin; whoever is to fill it asks first."""
         if self.exists():
             raise InputError(
-                f"{self.path} already holds a run; go on with it by 'crosslearning resume "
-                f"{self.path}', or choose another folder"
+                f"{self.path} already holds a run; go on with it by '{self.resume_command}', or "
+                "choose another folder"
             )
+        if self.path.resolve().parent == self.path.resolve():
+            raise InputError(f"{self.path} is the root of all folders; choose one for the run")
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose a folder")
 
     @property
     def has_start(self) -> bool:
         """Whether the run started from given policies, so that a checkpoint is needed to resume."""
-        return bool(json.loads(self._version.read_text()).get("has_start", False))
+        return bool(self._about().get("has_start", False))
+
+    @property
+    def resume_command(self) -> str:
+        """What a person types to go on with the run."""
+        return f"crosslearning resume {shlex.quote(str(self.path))}"
+
+    def _about(self) -> dict[str, Any]:
+        try:
+            about: dict[str, Any] = json.loads(self._version.read_bytes())
+            about["version"]
+        except (OSError, *MALFORMED) as problem:
+            raise FileFormatError(f"{self._version} is missing or damaged") from problem
+        return about
 
     @property
     def _version(self) -> Path:
@@ -146,11 +166,24 @@ class RunFolder:
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Return the checkpoints as (iteration, path), oldest first."""
-        return _numbered(self.path / "checkpoints")
+        return _numbered(self._checkpoints)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    def tidy(self) -> None:
+        """Remove what killed writers left; for the owner of the folder alone."""
+        for folder in (self.path, self._checkpoints, self._snapshots):
+            remove_parts(folder)
+
+    def essentials(self) -> dict[Path, bytes]:
+        """Return the files without which a folder is no run."""
+        return {path: path.read_bytes() for path in (self._version, self._config)}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
-        path = self.path / "checkpoints" / f"iteration-{learner.iteration:08d}.safetensors"
+        path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
         learner.save(path)
         for _, old in self.checkpoints()[:-_KEEP]:
             old.unlink(missing_ok=True)
@@ -161,7 +194,7 @@ class RunFolder:
 
         So a model never stands without its record, whenever the process is killed.
         """
-        whole = self.path / ".model.safetensors.new"
+        whole = self.path / f".model.safetensors{PART}"
         learner.save(whole)
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
@@ -190,18 +223,18 @@ class RunFolder:
             raise InputError(
                 f"{self.path} has made {done} {length.unit} already; ask for more than that"
             )
+        if learner is not None:
+            self.require_fit(learner, self.model if self.model.exists() else self.path)
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
-            write_atomically(self.path / "checkpoints" / name, self.model.read_bytes())
+            write_atomically(self._checkpoints / name, self.model.read_bytes())
         write_config(self._config, config.replace(**{length.unit: length.amount}))
         self.model.unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
     def source(self) -> TaskSource:
         """Return where the run's tasks come from, if this user may have them made."""
-        about = json.loads(self._version.read_text())
-        config = self.config()
-        kept = about.get("tasks")
+        config, kept = self.config(), self._about().get("tasks")
         try:
             found = read_source(config.tasks) if kept is None else TaskSource.from_plain(kept)
         except (KeyError, TypeError, AttributeError) as problem:
@@ -209,20 +242,74 @@ class RunFolder:
         require_trust(found, config.task_options)
         return found
 
-    def load_newest(self, workers: int, tasks: str | None = None) -> CrossLearner | None:
-        """Return the learner of the newest checkpoint that is whole, or None if there is none."""
-        problem: Exception | None = None
-        for _, path in reversed(self.checkpoints()):
+    def load_newest(
+        self, workers: int, tasks: str | None = None, fitting: bool = False
+    ) -> CrossLearner | None:
+        """Return the learner of the newest checkpoint that is whole, or None if there is none.
+
+        Those before it are passed over with a warning. If the learner is to be ``fitting``, it
+        must be what ``config.toml`` asks for.
+        """
+        problems: list[CrossLearningError] = []
+        for iteration, path in reversed(self.checkpoints()):
             try:
-                return CrossLearner.load(path, tasks, workers=workers)
-            except FileFormatError as damage:
-                problem = damage
-        if problem is not None:
+                learner = CrossLearner.load(path, tasks, workers=workers)
+                if learner.iteration != iteration:
+                    raise FileFormatError(f"{path} is of iteration {learner.iteration}")
+                if fitting:
+                    self.require_fit(learner, path)
+            except InputError as problem:
+                if not path.exists():  # the run went on meanwhile, and removed it
+                    return self.load_newest(workers, tasks, fitting)
+                if not isinstance(problem, UnfitError):
+                    raise
+                problems.append(problem)
+            except FileFormatError as problem:
+                problems.append(problem)
+            else:
+                for passed in problems:
+                    warnings.warn(
+                        f"{passed}. The checkpoint of iteration {iteration} is taken in its place",
+                        stacklevel=3,
+                    )
+                return learner
+        for passed in problems:
+            if isinstance(passed, UnfitError):
+                raise passed
+        if problems:
             raise FileFormatError(
-                f"no checkpoint of {self.path} is whole. {problem} Or delete its folder "
-                "'checkpoints' to begin the run anew"
+                f"no checkpoint of {self.path} is whole. {problems[-1]}. Or move its folder "
+                "'checkpoints' away to begin the run anew"
             )
         return None
+
+    def require_fit(self, learner: CrossLearner, path: Path) -> None:
+        """Refuse a learner, read from ``path``, that is not what ``config.toml`` asks for."""
+        config = self.config()
+        asked, found = settings_to_plain(config.settings), settings_to_plain(learner.settings)
+        # What is left open there is filled in by the learner; the kernel may be too.
+        filled = settings_to_plain(config.settings.resolved(scaled=False, horizon=1))
+        names = ["method"] if asked["method"] != found["method"] else [*asked]
+        pairs = {
+            name: (asked[name], found[name])
+            for name in names
+            if name != "kernel" and not (asked[name] is None and filled[name] is not None)
+        }
+        if config.settings.kernel is not None:
+            saved = learner.kernel.to_dict()
+            if not same_kernel(saved, config.settings.kernel):
+                pairs["kernel"] = (config.settings.kernel, saved)
+        if (kept := self._about().get("tasks")) is not None:
+            pairs["tasks"] = (config.tasks, TaskSource.from_plain(kept).given)
+        if learner.source is not None:
+            pairs["task_options"] = (config.task_options, learner.task_options)
+        other = [f"{k} is {now!r} and was {was!r}" for k, (now, was) in pairs.items() if now != was]
+        if other:
+            raise UnfitError(
+                f"{self._config} does not ask for what {path} holds: {'; '.join(other)}. Put it "
+                "back to go on with this run, or begin another: crosslearning train --config "
+                f"{shlex.quote(str(self._config))} --out NEW"
+            )
 
     def load(self, workers: int = 1, best: bool = False, tasks: str | None = None) -> CrossLearner:
         """Return the run's learner: finished, or as far as it got; or with its best policies.
@@ -240,25 +327,25 @@ class RunFolder:
             return CrossLearner.load(self.model, tasks, workers=workers)
         learner = self.load_newest(workers, tasks)
         if learner is None:
-            raise InputError(
-                f"{self.path} has no checkpoint yet; run 'crosslearning resume {self.path}'"
-            )
+            raise InputError(f"{self.path} has no checkpoint yet; run '{self.resume_command}'")
         return learner
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
-        return read_lines(self.metrics)
+        return read_lines(self.metrics, METRICS_FIELDS)
 
     def read_evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations on the way, one dict a line."""
-        return read_lines(self.evaluations)
+        return read_lines(self.evaluations, EVALUATION_FIELDS)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a folder that are named after an iteration, oldest first."""
-    found = []
-    for path in folder.glob("iteration-*.safetensors"):
-        match = _NUMBERED.fullmatch(path.name)
-        if match:
-            found.append((int(match[1]), path))
-    return sorted(found)
+    try:
+        paths = list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as problem:  # what cannot be looked into must not pass for empty
+        raise cannot_read(folder, problem) from problem
+    named = ((_NUMBERED.fullmatch(path.name), path) for path in paths)
+    return sorted((int(match[1]), path) for match, path in named if match)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
-from crosslearning.files import write_atomically
+from crosslearning.errors import MissingExtraError, StorageError
+from crosslearning.files import MALFORMED, cannot_read, write_atomically
 from crosslearning.learner import IterationReport
 from crosslearning.statistics import mean_of_known
 
@@ -36,17 +38,47 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
     return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file, each a JSON object; none if there is no file."""
-    if not path.exists():
+#: What every line of metrics has held, and every line of evaluations on the way.
+METRICS_FIELDS = ("iteration", "steps", "return", "distance", "multiplier", "knots")
+EVALUATION_FIELDS = ("iteration", "steps", "mean_return", "results")
+
+
+def read_lines(path: Path, fields: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the lines of a file, each a JSON object with some fields; none if there is no file.
+
+    Lines that are damaged are left out, and a warning names them.
+    """
+    return [line for _, line in _parsed(path, fields) if line is not None]
+
+
+def _parsed(path: Path, fields: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | None]]:
+    """Return the lines of a file as they stand there, each with its content, None if damaged."""
+    try:
+        texts = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
         return []
-    rows = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
-        try:
-            rows.append(json.loads(line))
-        except ValueError as problem:
-            raise FileFormatError(f"{path}, line {number}, is damaged") from problem
+    except OSError as problem:
+        raise cannot_read(path, problem) from problem
+    # What follows the last end of a line is where a run was killed, or is still writing.
+    rows = [(text, _content(text, fields)) for text in texts[:-1]]
+    damaged = [str(number) for number, (_, line) in enumerate(rows, start=1) if line is None]
+    if damaged:
+        lines = "line" if len(damaged) == 1 else "lines"
+        warnings.warn(
+            f"{path}: {lines} {', '.join(damaged[:10])}{' …' if damaged[10:] else ''} of "
+            f"{len(rows)} cannot be read and left out; the others are used",
+            stacklevel=3,
+        )
     return rows
+
+
+def _content(text: bytes, fields: Sequence[str]) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except MALFORMED:
+        return None
+    whole = isinstance(line, dict) and set(fields) <= set(line)
+    return line if whole and type(line["iteration"]) is int else None
 
 
 class Averages:
@@ -112,22 +144,29 @@ class Averages:
 class MetricsLog:
     """Appends lines to a file, and to TensorBoard events if their folder is given.
 
-    Opened again at an iteration, it drops later lines, which a killed run may have left.
+    Opened again at an iteration, it drops later lines, which a killed run may have left. Damaged
+    lines among earlier ones stay where they are.
     """
 
-    def __init__(self, path: Path, iteration: int, tensorboard: Path | None = None) -> None:
-        kept = []
-        if path.exists():
-            for text in path.read_text().splitlines():
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    break  # the line at which the run was killed
-                if line["iteration"] <= iteration:
-                    kept.append(text + "\n")
-        write_atomically(path, "".join(kept).encode())
+    def __init__(
+        self,
+        path: Path,
+        iteration: int,
+        tensorboard: Path | None = None,
+        fields: Sequence[str] = METRICS_FIELDS,
+    ) -> None:
+        kept: list[bytes] = []
+        doubtful: list[bytes] = []
+        for text, line in _parsed(path, fields):
+            doubtful.append(text + b"\n")
+            if line is not None and line["iteration"] > iteration:
+                break
+            if line is not None:
+                kept += doubtful
+                doubtful = []
+        write_atomically(path, b"".join(kept))
         self._path = path
-        self._stream = path.open("a", encoding="utf-8")
+        self._stream = path.open("a+", encoding="utf-8")
         self._writer: Any = None
         if tensorboard is not None:
             purge = iteration + 1 if iteration else None
@@ -151,11 +190,27 @@ class MetricsLog:
                 self._writer.add_scalar(tag, number, iteration)
 
     def flush(self) -> None:
-        """Hand everything to the system, as before a checkpoint."""
+        """Bring everything to the disk, as before a checkpoint that counts on it."""
         with self._naming_the_file():
             self._stream.flush()
+            os.fsync(self._stream.fileno())
         if self._writer is not None:
             self._writer.flush()
+
+    @property
+    def lost(self) -> bool:
+        """Whether somebody has removed the file, or put another in its place."""
+        try:
+            return not os.path.samestat(self._path.stat(), os.fstat(self._stream.fileno()))
+        except OSError:
+            return True
+
+    def restore(self) -> None:
+        """Write the file again, if it was removed: what was written is still known."""
+        self.flush()
+        if self.lost:
+            self._stream.seek(0)
+            write_atomically(self._path, self._stream.read().encode())
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
@@ -168,7 +223,8 @@ class MetricsLog:
 
     def close(self) -> None:
         """Close the files."""
-        self._stream.close()
+        with self._naming_the_file():
+            self._stream.close()
         if self._writer is not None:
             self._writer.close()
 

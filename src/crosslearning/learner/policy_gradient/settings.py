@@ -15,6 +15,8 @@ from crosslearning.learner.settings import LearnerSettings, check_each
 STEP, SCALED_STEP = 2.0, 0.5
 #: γ of the paper.
 DISCOUNT = 0.9
+#: Rollouts take 1/(1 − γ) steps on average: with more than a million they fit into no memory.
+LARGEST_DISCOUNT = 0.999999
 
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +115,11 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.discount is not None and self.discount > LARGEST_DISCOUNT:
+            raise InputError(
+                f"discount is {self.discount}: rollouts would take {1 / (1 - self.discount):.2g} "
+                f"steps on average; give at most {LARGEST_DISCOUNT}"
+            )
         check_each("action_variance", self.action_variance)
         if self.step_size is not None and not 0.0 < self.step_size < math.inf:
             raise InputError(f"step_size must be positive and finite, got {self.step_size}")

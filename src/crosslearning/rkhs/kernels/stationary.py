@@ -10,7 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.errors import InputError
+from crosslearning.errors import LARGEST, InputError
 from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats, finite_array
@@ -90,7 +90,13 @@ class _Stationary(Kernel):
                 f"covariance= (their squares), got {'neither' if std is None else 'both'}"
             )
         if std is not None:
-            matrix = np.diag(np.square(positive_vector("std", std)))
+            widths = positive_vector("std", std)
+            if not 1.0 / LARGEST <= min(widths) <= max(widths) <= LARGEST:
+                raise InputError(
+                    f"std must be from {1.0 / LARGEST:g} to {LARGEST:g} in every dimension, got "
+                    f"{std!r}: float64 cannot square it"
+                )
+            matrix = np.diag(np.square(widths))
         elif np.ndim(cast("Any", covariance)) == 2:
             matrix = finite_array("covariance", cast("ArrayLike", covariance), (None, None))
         else:

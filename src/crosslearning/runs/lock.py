@@ -1,0 +1,120 @@
+"""One writer a folder: whoever trains in it holds its lock, and the system frees it if they die."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from crosslearning.errors import StorageError
+
+#: The lock of a folder; while nobody holds it, it is not there, or left by one who was killed.
+NAME = ".lock"
+#: Locks of this process. A fork would share them, and keep them when this process is killed.
+_held: set[int] = set()
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  (not on Windows)
+
+    def _let_go() -> None:
+        while _held:
+            with suppress(OSError):
+                os.close(_held.pop())
+
+    os.register_at_fork(after_in_child=_let_go)
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Own a folder, which is made if it is not there, or say who does.
+
+    A process that ends, in whatever way, owns nothing any more. What is returned tells whether
+    the lock is still where others look for it: somebody may have removed the folder.
+    """
+    path = folder / NAME
+    handle = _open(path)
+    _held.add(handle)
+    try:
+        owner = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "command": ""}
+        owner["command"] = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        os.ftruncate(handle, 0)
+        os.write(handle, json.dumps(owner).encode())
+        yield lambda: _is_at(handle, path)
+    finally:
+        # Before it is freed, so that nobody locks a file that is about to go.
+        with suppress(OSError):
+            if _is_at(handle, path):
+                path.unlink()
+        _held.discard(handle)
+        os.close(handle)
+
+
+def _open(path: Path) -> int:
+    """Return the open and locked file of a lock."""
+    while True:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as problem:
+            raise StorageError(
+                f"cannot write into {path.parent}: {problem.strerror}; choose another folder, or "
+                "see that this one may be written to"
+            ) from problem
+        try:
+            _lock(handle)
+        except BlockingIOError as problem:
+            text = _owner(handle)
+            os.close(handle)
+            raise StorageError(
+                f"{path.parent} is being written by {text}; wait for it to end, stop it, or choose "
+                "another folder. Nothing was changed"
+            ) from problem
+        except OSError as problem:
+            warnings.warn(
+                f"the file system of {path.parent} has no locks ({problem.strerror}); see that no "
+                "other process trains in this folder",
+                stacklevel=4,
+            )
+        if _is_at(handle, path):
+            return handle
+        os.close(handle)  # whoever held it has removed it since: take the one that is there now
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
+
+
+def _owner(handle: int) -> str:
+    """Return who holds a lock, in words."""
+    try:
+        owner = json.loads(os.pread(handle, 10_000, 0))
+        return f"process {owner['pid']}, since {owner['since']} ({owner['command']})"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return "another process, which has just begun"
+
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        # Locked bytes cannot be read there: one far beyond what is written.
+        os.lseek(handle, 1 << 30, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError as problem:
+            raise BlockingIOError from problem
+        finally:
+            os.lseek(handle, 0, os.SEEK_SET)
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
