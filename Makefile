@@ -6,7 +6,7 @@ CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint types contract bench docs clean
+.PHONY: help quickstart fleet play test lint types contract bench faults docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ lint: $(DEV)  ## style, types and the import contract
 
 bench: $(DEV)  ## measure speed as ratios, print a table
 	$(RUN)python -m benchmarks
+
+faults: $(DEV)  ## break runs on purpose, print a table of what is lost
+	OPENBLAS_NUM_THREADS=1 $(RUN)python -m benchmarks.faults
 
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
