@@ -2,6 +2,7 @@
 
 # Commands register themselves, in the order in which help lists them.
 from crosslearning.cli import training  # isort: skip
+from crosslearning.cli import showing  # isort: skip
 from crosslearning.cli import demos  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
 from crosslearning.cli import modelling  # isort: skip
@@ -18,6 +19,7 @@ __all__ = [
     "main",
     "measuring",
     "modelling",
+    "showing",
     "studies",
     "training",
 ]

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
-from crosslearning.learner import CrossLearner
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
 from crosslearning.runs.metrics import read_lines
-from crosslearning.runs.record import make_record
-from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+
+# What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
+# that whoever lists runs does not wait for it.
+if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner
+    from crosslearning.tasks.sources import TaskSource
 
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
@@ -161,6 +164,8 @@ class RunFolder:
 
         So a model never stands without its record, whenever the process is killed.
         """
+        from crosslearning.runs.record import make_record
+
         whole = self.path / ".model.safetensors.new"
         learner.save(whole)
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
@@ -199,6 +204,8 @@ class RunFolder:
 
     def source(self) -> TaskSource:
         """Return where the run's tasks come from, if this user may have them made."""
+        from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+
         about = json.loads(self._version.read_text())
         config = self.config()
         kept = about.get("tasks")
@@ -211,6 +218,8 @@ class RunFolder:
 
     def load_newest(self, workers: int, tasks: str | None = None) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none."""
+        from crosslearning.learner import CrossLearner
+
         problem: Exception | None = None
         for _, path in reversed(self.checkpoints()):
             try:
@@ -229,6 +238,8 @@ class RunFolder:
 
         ``tasks`` are in the place of those that the run names.
         """
+        from crosslearning.learner import CrossLearner
+
         if best:
             if not self.best.exists():
                 raise InputError(

@@ -7,20 +7,24 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
 from crosslearning.files import write_atomically
-from crosslearning.learner import IterationReport
 from crosslearning.statistics import mean_of_known
+
+if TYPE_CHECKING:
+    from crosslearning.learner import IterationReport
 
 Floats = NDArray[np.float64]
 
 #: The share of a run, from its end, that is called late.
 LATE = 0.25
+#: Bytes from the end of a file in which its last line is looked for first.
+_TAIL = 4096
 
 
 def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
@@ -37,16 +41,45 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a file, each a JSON object; none if there is no file."""
+    """Return the lines of a file, each a JSON object; none if there is no file.
+
+    What a killed run left half-written at its end is passed over.
+    """
     if not path.exists():
         return []
     rows = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    for number, line in enumerate(path.read_text().splitlines(keepends=True), start=1):
         try:
             rows.append(json.loads(line))
         except ValueError as problem:
+            if not line.endswith("\n"):
+                break
             raise FileFormatError(f"{path}, line {number}, is damaged") from problem
     return rows
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """Return the last whole line of a file, from its end alone; None if there is none.
+
+    What a killed run left half-written after it is passed over.
+    """
+    try:
+        with path.open("rb") as stream:
+            size, taken = stream.seek(0, 2), _TAIL
+            while True:
+                stream.seek(max(0, size - taken))
+                tail = stream.read()
+                # Before the last line stands the end of another, or nothing.
+                lines = tail[: tail.rfind(b"\n") + 1].splitlines()
+                if len(lines) > 1 or taken >= size:
+                    break
+                taken *= 4
+        found = json.loads(lines[-1]) if lines else None
+    except OSError:
+        return None
+    except ValueError as problem:
+        raise FileFormatError(f"the last line of {path} is damaged") from problem
+    return found if isinstance(found, dict) else None
 
 
 class Averages:
