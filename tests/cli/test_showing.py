@@ -41,3 +41,18 @@ def test_an_empty_folder_says_how_to_begin(tmp_path):
     assert found.exit_code == 0
     assert f"There are no runs in {tmp_path}. Begin one: crosslearning train" in found.output
     assert called("runs", tmp_path, "--json").output.strip() == "[]"
+
+
+def test_render_films_a_policy_in_a_task(tmp_path):
+    asked = {**SMALL, "tasks": "paper"}
+    run = tmp_path / "run"
+    train(run, make_config(asked))
+    found = called("render", run, "--horizon", 3, "--task", "1")
+    assert found.exit_code == 0, (found.output, found.exception)
+    assert "The central policy in task r=1: 3 steps, total return " in found.output
+    assert (run / "figures" / "film.gif").exists()
+    own = called("render", run, "--policy", "2", "--horizon", 2, "--out", tmp_path / "x.png")
+    assert "The r=2 policy in task r=2: 2 steps" in own.output
+    assert (tmp_path / "x.png").exists()
+    assert "did you mean 'r=2'?" in str(called("render", run, "--task", "r=3").exception)
+    assert "does not end with" in str(called("render", run, "--out", "x.avi").exception)

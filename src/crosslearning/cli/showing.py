@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.application import app
+from crosslearning import runs
+from crosslearning.cli.application import (
+    HorizonOption,
+    RunArgument,
+    announce_compilation,
+    app,
+    errors,
+)
 from crosslearning.cli.output import print_json, show_line, show_table
+from crosslearning.errors import unknown_name
 
 if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner
     from crosslearning.runs.shelf import ShelvedRun
+    from crosslearning.tasks import Task
 
 
 @app.command("runs")
@@ -68,3 +78,64 @@ def _return(one: ShelvedRun) -> str | None:
     if number is None:
         return None
     return f"{'~' if one.best_return is None else ''}{number:{readable(number)}}"
+
+
+@app.command()
+def render(
+    run: RunArgument,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="A film, .gif or .mp4, or a still, .png; default: figures/film.gif."),
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="central, average, or a task by name or number.")
+    ] = "central",
+    task: Annotated[
+        str | None, typer.Option(help="The task to act in; default: the policy's, or the first.")
+    ] = None,
+    episodes: Annotated[int, typer.Option(min=1, help="One after the other.")] = 1,
+    horizon: HorizonOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0,
+    best: Annotated[
+        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
+    ] = False,
+    tasks: Annotated[
+        str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
+    ] = None,
+) -> None:
+    """Film a policy at work, or draw moments of it."""
+    from crosslearning.export.sources import find_policy
+    from crosslearning.figures.films import check_format, save_film
+    from crosslearning.filming import film
+    from crosslearning.progress import progress_bar
+    from crosslearning.statistics import readable
+
+    folder = runs.RunFolder.open(run)
+    path = out or folder.figures / "film.gif"
+    check_format(path)
+    learner = folder.load(best=best, tasks=tasks)
+    acting = find_policy(learner, policy)
+    place = _task_of(learner, task, acting.name)
+    announce_compilation()
+    with progress_bar(errors, "{task.completed} pictures") as shown:
+        bar = shown.add_task("filming", total=episodes * ((horizon or place.horizon) + 1))
+        found = film(acting, place, episodes, horizon, seed, lambda: shown.advance(bar))
+    save_film(found, path)
+    numbers = ", ".join(f"{total:{readable(total)}}" for total in found.returns)
+    lengths = ", ".join(str(len(own) - 1) for own in found.episodes)
+    show_line(
+        f"The {found.policy} policy in task {found.task}: {lengths} steps, total return {numbers}"
+    )
+    show_line(f"  {path}")
+
+
+def _task_of(learner: CrossLearner, given: str | None, policy: str) -> Task:
+    """Return a task by its name or number; by default that of a policy, or else the first."""
+    names = [task.name for task in learner.tasks]
+    if given is None:
+        given = policy if policy in names else names[0]
+    if given.isdecimal() and given not in names and int(given) < len(names):
+        return learner.tasks[int(given)]
+    if given not in names:
+        raise unknown_name("task", given, names)
+    return learner.tasks[names.index(given)]

@@ -45,7 +45,9 @@ class ShelvedRun:
     task_count : int
     length : str
         What was asked for, such as ``"2000 iterations"``.
-    iteration, steps, knots : int
+    iteration, steps : int
+        Of the model, or of the checkpoint to go on from.
+    knots : int
         At the last line of metrics.
     epsilon : float
     best_return : float
