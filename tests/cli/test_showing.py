@@ -56,3 +56,13 @@ def test_render_films_a_policy_in_a_task(tmp_path):
     assert (tmp_path / "x.png").exists()
     assert "did you mean 'r=2'?" in str(called("render", run, "--task", "r=3").exception)
     assert "does not end with" in str(called("render", run, "--out", "x.avi").exception)
+
+
+def test_report_writes_a_page_beside_the_run(tmp_path):
+    run = tmp_path / "run"
+    train(run, make_config(SMALL))
+    found = called("report", run, "--trials", 3, "--samples", 10)
+    assert found.exit_code == 0, (found.output, found.exception)
+    assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
+    assert "is a folder; give a file" in str(called("report", run, "--out", tmp_path).exception)
+    assert "there is no folder" in str(called("report", run, tmp_path / "none").exception)

@@ -14,10 +14,11 @@ from crosslearning.cli.application import (
     RunArgument,
     announce_compilation,
     app,
+    console,
     errors,
 )
 from crosslearning.cli.output import print_json, show_line, show_table
-from crosslearning.errors import unknown_name
+from crosslearning.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -139,3 +140,44 @@ def _task_of(learner: CrossLearner, given: str | None, policy: str) -> Task:
     if given not in names:
         raise unknown_name("task", given, names)
     return learner.tasks[names.index(given)]
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
+    out: Annotated[
+        Path | None, typer.Option(help="The page; default: report.html, of one run in its folder.")
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Episodes per policy and task, if not yet measured.")
+    ] = 500,
+    samples: Annotated[
+        int, typer.Option(min=2, help="Fresh samples per task, if not yet certified.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and samples.")] = 0,
+    open_it: Annotated[
+        bool, typer.Option("--open/--no-open", help="Show it in a browser, on a terminal.")
+    ] = True,
+) -> None:
+    """Write what is known of runs as one page."""
+    import webbrowser
+
+    from crosslearning.files import write_atomically
+    from crosslearning.report import gather, report_page
+
+    path = out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give a file with --out, such as report.html")
+    # All are looked at before any is measured.
+    for folder in folders:
+        runs.RunFolder.open(folder)
+    announce_compilation()
+    try:
+        found = [gather(folder, trials, seed, samples, errors) for folder in folders]
+    except KeyboardInterrupt:
+        errors.print("Interrupted. The same command goes on with what is measured already.")
+        raise typer.Exit(130) from None
+    write_atomically(path, report_page(found).encode())
+    show_line(f"  {path}")
+    if open_it and console.is_terminal:
+        webbrowser.open(path.resolve().as_uri())

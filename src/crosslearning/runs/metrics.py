@@ -17,7 +17,7 @@ from crosslearning.files import write_atomically
 from crosslearning.statistics import mean_of_known
 
 if TYPE_CHECKING:
-    from crosslearning.learner import IterationReport
+    from crosslearning.learner import IterationReport, LearnerSettings
 
 Floats = NDArray[np.float64]
 
@@ -38,6 +38,14 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
     late = [line["multiplier"] for line in lines if line["iteration"] > begin]
     rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
     return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
+
+
+def aims_of(
+    settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]
+) -> dict[str, list[float]]:
+    """Return what a method was asked to keep to, by name and for every line of metrics."""
+    each = [settings.aims(line["iteration"]) for line in lines]
+    return {name: [one[name] for one in each] for name in (each[0] if each else ())}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
