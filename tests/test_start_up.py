@@ -17,7 +17,8 @@ def loaded(code, *names):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["export", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["train", "--help"], ["export", "--help"], ["--version"], ["runs", "."]],
 )
 def test_help_imports_nothing_heavy(arguments):
     code = f"""

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError, InputError, StorageError
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -131,28 +131,53 @@ def write_tensors(
 def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and the description that were written, or say what is wrong."""
     source = Path(path)
+    with _opened(source) as opened:
+        arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        description = _description(source, opened, kind, version)
+        try:
+            same = description.pop("sha256", None) == _digest(arrays, description)
+        except MALFORMED as problem:
+            raise FileFormatError(f"{source} is not a crosslearning file") from problem
+    if not same:
+        raise FileFormatError(_CHANGED.format(source))
+    return arrays, description
+
+
+def read_description(path: str | Path, kind: str, version: int) -> dict[str, Any]:
+    """Return the description alone, at once, however large the arrays are.
+
+    A file that was cut short is refused; one that was edited is not, see :func:`read_tensors`.
+    """
+    source = Path(path)
+    with _opened(source) as opened:
+        return _description(source, opened, kind, version)
+
+
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[Any]:
+    """Open a tensor file, or say what is wrong with it."""
     if not source.is_file():
         raise InputError(f"no such file: {source}")
     try:
         with safetensors.safe_open(source, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+            yield opened
+    except CrossLearningError:
+        raise
     except OSError as problem:
         raise cannot_read(source, problem) from problem
     except (safetensors.SafetensorError, *MALFORMED) as problem:
         raise FileFormatError(
             f"{source} is damaged or cut short ({problem}); restore it from a copy"
         ) from problem
+
+
+def _description(source: Path, opened: Any, kind: str, version: int) -> dict[str, Any]:
     try:
-        description = json.loads(metadata["crosslearning"])
-        found = description.pop("sha256", None)
-        digest = _digest(arrays, description)
+        description: dict[str, Any] = json.loads((opened.metadata() or {})["crosslearning"])
+        _check_kind(source, description, kind, version)
     except MALFORMED as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
-    _check_kind(source, description, kind, version)
-    if found != digest:
-        raise FileFormatError(_CHANGED.format(source))
-    return arrays, description
+    return description
 
 
 def write_document(path: str | Path, kind: str, version: int, content: Mapping[str, Any]) -> None:

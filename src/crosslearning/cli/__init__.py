@@ -2,6 +2,7 @@
 
 # Commands register themselves, in the order in which help lists them.
 from crosslearning.cli import training  # isort: skip
+from crosslearning.cli import showing  # isort: skip
 from crosslearning.cli import demos  # isort: skip
 from crosslearning.cli import playing  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
@@ -20,6 +21,7 @@ __all__ = [
     "measuring",
     "modelling",
     "playing",
+    "showing",
     "studies",
     "training",
 ]

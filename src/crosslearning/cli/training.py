@@ -34,6 +34,7 @@ _WHY = {
     "models": "for so few steps",
 }
 
+
 @app.command()
 def quickstart(
     out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
@@ -194,13 +195,12 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import evaluation_figure, learning_figure
     from crosslearning.figures.style import save_figure
+    from crosslearning.runs.metrics import aims_of
     from crosslearning.trajectories import trajectories
 
     folder = runs.RunFolder.open(run)
     settings, metrics = folder.config().settings, folder.read_metrics()
-    each = [settings.aims(line["iteration"]) for line in metrics]
-    aims = {name: [one[name] for one in each] for name in (each[0] if each else ())}
-    curves = learning_figure(metrics, settings.epsilon, aims)
+    curves = learning_figure(metrics, settings.epsilon, aims_of(settings, metrics))
     written = save_figure(curves, folder.figures / "learning")
     if evaluations := folder.read_evaluations():
         written += save_figure(evaluation_figure(evaluations), folder.figures / "evaluations")

@@ -73,10 +73,10 @@ def open_policy(
         "steps": learner.steps,
         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
     }
-    return Source(_find(learner, which or "central"), run)
+    return Source(find_policy(learner, which or "central"), run)
 
 
-def _find(learner: CrossLearner, which: str) -> Policy:
+def find_policy(learner: CrossLearner, which: str) -> Policy:
     """Return the policy of a word; a number counts if no task has it for a name."""
     named = which in [task.name for task in learner.tasks]
     return learner.policy(int(which) if which.isdecimal() and not named else which)

@@ -113,6 +113,9 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
     iterations, errors = parts.column(lines, "iteration"), parts.column(lines, "pruning_error")
     seen = errors > 0.0
     bounded = 0.0 < budget < math.inf
+    # With a budget the limits are set below; one number alone, such as errors at the budget, has
+    # no range that matplotlib could find by itself without a warning.
+    axes.set_autoscaley_on(not bounded)
     axes.plot(iterations[seen], errors[seen], color=CENTRAL, lw=1.0)
     if np.any(seen) or bounded:
         axes.set_yscale("log")

@@ -16,7 +16,7 @@ from PIL import Image
 from crosslearning.figures.style import figure_style
 from crosslearning.files import write_atomically
 
-#: So few colours keep the file small; edges stay smooth.
+#: So few colours keep the file of a figure small; edges stay smooth.
 _COLOURS = 48
 
 
@@ -69,10 +69,21 @@ def save_moving(
             look()
         for artist in ordered:
             artist.set_animated(False)
-    # One palette for all: what stands still has the same numbers in every frame.
+    written = path.with_name(f"{path.name}.gif")
+    stands = [milliseconds] * (len(pictures) - 1) + [rest]
+    write_atomically(written, gif_of(pictures, stands, _COLOURS))
+    return written
+
+
+def gif_of(pictures: Sequence[Image.Image], stands: Sequence[int], colours: int) -> bytes:
+    """Return the file of a GIF that begins again after its end.
+
+    Every picture stands for so many milliseconds. There is one palette of ``colours`` for all:
+    what does not move then has the same numbers in every picture, which keeps the file small.
+    """
     some = pictures[:: max(1, len(pictures) // 6)]
     sheet = Image.fromarray(np.concatenate([np.asarray(one) for one in some]))
-    palette = sheet.quantize(_COLOURS)
+    palette = sheet.quantize(colours)
     still = [one.quantize(palette=palette, dither=Image.Dither.NONE) for one in pictures]
     content = io.BytesIO()
     still[0].save(
@@ -80,10 +91,8 @@ def save_moving(
         format="GIF",
         save_all=True,
         append_images=still[1:],
-        duration=[milliseconds] * (len(still) - 1) + [rest],
+        duration=list(stands),
         loop=0,
         optimize=True,
     )
-    written = path.with_name(f"{path.name}.gif")
-    write_atomically(written, content.getvalue())
-    return written
+    return content.getvalue()

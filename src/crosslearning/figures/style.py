@@ -49,15 +49,20 @@ def save_figure(
     figure: Figure, path: Path, formats: tuple[str, ...] = ("png", "pdf")
 ) -> list[Path]:
     """Write a figure in every format beside ``path``, and return the files."""
-    # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
-    logging.getLogger("fontTools").setLevel(logging.ERROR)
     written = []
     for suffix in formats:
-        # A fixed date makes the same figure the same file.
-        metadata = {"CreationDate": None} if suffix == "pdf" else {"Software": None}
-        content = io.BytesIO()
-        with figure_style():
-            figure.savefig(content, format=suffix, bbox_inches="tight", metadata=metadata)
         written.append(path.with_name(f"{path.name}.{suffix}"))
-        write_atomically(written[-1], content.getvalue())
+        write_atomically(written[-1], figure_bytes(figure, suffix))
     return written
+
+
+def figure_bytes(figure: Figure, suffix: str) -> bytes:
+    """Return the file of a figure: the same figure is the same file."""
+    # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
+    logging.getLogger("fontTools").setLevel(logging.ERROR)
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    content = io.BytesIO()
+    with figure_style():
+        metadata = undated.get(suffix, {"Software": None})
+        figure.savefig(content, format=suffix, bbox_inches="tight", metadata=metadata)
+    return content.getvalue()

@@ -18,6 +18,7 @@ from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.files import MALFORMED, read_tensors, write_tensors
 from crosslearning.interrupts import deferred
 from crosslearning.learner.core import Core
+from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.length import Length, refuse_lengths
@@ -46,9 +47,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Floats = NDArray[np.float64]
-
-FILE_KIND = "learner"
-FILE_VERSION = 2
 
 #: ``callback(report)`` is called after every iteration; returning True stops the learning.
 Callback = Callable[[IterationReport], bool | None]

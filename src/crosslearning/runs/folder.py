@@ -7,18 +7,21 @@ import re
 import shlex
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
-from crosslearning.learner import CrossLearner
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
 from crosslearning.plain_kernels import same_kernel
 from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
 from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
-from crosslearning.runs.record import make_record
-from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+
+# What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
+# that whoever lists runs does not wait for it.
+if TYPE_CHECKING:
+    from crosslearning.learner import CrossLearner
+    from crosslearning.tasks.sources import TaskSource
 
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
@@ -194,6 +197,8 @@ class RunFolder:
 
         So a model never stands without its record, whenever the process is killed.
         """
+        from crosslearning.runs.record import make_record
+
         whole = self.path / f".model.safetensors{PART}"
         learner.save(whole)
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
@@ -234,6 +239,8 @@ class RunFolder:
 
     def source(self) -> TaskSource:
         """Return where the run's tasks come from, if this user may have them made."""
+        from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+
         config, kept = self.config(), self._about().get("tasks")
         try:
             found = read_source(config.tasks) if kept is None else TaskSource.from_plain(kept)
@@ -250,6 +257,8 @@ class RunFolder:
         Those before it are passed over with a warning. If the learner is to be ``fitting``, it
         must be what ``config.toml`` asks for.
         """
+        from crosslearning.learner import CrossLearner
+
         problems: list[CrossLearningError] = []
         for iteration, path in reversed(self.checkpoints()):
             try:
@@ -316,6 +325,8 @@ class RunFolder:
 
         ``tasks`` are in the place of those that the run names.
         """
+        from crosslearning.learner import CrossLearner
+
         if best:
             if not self.best.exists():
                 raise InputError(

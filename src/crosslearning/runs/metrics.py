@@ -9,20 +9,24 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import MissingExtraError, StorageError
+from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
 from crosslearning.files import MALFORMED, cannot_read, write_atomically
-from crosslearning.learner import IterationReport
 from crosslearning.statistics import mean_of_known
+
+if TYPE_CHECKING:
+    from crosslearning.learner import IterationReport, LearnerSettings
 
 Floats = NDArray[np.float64]
 
 #: The share of a run, from its end, that is called late.
 LATE = 0.25
+#: Bytes from the end of a file in which its last line is looked for first.
+_TAIL = 4096
 
 
 def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
@@ -79,6 +83,38 @@ def _content(text: bytes, fields: Sequence[str]) -> dict[str, Any] | None:
         return None
     whole = isinstance(line, dict) and set(fields) <= set(line)
     return line if whole and type(line["iteration"]) is int else None
+
+
+def aims_of(
+    settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]
+) -> dict[str, list[float]]:
+    """Return what a method was asked to keep to, by name and for every line of metrics."""
+    each = [settings.aims(line["iteration"]) for line in lines]
+    return {name: [one[name] for one in each] for name in (each[0] if each else ())}
+
+
+def last_line(path: Path) -> dict[str, Any] | None:
+    """Return the last whole line of a file, from its end alone; None if there is none.
+
+    What a killed run left half-written after it is passed over.
+    """
+    try:
+        with path.open("rb") as stream:
+            size, taken = stream.seek(0, 2), _TAIL
+            while True:
+                stream.seek(max(0, size - taken))
+                tail = stream.read()
+                # Before the last line stands the end of another, or nothing.
+                lines = tail[: tail.rfind(b"\n") + 1].splitlines()
+                if len(lines) > 1 or taken >= size:
+                    break
+                taken *= 4
+        found = json.loads(lines[-1]) if lines else None
+    except OSError:
+        return None
+    except ValueError as problem:
+        raise FileFormatError(f"the last line of {path} is damaged") from problem
+    return found if isinstance(found, dict) else None
 
 
 class Averages:

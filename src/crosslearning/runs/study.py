@@ -29,6 +29,7 @@ from crosslearning.progress import progress_bar
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
+from crosslearning.runs.metrics import last_line
 from crosslearning.runs.parallel import in_processes, stop_is_asked
 
 #: On the progress bar a measurement counts as much as so many of the longest run.
@@ -60,11 +61,8 @@ class Run:
         if folder.model.exists():
             return float(length.amount)
         try:
-            with folder.metrics.open("rb") as stream:
-                stream.seek(max(0, stream.seek(0, 2) - 4096))
-                lines = stream.read().split(b"\n")
-            return float(json.loads(lines[-2])[length.field])
-        except (OSError, ValueError, IndexError, KeyError):
+            return float((last_line(folder.metrics) or {})[length.field])
+        except (FileFormatError, KeyError, TypeError):
             return 0.0
 
 

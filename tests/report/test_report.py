@@ -1,0 +1,121 @@
+"""Reports: one page that needs nothing else, and says what is left out."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from crosslearning.errors import InputError
+from crosslearning.report import gather, gathering, report_page
+from crosslearning.runs import make_config, train
+
+SMALL = {
+    "method": "policy-gradient",
+    "max_knots": 20,
+    "iterations": 4,
+    "log_every": 1,
+    "evaluate_every": 2,
+    "evaluation_trials": 3,
+}
+
+
+class Reading(HTMLParser):
+    """Gathers what a page shows, and checks that every element is closed."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.words, self.images, self.links = [], [], [], []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        if tag == "img":
+            self.images.append(given)
+        self.links += [given[name] for name in ("href", "src") if name in given]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.words.append(data)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """The reports of a run on maps and of one without, under a name that must be escaped."""
+    place = tmp_path_factory.mktemp("runs")
+    reports = []
+    for name, tasks in (("maps", "paper:r=1"), ("<b>&", "linear-quadratic")):
+        train(place / name, make_config({**SMALL, "tasks": tasks}))
+        reports.append(gather(place / name, trials=4, samples=10))
+    return reports
+
+
+def test_a_page_stands_alone(found):
+    page = report_page(found[:1])
+    read = Reading(page)
+    # Learning curves, evaluations on the way, returns, paths, certificate.
+    assert len(read.images) == 5
+    assert all(image["alt"] for image in read.images)
+    assert all(link.startswith(("#", "data:image/svg+xml;base64,")) for link in read.links)
+    assert "<script" not in page
+    assert not re.search(r"url\(|@import", page)
+    text = " ".join(read.words)
+    for words in (
+        "4 episodes each",
+        "Files: certified.",
+        "Pruning:",
+        "crosslearning train --out maps-again --config config.toml",
+        "crosslearning evaluate maps-again --trials 4 --seed 0",
+        "crosslearning certify maps-again --samples 10 --seed 0",
+        'tasks = "paper:r=1"',
+    ):
+        assert words in text
+
+
+def test_runs_stand_beside_one_another(found):
+    read = Reading(report_page(found))
+    text = " ".join(read.words)
+    assert "2 runs beside one another" in text
+    assert "What differs" in text
+    assert found[1].run in text  # escaped, so that it is read as it is
+    assert "is not a navigation task and has no map to draw" in text
+    assert "Paths" not in " ".join(Reading(report_page(found[1:])).words)
+
+
+def test_what_was_measured_is_not_measured_again(found, monkeypatch):
+    def refused(*_, **__):
+        raise AssertionError("measured again")
+
+    for name in ("evaluate", "certify"):
+        monkeypatch.setattr(gathering, name, refused)
+    again = gather(found[0].run, trials=4, samples=10)
+    assert again.evaluation == found[0].evaluation
+    assert report_page([again]) == report_page(found[:1])
+    with pytest.raises(AssertionError, match="measured again"):
+        gather(found[0].run, trials=5)
+
+
+def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
+    def absent(*_, **__):
+        raise InputError("the tasks <are> not here")
+
+    for name in ("evaluate", "certify", "trajectories"):
+        monkeypatch.setattr(gathering, name, absent)
+    monkeypatch.setattr(gathering, "Measurement", absent)
+    monkeypatch.setattr(gathering.RunFolder, "certificate", gathering.Path("nowhere"))
+    monkeypatch.setattr(gathering.RunFolder, "read_metrics", lambda self: [])
+    report = gather(found[0].run)
+    assert set(report.left_out) == {"evaluation", "paths", "certificate"}
+    text = " ".join(Reading(report_page([report])).words)
+    assert text.count("Left out: the tasks <are> not here.") == 2
+    assert "Left out: there are no metrics to draw yet." in text
+
+
+def test_no_run_is_refused():
+    with pytest.raises(InputError, match="there is no run to report on"):
+        report_page([])
