@@ -173,10 +173,10 @@ def _opened(source: Path) -> Iterator[Any]:
 
 def _description(source: Path, opened: Any, kind: str, version: int) -> dict[str, Any]:
     try:
-        description: dict[str, Any] = json.loads((opened.metadata() or {})["crosslearning"])
-        _check_kind(source, description, kind, version)
+        description: dict[str, Any] = dict(json.loads((opened.metadata() or {})["crosslearning"]))
     except MALFORMED as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
+    _check_kind(source, description, kind, version)
     return description
 
 

@@ -88,7 +88,6 @@ def cut(path):
         (lambda folder: folder.metrics.write_text("[\n"), "the last line of"),
         (lambda folder: folder.metrics.write_text('{"return": 3}\n'), "no attribute"),
         (lambda folder: folder.metrics.write_text("{}\n"), "return"),
-        (lambda folder: folder.evaluations.write_text("{}\n"), "mean_return"),
         (lambda folder: (folder.path / "config.toml").unlink(), "there is no config.toml"),
         (lambda folder: (folder.path / "config.toml").write_text("epsilon = ["), "not a TOML"),
         (lambda folder: (folder.path / "config.toml").write_text("epsilom = 3"), "epsilom"),
@@ -135,13 +134,13 @@ def test_json_has_a_word_for_infinity(finished, tmp_path):
 
 @pytest.mark.parametrize("size", [1, 5_000, 70_000])
 def test_the_last_line_is_found_however_long_it_is(size, tmp_path):
-    file, lines = tmp_path / "lines", [{"a": "x" * size, "n": n} for n in range(3)]
+    file, lines = tmp_path / "lines", [{"a": "x" * size, "iteration": n} for n in range(3)]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert last_line(file) == lines[-1]
     with file.open("a") as stream:
         stream.write('{"a": "xx')
     assert last_line(file) == lines[-1]
-    assert read_lines(file) == lines
+    assert read_lines(file, ("iteration",)) == lines
     file.write_text(json.dumps(lines[0]) + "\n")
     assert last_line(file) == lines[0]
 
@@ -154,3 +153,11 @@ def test_a_file_without_a_last_line(tmp_path):
     file.write_text("{\n")
     with pytest.raises(FileFormatError, match="last line"):
         last_line(file)
+
+
+def test_a_damaged_evaluation_is_left_out_with_a_warning(finished, tmp_path):
+    folder = copied(finished, tmp_path)
+    folder.evaluations.write_text("{}\n")
+    with pytest.warns(UserWarning, match="line 1 of 1 cannot be read"):
+        found = only(tmp_path)
+    assert (found.state, found.best_return) == ("finished", None)

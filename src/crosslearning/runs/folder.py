@@ -294,6 +294,8 @@ class RunFolder:
 
     def require_fit(self, learner: CrossLearner, path: Path) -> None:
         """Refuse a learner, read from ``path``, that is not what ``config.toml`` asks for."""
+        from crosslearning.tasks.sources import TaskSource
+
         config = self.config()
         asked, found = settings_to_plain(config.settings), settings_to_plain(learner.settings)
         # What is left open there is filled in by the learner; the kernel may be too.
