@@ -293,10 +293,10 @@ def test_compiled_removal_equals_its_source():
         Z, V = np.zeros((0, 20)), np.zeros((64, 20))
         rows, alive = family._rows.copy(), np.ones(20, dtype=bool)
         spent, errors, counts = np.zeros(3), np.zeros((3, 3)), np.zeros(3, dtype=np.int64)
-        removed = body(
-            inverse, Z, V, np.diagonal(inverse).copy(), rows, alive, 12, 0.04, spent, errors, counts
-        )
-        results.append((removed, V, rows, alive, spent, errors, counts))
+        diagonal, order = np.diagonal(inverse).copy(), np.zeros(64, dtype=np.int64)
+        limits, tally = (12, 0.04, np.inf), (spent, errors, counts)
+        removed = body(inverse, Z, V, diagonal, rows, alive, *limits, *tally, order)
+        results.append((removed, V, rows, alive, *tally, order))
     for compiled, source in zip(*results, strict=True):
         np.testing.assert_allclose(compiled, source, rtol=1e-10, atol=1e-12)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.method import Improvement, Method
 from crosslearning.learner.report import IterationReport
+from crosslearning.rkhs import PruningCertificate
 
 Floats = NDArray[np.float64]
 
@@ -32,10 +33,10 @@ class Core:
         # Lines 3 to 5: every task says where it wants to go.
         improvement = self._improve()
         # Line 6: go there, then project.
-        self._move(improvement)
+        folded = self._move(improvement)
         projection = dictionary.project(settings.epsilon, settings.projection)
         # Line 7: CDKOMP.
-        pruning = dictionary.prune(settings.budget, settings.max_knots)
+        pruning = dictionary.prune(settings.budget, settings.max_knots, folded)
         iterate.iteration += 1
         iterate.steps += improvement.steps
         # Line 8: whether to stop.
@@ -65,22 +66,39 @@ class Core:
             generator.state = before
             raise
 
-    def _move(self, improvement: Improvement) -> None:
-        """Add each task's step to its policy: h̄_i = h_i + η_i ∇̂_i, or along its momentum."""
-        dictionary, N = self.iterate.dictionary, self.iterate.tasks
-        F, momentum = dictionary.functions, improvement.momentum
-        weights = np.zeros((len(improvement.knots), F, dictionary.outputs))
-        weights[:, :N] = improvement.weights
+    def _move(self, improvement: Improvement) -> PruningCertificate | None:
+        """Add each task's step to its policy: h̄_i = h_i + η_i ∇̂_i, or along its momentum.
+
+        Of very many new knots most are pruned at once; the certificate is then returned.
+        """
+        dictionary, momentum = self.iterate.dictionary, improvement.momentum
+        settings, weights = self.iterate.settings, self._weights(improvement)
         if momentum is not None:
-            decay = np.eye(F)
-            decay[N + 1 :, N + 1 :] *= momentum.keep
-            dictionary.mix(decay)
-            weights[:, N + 1 :] = momentum.weights
-        dictionary.extend(improvement.knots, weights)
+            dictionary.scale(self._own, momentum.keep)
+        if not dictionary.crowded_by(len(weights), settings.max_knots):
+            dictionary.extend(improvement.knots, weights)
+            if momentum is not None:
+                dictionary.add_multiples(self._own, momentum.lengths)
+            return None
         if momentum is not None:
-            ascent = np.eye(F)
-            ascent[np.arange(N), N + 1 + np.arange(N)] = momentum.lengths
-            dictionary.mix(ascent)
+            dictionary.add_multiples(self._own, momentum.lengths)
+            weights[:, : self.iterate.tasks] += momentum.lengths[:, None] * momentum.weights
+        limits = settings.budget, settings.max_knots
+        return dictionary.extend_within(improvement.knots, weights, *limits)
+
+    @property
+    def _own(self) -> int:
+        """The first function of the method's own."""
+        return self.iterate.tasks + 1
+
+    def _weights(self, improvement: Improvement) -> Floats:
+        """Return the weights on the new knots of all functions that the dictionary holds."""
+        dictionary = self.iterate.dictionary
+        weights = np.zeros((len(improvement.knots), dictionary.functions, dictionary.outputs))
+        weights[:, : self.iterate.tasks] = improvement.weights
+        if improvement.momentum is not None:
+            weights[:, self._own :] = improvement.momentum.weights
+        return weights
 
     # Files -----------------------------------------------------------------------------
 

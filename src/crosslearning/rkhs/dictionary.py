@@ -14,18 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas, lapack
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.rkhs.candidates import Tally, remove_from_many
 from crosslearning.rkhs.checks import Floats, count, finite_array, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
+from crosslearning.rkhs.folding import Folded, fold
 from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.program import Expansion, kernel_matrix
 from crosslearning.rkhs.projection import Method, Projection, projection_of
 from crosslearning.rkhs.pruning import RIDGE, PruningCertificate, remove_knots
-from crosslearning.rkhs.slots import Slots, close_gaps, insert_knots
+from crosslearning.rkhs.slots import Slots, add_multiples, close_gaps, fill_symmetric, insert_knots
 
 # Arrays grow in steps of this many knots; a multiple of every SIMD width.
 _CAPACITY_STEP = 16
 # Removals between two updates of P.
 _BLOCK = 64
+#: Weights beyond which a cache does not hold them: from there on products take the place of loops.
+MANY_WEIGHTS = 2**18
+#: Where weights are many, the knots above the cap that pruning is to choose from, as a share of it.
+_SPARE = 0.25
 _STATE_NUMBERS = ("guarded", "rebuilds", "_size", "_covered", "_probe")
 #: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
 DRIFT_LIMIT = 1e-7
@@ -58,6 +64,7 @@ class Dictionary:
         self._covered = 0  # knots that P covers; the rest wait for the next pruning
         self._probe = 0
         self._slots = Slots(*map(np.zeros, self._shapes(0)))
+        self._factored: Floats | None = None  # the last Cholesky factor, while it is that of K
 
     @classmethod
     def of(cls, family: Family, guarded: int | None = None) -> Dictionary:
@@ -148,13 +155,11 @@ class Dictionary:
         added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
         if len(new) == 0:
             raise InputError("no knots were given; give at least one")
+        self._factored = None
         self._reserve(self._size + len(new), filler=new[0])
         size = insert_knots(self.kernel.program, self._slots, self._size, new, added)
         if size < 0:
-            raise NumericalError(
-                f"the {self.kernel.name} kernel is not finite between the new knots and the "
-                "dictionary; check its formula. Nothing was changed"
-            )
+            raise self._not_finite()
         self._size = size
 
     def replace(self, weights: ArrayLike) -> None:
@@ -250,11 +255,29 @@ class Dictionary:
         """
         rows = self._slots.rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
+        if self._many(self._size):
+            return self._factored_products(difference[:, :, : self._size])
         D = weighted_inner_products(self._slots.gram, difference)
         if not self.kernel.normalised:
             difference[:, :, : self._size] /= self._slots.scale[: self._size]
         flat = difference.reshape(len(difference), -1)
         return np.asarray(D + RIDGE * (flat @ flat.T))
+
+    def _factored_products(self, functions: Floats) -> Floats:
+        """Return the inner products of functions (F, p, L) through K + λI = CCᵀ.
+
+        Rows of C are the knots' coordinates in an orthonormal basis: half the work, and C serves
+        for the inverse too.
+        """
+        F, p, L = functions.shape
+        if not self.kernel.normalised:
+            functions = functions / self._slots.scale[:L]
+        self._factored = factor = self._factor(L)
+        # BLAS reads our row-major arrays as their transposes.
+        columns = np.ascontiguousarray(functions).reshape(F * p, L).T
+        coordinates = blas.dtrmm(1.0, factor, columns, lower=1, trans_a=1, overwrite_b=1).T
+        upper = blas.dsyrk(1.0, coordinates.reshape(F, p * L).T, trans=1)
+        return np.asarray(upper + np.triu(upper, 1).T)
 
     def project(self, epsilon: float, method: Method = "exact") -> Projection:
         """Project the guarded functions, the centre last among them, in place.
@@ -267,7 +290,7 @@ class Dictionary:
             raise InputError("a projection needs at least two functions; the last is the centre")
         projection = projection_of(method)(self.differences(), epsilon)
         if projection.moved:
-            self.mix(projection.mixing)
+            projection.apply(self._slots.rows[: self.guarded])
         return projection
 
     def inner_products(self) -> Floats:
@@ -289,9 +312,19 @@ class Dictionary:
         rows = self._slots.rows[:first]
         rows[:] = (mixing @ rows.reshape(first, -1)).reshape(rows.shape)
 
+    def scale(self, first: int, factor: float) -> None:
+        """Multiply the functions from ``first`` on by a number."""
+        self._slots.rows[first:] *= factor
+
+    def add_multiples(self, first: int, factors: Floats) -> None:
+        """Add to function i factors[i] times function first + i."""
+        add_multiples(self._slots.rows, first, factors)
+
     # Pruning ---------------------------------------------------------------------------
 
-    def prune(self, budget: float, max_knots: int | None = None) -> PruningCertificate:
+    def prune(
+        self, budget: float, max_knots: int | None = None, before: PruningCertificate | None = None
+    ) -> PruningCertificate:
         """Remove knots while every guarded function moves by at most ``budget`` in all.
 
         CDKOMP over the common dictionary. Beyond the budget it removes only what it must:
@@ -303,23 +336,107 @@ class Dictionary:
             β ≥ 0, an RKHS norm, for the whole call.
         max_knots : int, optional
             The cap on the model order.
+        before : PruningCertificate, optional
+            Of an earlier pruning, with which this one shares the budget and the certificate.
         """
         budget = radius("budget", budget)
         cap = self._size if max_knots is None else count("max_knots", max_knots)
+        if before is None:
+            return self._prune(budget, cap, np.zeros(self.guarded))
+        found = self._prune(budget, cap, before.errors[: self.guarded])
+        return before.followed_by(found)
+
+    def crowded_by(self, new: int, max_knots: int) -> bool:
+        """Whether there are so many new knots, and weights, that most should be folded at once."""
+        size = self._size + new
+        return self._many(size) and size > max_knots + int(_SPARE * max_knots)
+
+    def extend_within(
+        self, knots: ArrayLike, weights: ArrayLike, budget: float, max_knots: int
+    ) -> PruningCertificate:
+        """Add to the functions as :meth:`extend` does, but keep few of the new knots.
+
+        So many that the dictionary is a quarter larger than ``max_knots``; what the others carry
+        is projected onto the rest, and the certificate says how far that moves each function.
+        There may be any number of new knots: they are taken in parts.
+        """
+        budget, cap = radius("budget", budget), count("max_knots", max_knots)
+        new = finite_array("knots", knots, (None, self.kernel.dimension))
+        added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
+        rebuilds, removed, errors = self.rebuilds, 0, np.zeros(self.functions)
+        parts = -(-len(new) // cap)
+        for k, part in enumerate(np.array_split(np.arange(len(new)), parts)):
+            room = cap + int(_SPARE * cap) - self._size
+            most = max(0, room) // (parts - k)
+            if most < len(part):
+                folded = self._fold(new[part], added[part], most)
+                errors += np.sqrt(folded.squared_errors)
+                removed += len(part) - len(folded.chosen)
+            else:
+                self.extend(new[part], added[part])
+        within = bool(np.max(errors[: self.guarded]) <= budget)
+        nothing = np.zeros(self.functions)
+        return PruningCertificate(
+            budget=budget,
+            errors=errors,
+            budgeted_errors=errors if within else nothing,
+            conditioning_errors=nothing,
+            cap_errors=nothing if within else errors,
+            removed=removed,
+            forced_by_conditioning=0,
+            forced_by_cap=0 if within else removed,
+            knots=self._size,
+            rebuilds=self.rebuilds - rebuilds,
+        )
+
+    def _fold(self, new: Floats, added: Floats, most: int) -> Folded:
+        """Add new knots, but keep at most ``most`` of them."""
+        if self._covered < self._size:
+            self._rebuild(self._size)
+        old, embedded = slice(0, self._size), self.kernel.embed(new)
+        between, among = np.empty((len(new), self._capacity)), np.empty((len(new), len(new)))
+        kernel_matrix(self.kernel.program, self._slots.features, embedded, between)
+        kernel_matrix(self.kernel.program, embedded, embedded, among)
+        between = np.ascontiguousarray(between[:, old])
+        scale = np.ones(len(new))
+        if not self.kernel.normalised:
+            squares = np.diagonal(among)
+            scale = 1.0 / np.sqrt(squares, out=np.ones(len(new)), where=squares > 0.0)
+            between *= scale[:, None] * self._slots.scale[old]
+            among *= scale[:, None] * scale
+        if not (np.all(np.isfinite(between)) and np.all(np.isfinite(among))):
+            raise self._not_finite()
+        among.flat[:: len(among) + 1] += RIDGE
+        inverse = self._slots.inverse[old, old]
+        folded = fold(inverse, between, among, added / scale[:, None, None], most)
+        self._slots.rows[:, :, old] += folded.onto_old * self._slots.scale[old]
+        if len(folded.chosen):
+            kept = folded.weights * scale[folded.chosen, None, None]
+            self.extend(new[folded.chosen], kept)
+        return folded
+
+    def _many(self, knots: int) -> bool:
+        return knots * self.functions * self.outputs > MANY_WEIGHTS
+
+    def _prune(self, budget: float, cap: int, moved: Floats) -> PruningCertificate:
+        """Prune functions that have ``moved``, shape (guarded,), before, within one budget."""
         squared_errors, counts = np.zeros((3, self.functions)), np.zeros(3, dtype=np.int64)
-        tally = np.zeros(self.guarded), squared_errors, counts
+        spent = _spent_before(moved, budget)
+        tally = Tally(spent, squared_errors, counts)
         rebuilds_before = self.rebuilds
         self._scale_rows(np.divide)  # weights of the normalised kernel
         try:
             more = True
             while more:
                 Z = self._insertion()
-                V = np.zeros((_BLOCK, self._capacity))
-                inverse, rows = self._slots.inverse, self._slots.rows
-                diagonal = np.diagonal(inverse) + np.einsum("kc,kc->c", Z, Z)
-                alive = np.ones(self._size, dtype=np.bool_)
-                removed = remove_knots(inverse, Z, V, diagonal, rows, alive, cap, budget**2, *tally)
-                self._update(Z, V[: abs(removed)], alive)
+                if self._many(self._size):
+                    alive = remove_from_many(
+                        self._slots, Z, self._size, cap, budget**2, tally
+                    )
+                    self._close(alive)
+                    break
+                removed, V, alive = self._remove(Z, cap, budget**2, tally)
+                self._update(Z, V, alive)
                 if removed < 0:
                     self._rebuild(self._size)
                 more = removed < 0 or removed == _BLOCK
@@ -339,6 +456,18 @@ class Dictionary:
             knots=self._size,
             rebuilds=self.rebuilds - rebuilds_before,
         )
+
+    def _remove(
+        self, Z: Floats, cap: int, squared_budget: float, tally: Tally
+    ) -> tuple[int, Floats, NDArray[np.bool_]]:
+        """Remove up to a block of knots; return how many, V, and which are left."""
+        V, order = np.zeros((_BLOCK, self._capacity)), np.zeros(_BLOCK, dtype=np.int64)
+        inverse, rows = self._slots.inverse, self._slots.rows
+        diagonal = np.diagonal(inverse) + np.einsum("kc,kc->c", Z, Z)
+        alive = np.ones(self._size, dtype=np.bool_)
+        limits = cap, squared_budget, np.inf
+        removed = remove_knots(inverse, Z, V, diagonal, rows, alive, *limits, *tally, order)
+        return removed, V[: abs(removed)], alive
 
     def _scale_rows(self, operation: np.ufunc) -> None:
         if not self.kernel.normalised:
@@ -400,6 +529,12 @@ class Dictionary:
         Z[:, new] = root
         return np.asarray(Z)
 
+    def _not_finite(self) -> NumericalError:
+        return NumericalError(
+            f"the {self.kernel.name} kernel is not finite between the new knots and the "
+            "dictionary; check its formula. Nothing was changed"
+        )
+
     def _not_positive_definite(self) -> NumericalError:
         return NumericalError(
             f"the Gram matrix of {self._size} knots is not positive definite in float64; is the "
@@ -426,21 +561,45 @@ class Dictionary:
             inverse = self._slots.inverse.T
             blas.dgemm(1.0, left.T, right.T, 1.0, inverse, trans_b=1, overwrite_c=1)
         self._size = self._covered = size
+        self._factored = None
+
+    def _close(self, alive: NDArray[np.bool_]) -> None:
+        """Close the gaps that removed knots left, and let P be computed when it is next needed."""
+        self._size = close_gaps(alive, self._slots, np.empty((0, self._capacity)))
+        self._covered = 0
+        self._factored = None
 
     def _rebuild(self, size: int) -> None:
         """Compute P afresh from K by Cholesky, over the first ``size`` knots."""
-        part = slice(0, size)
         self.rebuilds += 1
         self._covered = size
         if size == 0:
             return
+        lower, _ = lapack.dpotri(self._factor(size), lower=1)
+        # dpotri fills one triangle of a matrix that is stored by columns.
+        fill_symmetric(lower.T, self._slots.inverse)
+
+    def _factor(self, size: int) -> Floats:
+        """Return C with K + λI = CCᵀ over the first ``size`` knots, in its lower triangle."""
+        if self._factored is not None and len(self._factored) == size:
+            return self._factored
+        part = slice(0, size)
         factor, failed = lapack.dpotrf(self._normalised_gram(part, part), lower=1)
         if failed:
             raise self._not_positive_definite()
-        inverse, _ = lapack.dpotri(factor, lower=1)
-        lower = np.tril(inverse)
-        self._slots.inverse[:] = 0.0
-        self._slots.inverse[part, part] = lower + np.tril(lower, -1).T
+        return np.asarray(factor)
+
+
+def _spent_before(moved: Floats, budget: float) -> Floats:
+    """Return what functions that moved before have spent of the squared budget.
+
+    A further move of length e is within the budget if moved + e is: spent + e² ≤ β² must say so.
+    Beyond the budget it is the square of the move, so that those that moved least go first.
+    """
+    within = (moved > 0.0) & (moved < budget)
+    spent = moved**2
+    spent[within] = (2.0 * budget - moved[within]) * moved[within]
+    return spent
 
 
 def prune(

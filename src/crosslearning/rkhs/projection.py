@@ -10,10 +10,12 @@ import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import blas
 
 from crosslearning.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
@@ -27,6 +29,8 @@ Method = Literal["exact", "relaxed"]
 TOLERANCE = 1e-13
 STALL_TOLERANCE = 1e-10
 _MAX_ITERATIONS = 200
+# Functions up to which one product with the whole matrix is the fastest way to mix them.
+_FEW = 64
 
 
 class Status(enum.Enum):
@@ -43,12 +47,14 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True)
 class Projection:
-    """The outcome of a projection.
+    """The outcome of a projection: g = Σ_j centre_j h̄_j and h_i = pulls_i g + keeps_i h̄_i.
 
     Attributes
     ----------
-    mixing : array, shape (N+1, N+1)
-        Projected functions as combinations of the given ones; the centre is last.
+    pulls, keeps : arrays, shape (N,)
+        How much of the new centre, and of the function as it was, each new function is.
+    centre : array, shape (N+1,)
+        The new centre as a combination of the given functions, the old centre last.
     multipliers : array, shape (N,)
         μ_i ≥ 0 of the constraint of function i; zero where it is inactive, infinite for
         ``epsilon = 0``.
@@ -61,22 +67,49 @@ class Projection:
         Newton steps.
     """
 
-    mixing: Floats
+    pulls: Floats
+    keeps: Floats
+    centre: Floats
     multipliers: Floats
     distances: Floats
     residual: float
     iterations: int
     status: Status
 
+    @cached_property
+    def mixing(self) -> Floats:
+        """Projected functions as combinations of the given ones, shape (N+1, N+1); g is last."""
+        mixing = np.concatenate([self.pulls[:, None] * self.centre, self.centre[None]])
+        np.fill_diagonal(mixing[:-1], np.diagonal(mixing)[:-1] + self.keeps)
+        return mixing
+
+    def apply(self, functions: Floats) -> None:
+        """Replace functions, shape (N+1, …), by the projected ones."""
+        flat = functions.reshape(len(functions), -1)
+        if len(flat) <= _FEW:
+            flat[:] = self.mixing @ flat
+            return
+        # The matrix is diagonal but for the centre's part: no product of N² numbers is needed.
+        centre = self.centre @ flat
+        flat[:-1] *= self.keeps[:, None]
+        blas.dger(1.0, centre, self.pulls, a=flat[:-1].T, overwrite_a=1)
+        flat[-1] = centre
+
     @property
     def moved(self) -> bool:
         """Whether any function changed."""
-        return not np.array_equal(self.mixing, np.eye(len(self.mixing)))
+        still = not np.any(self.pulls) and bool(np.all(self.keeps == 1.0))
+        return not (still and np.array_equal(self.centre, _unmoved(len(self.pulls))))
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """Which constraints hold the functions back, shape (N,)."""
         return self.multipliers > 0
+
+
+def _unmoved(N: int) -> Floats:
+    """Return the old centre as a combination of the functions."""
+    return np.append(np.zeros(N), 1.0)
 
 
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
@@ -131,31 +164,26 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     spread = math.sqrt(largest)
     if spread <= epsilon:
         distances = np.sqrt(np.maximum(np.diag(D), 0.0))
-        return Projection(np.eye(N + 1), np.zeros(N), distances, 0.0, 0, Status.INSIDE)
+        parts = np.zeros(N), np.ones(N), _unmoved(N)
+        return Projection(*parts, np.zeros(N), distances, 0.0, 0, Status.INSIDE)
     if epsilon == 0.0:
-        mixing = np.full((N + 1, N + 1), 1.0 / (N + 1))
-        return Projection(mixing, np.full(N, np.inf), np.zeros(N), 0.0, 0, Status.SOLVED)
-    pulls, distances, mixing = np.empty(N), np.empty(N), np.empty((N + 1, N + 1))
+        parts = np.ones(N), np.zeros(N), np.full(N + 1, 1.0 / (N + 1))
+        return Projection(*parts, np.full(N, np.inf), np.zeros(N), 0.0, 0, Status.SOLVED)
+    pulls, distances = np.empty(N), np.empty(N)
     iterations, residual = _newton(D / largest, epsilon / spread, pulls, distances)
-    _mixing_of(pulls, mixing)
+    # g = (ḡ + Σ a_i h̄_i)/(1 + A) and h_i = a_i g + (1 − a_i) h̄_i.
+    parts = pulls, 1.0 - pulls, np.append(pulls, 1.0) / (1.0 + _sum(pulls))
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
     # A pull that rounds to 1 is consensus to the last digit, whose multiplier is infinite.
     multipliers = np.divide(pulls, 1.0 - pulls, out=np.full(N, np.inf), where=pulls < 1.0)
     distances *= spread * (1.0 - pulls)
-    return Projection(mixing, multipliers, distances, residual, iterations, status)
+    return Projection(*parts, multipliers, distances, residual, iterations, status)
 
 
 @compiled
-def _mixing_of(a: Floats, mixing: Floats) -> None:
-    """Fill the matrix of g = (ḡ + Σ a_i h̄_i)/(1 + A) and h_i = a_i g + (1 − a_i) h̄_i."""
-    N = len(a)
-    total = 1.0 + a.sum()
-    for j in range(N + 1):
-        mixing[N, j] = (a[j] if j < N else 1.0) / total
-    for i in range(N):
-        for j in range(N + 1):
-            mixing[i, j] = a[i] * mixing[N, j]
-        mixing[i, i] += 1.0 - a[i]
+def _sum(values: Floats) -> float:
+    """Return the sum in order, as the search for the pulls takes it."""
+    return float(values.sum())
 
 
 @compiled
@@ -281,15 +309,11 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     centred -= centred.mean(axis=1, keepdims=True)
     total = max(float(np.trace(centred)), 0.0)
     psi = 1.0 if total <= N * epsilon**2 else math.sqrt(N) * epsilon / math.sqrt(total)
-    mean = np.append(np.full(N, 1.0 / N), 0.0)
-    mixing = np.empty((N + 1, N + 1))
-    mixing[:N] = (1.0 - psi) * mean
-    mixing[:N, :N] += psi * np.eye(N)
-    mixing[N] = mean
+    parts = np.full(N, 1.0 - psi), np.full(N, psi), np.append(np.full(N, 1.0 / N), 0.0)
     multiplier = 0.0 if psi == 1.0 else (np.inf if psi == 0.0 else 1.0 / psi - 1.0)
     status = Status.CENTRED if psi == 1.0 else Status.SOLVED
     distances = psi * np.sqrt(np.maximum(np.diag(centred), 0.0))
-    return Projection(mixing, np.full(N, multiplier), distances, 0.0, 0, status)
+    return Projection(*parts, np.full(N, multiplier), distances, 0.0, 0, status)
 
 
 PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}

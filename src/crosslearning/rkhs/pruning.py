@@ -8,7 +8,7 @@ removals add up (Pythagoras), so the budget bounds the whole move of each functi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,8 @@ class PruningCertificate:
     errors : array, shape (functions,)
         Bound on ‖f_before − f_after‖ for every function, all removals counted.
     budgeted_errors, conditioning_errors, cap_errors : arrays, shape (functions,)
-        The parts of ``errors`` by the reason of the removals; their squares add up to its
-        square. A removal that fits in the budget counts as budgeted whatever its occasion.
+        The parts of ``errors`` by the reason of the removals; for one call their squares add up to
+        its square. A removal that fits in the budget counts as budgeted whatever its occasion.
     removed : int
         Knots removed in all.
     forced_by_conditioning, forced_by_cap : int
@@ -68,6 +68,17 @@ class PruningCertificate:
     def within_budget(self) -> bool:
         """Whether every function moved by at most the budget."""
         return self.forced_by_conditioning == 0 and self.forced_by_cap == 0
+
+    def followed_by(self, other: PruningCertificate) -> PruningCertificate:
+        """Return the certificate of two prunings with something added between them.
+
+        What was added need not be orthogonal to the first move: the moves themselves add up, not
+        their squares. ``errors`` is then at most the sum of its parts.
+        """
+        names = ("errors", "budgeted_errors", "conditioning_errors", "cap_errors")
+        numbers = ("removed", "forced_by_conditioning", "forced_by_cap", "rebuilds")
+        added = {name: getattr(self, name) + getattr(other, name) for name in names + numbers}
+        return replace(other, **added)
 
     def __str__(self) -> str:
         verdict = "within" if self.within_budget else "beyond"
@@ -99,29 +110,36 @@ def _inverse_column(
 
 
 @compiled
-def _candidate(
-    weights: Floats, diagonal: Floats, alive: NDArray[np.bool_], spent: Floats, forced: bool
-) -> tuple[int, float]:
-    """Return argmin_j max_f (spent_f + e(j, f)) and its value.
+def removal_scores(weights: Floats, diagonal: Floats, spent: Floats, out: Floats) -> None:
+    """Fill out[j] = max_f (spent_f + e(j, f)) over the first ``len(spent)`` functions."""
+    # Knots run fastest, as they do in memory; the largest does not depend on the order.
+    m = len(out)
+    squares = np.empty(m)
+    out[:] = 0.0
+    for f in range(len(spent)):
+        squares[:] = 0.0
+        for p in range(weights.shape[1]):
+            row = weights[f, p]
+            for j in range(m):
+                squares[j] += row[j] * row[j]
+        own = spent[f]
+        for j in range(m):
+            total = own + squares[j] / diagonal[j]
+            out[j] = total if total > out[j] else out[j]
 
-    Only the first ``len(spent)`` functions count. If ``forced``, only knots whose diagonal
-    entry is above the conditioning limit are candidates.
+
+@compiled
+def _candidate(
+    scores: Floats, diagonal: Floats, alive: NDArray[np.bool_], forced: bool
+) -> tuple[int, float]:
+    """Return the knot with the lowest score, and that score.
+
+    If ``forced``, only knots whose diagonal entry is above the conditioning limit count.
     """
     best, best_value = -1, np.inf
-    guarded, outputs = len(spent), weights.shape[1]
     for j in range(len(alive)):
-        if not alive[j] or (forced and diagonal[j] <= CONDITIONING):
-            continue
-        worst = 0.0
-        for f in range(guarded):
-            squares = 0.0
-            for p in range(outputs):
-                squares += weights[f, p, j] * weights[f, p, j]
-            total = spent[f] + squares / diagonal[j]
-            if total > worst:
-                worst = total
-        if worst < best_value:
-            best, best_value = j, worst
+        if alive[j] and scores[j] < best_value and not (forced and diagonal[j] <= CONDITIONING):
+            best, best_value = j, scores[j]
     return best, best_value
 
 
@@ -135,9 +153,11 @@ def remove_knots(
     alive: NDArray[np.bool_],
     max_knots: int,
     squared_budget: float,
+    bar: float,
     spent: Floats,
     squared_errors: Floats,
     counts: Integers,
+    order: Integers,
 ) -> int:
     """Remove knots greedily until the budget is spent (Algorithm 3, lines 2 to 14).
 
@@ -146,8 +166,9 @@ def remove_knots(
     (block, C), to which each removal appends a row. ``diagonal`` (C,) is that of P + ZZᵀ.
     All that follows is updated: ``weights`` (functions, p, C), as each removal refits all
     functions; ``alive``, which knots are left; ``spent`` (guarded,), the squared errors of the
-    functions that the budget guards; and, by reason, ``squared_errors`` (3, functions) and
-    ``counts`` (3,).
+    functions that the budget guards; by reason, ``squared_errors`` (3, functions) and
+    ``counts`` (3,); and ``order`` (block,), which knot each removal took. After the first
+    removal, a knot whose score is above ``bar`` is not removed.
 
     Returns how many were removed; the negative of it if the inverse can be trusted no longer
     and must be computed afresh before going on.
@@ -156,7 +177,7 @@ def remove_knots(
     functions, outputs = weights.shape[0], weights.shape[1]
     guarded = len(spent)
     removed = 0
-    column = np.empty(m)
+    column, scores = np.empty(m), np.empty(m)
     while removed < V.shape[0] and size > 0:
         ill_conditioned = False
         for j in range(m):
@@ -164,7 +185,10 @@ def remove_knots(
                 ill_conditioned = True
                 break
         # Lines 3 to 8: the least informative knot.
-        j, worst = _candidate(weights, diagonal, alive, spent, ill_conditioned)
+        removal_scores(weights, diagonal, spent, scores)
+        j, worst = _candidate(scores, diagonal, alive, ill_conditioned)
+        if removed > 0 and worst > bar:
+            break
         # Line 9, with the budget over all removals rather than each.
         reason = WITHIN_BUDGET
         if not worst <= squared_budget:
@@ -200,6 +224,7 @@ def remove_knots(
             V[removed, i] = v
             diagonal[i] -= v * v
         counts[reason] += 1
+        order[removed] = j
         alive[j] = False
         size -= 1
         removed += 1

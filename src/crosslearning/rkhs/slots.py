@@ -126,5 +126,30 @@ def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
     return size
 
 
+@compiled
+def add_multiples(rows: Floats, first: int, factors: Floats) -> None:
+    """Add to row i of rows (functions, p, C) factors[i] times row first + i."""
+    for i in range(len(factors)):
+        for p in range(rows.shape[1]):
+            for c in range(rows.shape[2]):
+                rows[i, p, c] += factors[i] * rows[first + i, p, c]
+
+
+@compiled
+def fill_symmetric(upper: Floats, out: Floats) -> None:
+    """Fill out, shape (C, C), with the symmetric matrix of an upper triangle, and zeros around."""
+    n = len(upper)
+    out[:] = 0.0
+    for i in range(n):
+        for j in range(i, n):
+            out[i, j] = upper[i, j]
+    # In squares that fit into the cache: one of the two matrices is read against its order.
+    for a in range(0, n, 32):
+        for b in range(a, n, 32):
+            for i in range(a, min(a + 32, n)):
+                for j in range(max(b, i), min(b + 32, n)):
+                    out[j, i] = out[i, j]
+
+
 insert_knots = FastEntry(_insert_knots)
 close_gaps = FastEntry(_close_gaps)
