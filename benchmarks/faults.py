@@ -3,7 +3,8 @@
 Every fault is injected into a small run of its own, in a process of its own. The run is then
 resumed without the fault, and its model and metrics are compared, byte for byte, with those of a
 run that nothing happened to. Survived means: the process went on, or ended with a sentence and no
-traceback, and the resumed run came to its end. Data lost counts the runs whose files differ.
+traceback, and the resumed run came to its end. Data lost counts the runs whose files differ, and
+of killed ones those that fell back by more than the iterations between two checkpoints.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner
 from crosslearning.progress import progress_bar
 from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.runs.metrics import Averages
 
 SMALL = {"max_knots": 12, "batch_size": 2, "checkpoint_every": 5, "log_every": 2}
 COMPILED = {**SMALL, "tasks": "linear-quadratic", "iterations": 300}
@@ -115,12 +117,31 @@ class Place(NamedTuple):
 def killed(place: Place) -> tuple[bool, bool]:
     """Kill a run, and what resumes it, at moments drawn over its whole length."""
     path = place.new()
+    made = multiprocessing.get_context("fork").Value("q", 0)
+    fell_back = False
     for _ in range(2):
-        process = child(take_up, path, place.fields)
+        process = child(_counted, path, place.fields, made)
         time.sleep(place.generator.uniform(0.0, place.seconds))
         os.kill(process.pid, signal.SIGKILL)
         process.join()
-    return place.verdict(path)
+        if not RunFolder(path).model.exists():
+            saved = RunFolder(path).checkpoints()
+            kept = saved[-1][0] if saved else 0
+            fell_back |= made.value - kept > place.fields["checkpoint_every"]
+    survived, lost = place.verdict(path)
+    return survived, lost or fell_back
+
+
+def _counted(path: Path, fields: dict[str, Any], made: Any) -> None:
+    """Take a run up, and tell after every iteration how many are made."""
+    add = Averages.add
+
+    def counted(self: Averages, report: Any) -> None:
+        made.value = report.iteration
+        add(self, report)
+
+    Averages.add = counted  # type: ignore[method-assign]
+    take_up(path, fields)
 
 
 def _limited(path: Path, fields: dict[str, Any], size: int) -> None:
@@ -219,9 +240,10 @@ def _with_fault(what: str, path: Path, fields: dict[str, Any]) -> None:
     take_up(path, fields)
 
 
+KILLS = "two SIGKILLs, each while training, saving or resuming"
 # name -> (fault, share of the asked number, whether the environments are Python's)
 FAULTS: dict[str, tuple[Callable[[Place], tuple[bool, bool]], float, bool]] = {
-    "two SIGKILLs, each while training, saving or resuming": (killed, 1.0, False),
+    KILLS: (killed, 1.0, False),
     "full disk": (full_disk, 0.5, False),
     "read-only folder": (read_only, 0.1, False),
     "newest checkpoint cut short": (damaged(_cut), 0.5, False),
@@ -244,10 +266,11 @@ class Row(NamedTuple):
     lost: int
 
 
-def measure(times: int, seed: int, console: Console) -> list[Row]:
-    """Inject every fault, some of them ``times`` times, others less often."""
+def measure(times: int, seed: int, console: Console, kills: int | None = None) -> list[Row]:
+    """Inject every fault, some of them ``times`` times, others less often; kills as often as said."""
     generator = np.random.default_rng(seed)
     counts = {name: max(1, round(share * times)) for name, (_, share, _) in FAULTS.items()}
+    counts[KILLS] = kills or times
     rows = []
     with (
         tempfile.TemporaryDirectory(prefix="faults-") as name,
@@ -277,13 +300,14 @@ def measure(times: int, seed: int, console: Console) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description=__doc__)
     parser.add_argument("--times", type=int, default=20, help="kills; other faults in proportion")
+    parser.add_argument("--kills", type=int, help="runs that are killed; default: as --times")
     parser.add_argument("--long", action="store_true", help="the same as --times 200")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and places")
     asked = parser.parse_args()
     times = 200 if asked.long else asked.times
-    if times < 1:
-        parser.error(f"--times must be at least 1, got {times}")
-    rows = measure(times, asked.seed, Console(stderr=True))
+    if times < 1 or (asked.kills is not None and asked.kills < 1):
+        parser.error(f"--times and --kills must be at least 1, got {times} and {asked.kills}")
+    rows = measure(times, asked.seed, Console(stderr=True), asked.kills)
     headings = ["fault", "injected", "survived", "data lost"]
     show_table("Faults", headings, [[row.fault, *map(str, row[1:])] for row in rows])
     sys.exit(0 if all(row.survived == row.injected and not row.lost for row in rows) else 1)

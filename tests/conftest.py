@@ -1,5 +1,7 @@
 """Settings that all tests share."""
 
+import signal
+
 import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from hypothesis import settings
@@ -9,6 +11,10 @@ from threadpoolctl import threadpool_limits
 # every run, so that a failure here is a failure everywhere.
 settings.register_profile("crosslearning", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("crosslearning")
+
+# What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -13,7 +13,7 @@ import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -158,6 +158,33 @@ def evaluate_across(
     """
     asked = EpisodeOptions.of(options, trials=5)
     return _evaluations(across(play(policies, tasks, asked)), asked.seed)
+
+
+def evaluate_own(
+    policies: Sequence[AnyPolicy], central: AnyPolicy, tasks: Sequence[Task], **options: Any
+) -> tuple[list[Evaluation], list[Evaluation]]:
+    """Evaluate each of many policies on its own task alone, and a central one on all of them.
+
+    To try a thousand policies on a thousand tasks would take a million evaluations. The options
+    are those of :func:`evaluate_across`.
+
+    Returns
+    -------
+    summary : list of Evaluation
+        Of ``"own"`` and ``"central"`` over all tasks, which are the sample.
+    each : list of Evaluation
+        The same two task by task.
+    """
+    asked = EpisodeOptions.of(options, trials=5)
+    if len(policies) != len(tasks):
+        raise InputError(f"got {len(policies)} policies of {len(tasks)} tasks; give one of each")
+    rows = []
+    for policy, task in zip(policies, tasks, strict=True):
+        (row,) = play([policy, central], [task], asked)
+        columns = dict(zip(("own", "central"), row.columns.values(), strict=True))
+        rows.append(replace(row, columns=columns))
+    each = [one for row in rows for one in _evaluations(row, asked.seed)]
+    return _evaluations(across(rows), asked.seed), each
 
 
 def run_episodes(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,11 @@ from numpy.typing import NDArray
 from crosslearning.errors import InputError
 from crosslearning.evaluation import run_episodes
 from crosslearning.learner import Policy
+from crosslearning.runs.metrics import recent_returns
 from crosslearning.tasks import Navigation, Task
+
+#: Most maps in one picture.
+MOST_DRAWN = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +50,15 @@ def trajectories(
         paths = episodes.states[:, :, :2]
         found.append(Trajectories(task.name, navigation, paths, crashed, arrived))
     return tuple(found)
+
+
+def worth_drawing(tasks: Sequence[Task], metrics: Sequence[Mapping[str, Any]]) -> tuple[Task, ...]:
+    """Return the tasks whose paths are drawn: all, or of very many those that do worst."""
+    if len(tasks) <= MOST_DRAWN:
+        return tuple(tasks)
+    worst = list(recent_returns(metrics))[:MOST_DRAWN]
+    named = {task.name: task for task in tasks}
+    return tuple(named[name] for name in worst if name in named) or tuple(tasks[:MOST_DRAWN])
 
 
 def _navigation_of(task: Task) -> Navigation:

@@ -1,12 +1,13 @@
 """What commands share."""
 
+import shutil
 import subprocess
 import sys
 import warnings
 
 import pytest
 
-from crosslearning import cli
+from crosslearning import cli, runs
 from crosslearning.cli import application
 
 
@@ -41,6 +42,7 @@ def run(monkeypatch, capsys, *arguments):
     return ended.value.code, " ".join("".join(capsys.readouterr()).split())
 
 
+WIDE = '{"kernel": "gaussian", "std": [1e200, 1.0]}'
 SMALL = ["--tasks", "linear-quadratic", "--iterations", "2", "--max-knots", "5"]
 
 
@@ -54,6 +56,10 @@ SMALL = ["--tasks", "linear-quadratic", "--iterations", "2", "--max-knots", "5"]
         (["train", "--out", "/", *SMALL], 1, "root of all folders"),
         (["train", "--out", "r", *SMALL, "--task-options", '{"a":' + "[" * 9000], 1, "a table"),
         (["train", "--out", "r", *SMALL, "--task-options", "[]"], 1, "must be a table"),
+        (["train", "--out", "r", *SMALL, "--task-options", '{"name": "x"}'], 1, "no such linear-"),
+        (["train", "--out", "r", *SMALL, "--task-options", '{"self": 1}'], 1, "parameter 'self'"),
+        (["train", "--out", "r", *SMALL, "--check-delta", "1e-320", "--alpha", "1"], 1, "delta"),
+        (["train", "--out", "r", *SMALL, "--kernel", WIDE], 1, "std must be from 1e-150"),
         (["train", "--out", "r", *SMALL, "--max-knots", str(2**64)], 1, "max_knots is 184467"),
         (["train", "--out", "r", *SMALL, "--batch-size", str(2**63)], 1, "batch_size is 92233"),
         (["train", "--out", "r", *SMALL, "--discount", "0.99999999999"], 1, "1e+11 steps on av"),
@@ -72,6 +78,64 @@ def test_what_cannot_be_done_is_one_line(monkeypatch, capsys, tmp_path, argument
     assert ended == code
     assert words in said
     assert [path.name for path in tmp_path.iterdir()] == ["deep.toml"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "a run"
+    fields = {"tasks": "linear-quadratic", "iterations": 2, "max_knots": 5}
+    runs.train(path, runs.make_config(fields))
+    return path
+
+
+def spoil(path, what):
+    """Put a folder where a file was, which not even root can read as one."""
+    (path / what).unlink(missing_ok=True)
+    (path / what).mkdir()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "spoilt", "words"),
+    [
+        (["certify", "--alpha", "1e308"], None, "alpha must be positive and finite"),
+        (["theory", "--delta", "1e-320"], None, "delta must be"),
+        (["evaluate", "--trials", "1000000000"], None, "GiB of memory; ask for fewer trials"),
+        (["plot"], "figures/learning.png", "cannot write"),
+        (["evaluate"], "model.safetensors", "is a folder"),
+        (["info"], "metrics.jsonl", "cannot read"),
+        (["plot"], "metrics.jsonl", "cannot read"),
+        (["info"], "config.toml", "holds no run"),
+        (["runs"], "run.json", ""),
+    ],
+)
+def test_extremes_and_spoilt_files_are_one_line(
+    monkeypatch, capsys, tmp_path, finished, arguments, spoilt, words
+):
+    path = tmp_path / "run"
+    shutil.copytree(finished, path)
+    if spoilt:
+        (path / spoilt).parent.mkdir(exist_ok=True)
+        spoil(path, spoilt)
+    command, *flags = arguments
+    ended, said = run(monkeypatch, capsys, command, str(path), *flags)
+    assert ended == (0 if command == "runs" else 1)
+    assert words in said
+    assert "Traceback" not in said
+
+
+def test_the_command_to_go_on_is_quoted(finished):
+    assert runs.RunFolder(finished).resume_command == f"crosslearning resume '{finished}'"
+
+
+def test_a_fault_of_the_library_is_owned_up_to(monkeypatch, capsys):
+    def broken():
+        raise KeyError("nobody expected this")
+
+    monkeypatch.setattr(application, "app", broken)
+    code, said = run(monkeypatch, capsys)
+    assert code == 1
+    assert "KeyError: 'nobody expected this'" in said
+    assert "error: this is a fault of crosslearning itself" in said
 
 
 def test_no_memory_is_told(monkeypatch, capsys):

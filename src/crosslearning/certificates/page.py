@@ -4,10 +4,24 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from crosslearning.certificates.certificate import Certificate, PruningHistory
-from crosslearning.certificates.text import bullets, estimate, page_of, save_page, table, wrapped
+from crosslearning.certificates.text import (
+    FEW,
+    MANY,
+    bullets,
+    estimate,
+    page_of,
+    save_page,
+    some,
+    table,
+    wrapped,
+)
+
+_Line = TypeVar("_Line")
 
 
 def certificate_page(certificate: Certificate) -> str:
@@ -68,7 +82,7 @@ def _constraint_verdict(certificate: Certificate) -> str:
     who = "every task policy is, in RKHS norm,"
     if certificate.projection == "relaxed":
         who = "the root mean square of the distances to the central policy is"
-    held = f"back {', '.join(binding)}"
+    held = f"back {some(binding)}"
     if not binding:
         held = "nobody back: a larger ε would not have changed the last iterations"
     return f"Constraint: certified, {who} within ε = {epsilon:g}. It holds {held}."
@@ -102,7 +116,9 @@ def _stationarity_verdict(certificate: Certificate) -> str:
         return f"Stationarity: the gap says nothing for ε = {certificate.epsilon:g}."
     alpha = certificate.alpha
     if alpha is None:
-        smallest = ", ".join(f"{gap.task} at {gap.gap.high:.4g}" for gap in certificate.gaps)
+        gaps = sorted(certificate.gaps, key=lambda gap: -gap.gap.high)
+        order = gaps if len(gaps) > MANY else certificate.gaps
+        smallest = some([f"{gap.task} at {gap.gap.high:.4g}" for gap in order])
         return (
             "Stationarity: no alpha was asked for (--alpha). The smallest at which each task is "
             f"certified: {smallest}."
@@ -111,7 +127,7 @@ def _stationarity_verdict(certificate: Certificate) -> str:
     if all(verdict == "stationary" for verdict in found.values()):
         return f"Stationarity: certified. Every task's gap is at most α = {alpha:g}."
     groups = [
-        f"{word}: {', '.join(task for task, verdict in found.items() if verdict == word)}"
+        f"{word}: {some([task for task, verdict in found.items() if verdict == word])}"
         for word in ("stationary", "not stationary", "undecided")
         if word in found.values()
     ]
@@ -142,7 +158,8 @@ def _constraint(certificate: Certificate) -> str:
     if not certificate.constraint:
         return wrapped("The model's numbers cannot be read.")
     rows = []
-    for line in certificate.constraint:
+    shown, left = _worst(certificate.constraint, lambda line: line.ridged_distance)
+    for line in shown:
         distances = f"{line.distance:.6g}", f"{line.ridged_distance:.6g}"
         multiplier = "–" if line.multiplier is None else f"{line.multiplier:.4g}"
         rows.append((line.task, *distances, multiplier, "binding" if line.binding else "slack"))
@@ -157,7 +174,15 @@ def _constraint(certificate: Certificate) -> str:
         "larger norm of κ + λδ, so the bound holds there, and all the more in that of κ. "
         "Multipliers are means over the last quarter of the run."
     )
-    return "\n".join([table(headings, rows), wrapped(kind), wrapped(note)])
+    more = [wrapped(f"The {FEW} farthest; {left} tasks are nearer.")] if left else []
+    return "\n".join([table(headings, rows), *more, wrapped(kind), wrapped(note)])
+
+
+def _worst(lines: Sequence[_Line], key: Callable[[_Line], float]) -> tuple[list[_Line], int]:
+    """Return what to show of many tasks, the largest first, and how many are left out."""
+    if len(lines) <= MANY:
+        return list(lines), 0
+    return sorted(lines, key=key, reverse=True)[:FEW], len(lines) - FEW
 
 
 def _pruning(certificate: Certificate) -> str:
@@ -186,13 +211,14 @@ def _stationarity(certificate: Certificate) -> str:
         return wrapped(f"Not measured: {certificate.left_out}.")
     if certificate.gaps[0].note:
         return wrapped(certificate.gaps[0].note)
-    gaps, alpha, level = certificate.gaps, certificate.alpha, certificate.confidence
+    every, alpha, level = certificate.gaps, certificate.alpha, certificate.confidence
+    gaps, left = _worst(every, lambda gap: gap.gap.high)
     if alpha is None:
         last, ends = "smallest certified α", [f"{gap.gap.high:.4g}" for gap in gaps]
     else:
         last, ends = f"verdict at α = {alpha:g}", [gap.verdict(alpha) for gap in gaps]
     rows = [(gap.task, *estimate(gap.gap), end) for gap, end in zip(gaps, ends, strict=True)]
-    N = len(gaps)
+    N = len(every)
     note = (
         "The gap is how much a task could gain, to first order, by moving its policy alone within "
         f"the constraint. {gaps[0].samples} fresh samples per task, seed {certificate.seed}."
@@ -202,11 +228,11 @@ def _stationarity(certificate: Certificate) -> str:
             f" Each interval holds with {100 * level:g} %, all {N} together with at least "
             f"{100 * max(0.0, 1 - N * (1 - level)):g} %."
         )
-    notes = [note]
-    doubtful = [gap.task for gap in gaps if gap.doubtful]
+    notes = [f"The {FEW} largest; {left} tasks have smaller ones.", note] if left else [note]
+    doubtful = [gap.task for gap in every if gap.doubtful]
     if doubtful:
         notes.append(
-            f"Rare samples decide the numbers of {', '.join(doubtful)}: these intervals may be too "
+            f"Rare samples decide the numbers of {some(doubtful)}: these intervals may be too "
             "short. More --samples help."
         )
     headings = ("task", "gap", f"{100 * level:g} % interval", last)

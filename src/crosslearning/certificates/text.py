@@ -37,6 +37,18 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(texts)
 
 
+#: More tasks than this are told by the first few, in an order that puts the worst there.
+MANY = 24
+FEW = 10
+
+
+def some(names: Sequence[str]) -> str:
+    """Return names with commas; of very many the first, and how many more there are."""
+    if len(names) <= MANY:
+        return ", ".join(names)
+    return f"{', '.join(names[:FEW])} and {len(names) - FEW} more"
+
+
 def bullets(sentences: Sequence[str]) -> str:
     """Return sentences as a list."""
     return "\n".join(wrapped(f"- {sentence}", 2) for sentence in sentences)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -47,6 +48,12 @@ def main() -> None:
     except KeyboardInterrupt:
         errors.print("Interrupted before anything was saved.")
         sys.exit(130)
+    except Exception:
+        traceback.print_exc()
+        _fail(
+            "this is a fault of crosslearning itself, not of what you gave; please report it with "
+            "the lines above and the command. What was saved before is whole"
+        )
 
 
 def _fail(text: str) -> NoReturn:

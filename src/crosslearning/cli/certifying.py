@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from crosslearning.cli.application import RunArgument, announce_compilation, app, console, errors
-from crosslearning.cli.output import show_line
+from crosslearning.cli.output import MANY_TASKS, show_line
 
 AlphaOption = Annotated[
     float | None, typer.Option(help="Stationarity to ask about; default: the run's.")
@@ -44,13 +44,16 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
     table = Table(title=escape(f"{run}: which tasks pull against the consensus"))
     for heading in ("rank", "task", "score", "chance", "distance", "agreement", "share of pull"):
         table.add_column(heading)
-    for task in found.ranked:
+    few = found.ranked[:MANY_TASKS]
+    for task in few:
         pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
         chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
         numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
         table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
     console.print(table)
-    for line in (*(task.sentence for task in found.ranked), table_file, *written):
+    if left := len(found.ranked) - len(few):
+        show_line(f"  {left} more tasks stand less apart; {table_file} has all of them")
+    for line in (*(task.sentence for task in few), table_file, *written):
         show_line(f"  {line}")
 
 

@@ -15,15 +15,20 @@ import typer
 from crosslearning import runs
 from crosslearning.cli.application import HorizonOption, RunArgument, app
 from crosslearning.cli.fields import add_flags, read_flag
-from crosslearning.cli.output import STILL_ZERO, WITHOUT_RADIUS, print_json, show_line, show_numbers
+from crosslearning.cli.output import (
+    MANY_TASKS,
+    STILL_ZERO,
+    WITHOUT_RADIUS,
+    WORST,
+    print_json,
+    show_line,
+    show_numbers,
+)
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
     from crosslearning.tasks import Task
-
-#: From so many tasks on, a table shows their mean: the tasks are then the sample.
-MANY_TASKS = 13
 
 
 @dataclass(frozen=True)
@@ -91,6 +96,9 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
     asked = MeasuringFlags(**flags)
     learner = runs.RunFolder.open(run).load(best=asked.best)
     tasks, options = asked.episodes(learner)
+    if len(learner.tasks) >= MANY_TASKS:
+        _evaluate_many(run, learner, tasks, options, asked)
+        return
     policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
     measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
     results = measure(policies, tasks, **options)
@@ -104,6 +112,37 @@ def evaluate(run: RunArgument, **flags: Any) -> None:
         show_line(WITHOUT_RADIUS)
     elif learner.family.norms()[-1] == 0.0:
         show_line(STILL_ZERO)
+
+
+def _evaluate_many(
+    run: Path,
+    learner: CrossLearner,
+    tasks: Sequence[Task],
+    options: dict[str, Any],
+    asked: MeasuringFlags,
+) -> None:
+    """Evaluate very many policies: each on its own task, and the central one on all."""
+    from crosslearning.evaluation import evaluate_across, evaluate_own
+
+    if asked.tasks is not None:
+        results, each = evaluate_across([learner.central], tasks, **options), []
+    else:
+        own = [learner.policy(number) for number in range(len(tasks))]
+        results, each = evaluate_own(own, learner.central, tasks, **options)
+    if asked.json:
+        print_json([{**asdict(result), "steps": result.horizon} for result in each or results])
+        return
+    title = f"{run}: {options['trials']} episodes each, 95 % intervals"
+    show_numbers(title, results, _listed(tasks))
+    if not each:
+        show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
+        return
+    worst = sorted(each[::2], key=lambda one: one.discounted_return.value)[:WORST]
+    names = [one.task for one in worst]
+    show_line("")
+    shown = [one for name in names for one in each if one.task == name]
+    show_numbers(f"The {len(names)} tasks whose own policies do worst", shown, _listed(tasks))
+    show_line("Own is each task's policy on its task. All tasks: --json.")
 
 
 @app.command()

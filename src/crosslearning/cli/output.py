@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from crosslearning.comparison import Comparison
     from crosslearning.evaluation import Evaluation
 
+#: From so many tasks on, a table shows their mean and the worst: the tasks are then the sample.
+MANY_TASKS = 13
+#: How many of the worst.
+WORST = 5
+
 #: What ε = ∞ makes of the central policy, for the line below a table.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
 

@@ -149,8 +149,9 @@ def report(
         Path | None, typer.Option(help="The page; default: report.html, of one run in its folder.")
     ] = None,
     trials: Annotated[
-        int, typer.Option(min=1, help="Episodes per policy and task, if not yet measured.")
-    ] = 500,
+        int | None,
+        typer.Option(min=1, help="Episodes per policy and task; default: 500; of many tasks 20."),
+    ] = None,
     samples: Annotated[
         int, typer.Option(min=2, help="Fresh samples per task, if not yet certified.")
     ] = 1000,

@@ -23,7 +23,13 @@ from crosslearning.cli.application import (
     folder_option,
 )
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
-from crosslearning.cli.output import kernel_in_words, show_line, show_numbers
+from crosslearning.cli.output import (
+    MANY_TASKS,
+    WORST,
+    kernel_in_words,
+    show_line,
+    show_numbers,
+)
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
 
@@ -137,6 +143,7 @@ def resume(
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
+    from crosslearning.runs.metrics import recent_returns
     from crosslearning.statistics import readable
 
     folder = runs.RunFolder.open(run)
@@ -156,18 +163,16 @@ def info(run: RunArgument) -> None:
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
     if metrics:
-        last, recent, length = (
-            metrics[-1],
-            metrics[-max(1, min(25, len(metrics) // 4)) :],
-            config.length,
-        )
+        last, length = metrics[-1], config.length
         made = {name: str(last[name]) for name in ("iteration", "steps")}
         made[length.field] += f" of {length.amount}"
-        known = {
-            name: [line["return"][name] for line in recent if line["return"][name] is not None]
-            for name in last["return"]
-        }
-        returns = ", ".join(f"{name} {fmean(v):.1f}" for name, v in known.items() if v)
+        known = recent_returns(metrics)
+        shown = {name: known[name] for name in last["return"] if name in known}
+        returns = ", ".join(f"{name} {value:.1f}" for name, value in shown.items())
+        if len(known) >= MANY_TASKS:
+            worst = ", ".join(f"{name} {known[name]:.1f}" for name in list(known)[:WORST])
+            mean = fmean(known.values())
+            returns = f"mean of {len(known)} tasks {mean:.1f}; the worst: {worst}"
         text = (
             f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']} "
             f"knots; recent returns while exploring: {returns}"
@@ -196,7 +201,7 @@ def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.figures.run import evaluation_figure, learning_figure
     from crosslearning.figures.style import save_figure
     from crosslearning.runs.metrics import aims_of
-    from crosslearning.trajectories import trajectories
+    from crosslearning.trajectories import trajectories, worth_drawing
 
     folder = runs.RunFolder.open(run)
     settings, metrics = folder.config().settings, folder.read_metrics()
@@ -206,12 +211,15 @@ def _draw(run: Path, trials: int = 25) -> None:
         written += save_figure(evaluation_figure(evaluations), folder.figures / "evaluations")
     learner = folder.load()
     try:
-        found = trajectories(learner.central, learner.tasks, trials)
+        shown = worth_drawing(learner.tasks, metrics)
+        found = trajectories(learner.central, shown, trials)
     except InputError as reason:
         console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
         figure = trajectory_figure(learner.central.name, found)
         written += save_figure(figure, folder.figures / "trajectories")
+        if len(shown) < len(learner.tasks):
+            show_line(f"Paths are of the {len(shown)} tasks with the lowest recent returns.")
     for path in written:
         show_line(f"  {path}")
 

@@ -19,6 +19,8 @@ Plain = Mapping[str, Any]
 Lines = Sequence[parts.Line]
 _NOTHING = "no readable metrics"
 
+#: Tasks whose gaps are drawn, those with the largest first if there are more.
+_MOST_GAPS = 40
 
 @figure_style()
 def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
@@ -33,7 +35,7 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     colours = parts.task_colours(lines[0]["distance"] if lines else certificate["tasks"])
     removals = parts.column(lines, "forced_by_cap") + parts.column(lines, "forced_by_conditioning")
     forced = bool(np.any(removals > 0.0)) and certificate["pruning"] is not None
-    rows = max(0, len(certificate["gaps"]) - 8)
+    rows = max(0, min(len(certificate["gaps"]), _MOST_GAPS) - 8)
     figure = Figure(figsize=(9.2, 6.2 + 0.2 * rows), layout="constrained")
     below = "forced" if forced else "pruning"
     layout: list[Any] = [["distances", "multipliers"], ["pruning", "gaps"], [below, "gaps"]]
@@ -71,14 +73,14 @@ def _final_distances(axes: Axes, certificate: Plain, colours: Mapping[str, str])
     dot: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": "white"}
     look: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
     tallest = axes.get_ylim()[1]
-    for row in certificate["constraint"]:
+    for row in certificate["constraint"] if len(colours) <= parts.MOST_DRAWN else ():
         name, place = row["task"], row["ridged_distance"]
         tallest = max(tallest, 1.2 * place)
         axes.plot([certificate["iteration"]], [place], color=colours.get(name, CENTRAL), **look)
         if name in named:
             named[name].set_label(f"task {name}: {place:.3f}")
     axes.set_ylim(0.0, tallest)
-    if certificate["constraint"]:
+    if certificate["constraint"] and len(colours) <= parts.MOST_DRAWN:
         handles.append(parts.entry("final distance, from the file", color=GREY, **dot))
     return handles
 
@@ -88,12 +90,17 @@ def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[L
     axes.set_title("Multiplier: how hard the constraint pulls")
     iterations = parts.column(lines, "iteration")
     every = np.array([parts.column(lines, "multiplier", name) for name in colours])
-    for values, colour in zip(every if lines else (), colours.values(), strict=False):
+    spread = len(colours) > parts.MOST_DRAWN
+    if lines and spread:
+        parts.draw_spread(axes, iterations, dict(zip(colours, every, strict=True)))
+    for values, colour in zip(
+        every if lines and not spread else (), colours.values(), strict=False
+    ):
         axes.plot(iterations, values, color=colour, lw=0.5, alpha=0.35)
         axes.plot(iterations, parts.running_mean(values), color=colour, lw=1.3)
     axes.set_ylim(bottom=0)
     if np.any(every > 0.0):
-        return parts.mean_handles(iterations)
+        return [] if spread else parts.mean_handles(iterations)
     axes.set_yticks([])
     if lines:
         infinite = np.any(np.isnan(every))
@@ -130,6 +137,10 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
 def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:
     axes.set_title("Stationarity gap")
     rows = certificate["gaps"]
+    if len(rows) > _MOST_GAPS:
+        axes.set_title(f"Stationarity gap, the largest {_MOST_GAPS} of {len(rows)} tasks")
+        ends = [parts.read_interval(row["gap"]).high for row in rows]
+        rows = [rows[place] for place in np.argsort(ends)[::-1][:_MOST_GAPS]]
     gaps = [parts.read_interval(row["gap"]) for row in rows]
     values = np.array([astuple(gap) for gap in gaps])  # (tasks, 3)
     if not rows or not np.all(np.isfinite(values)) or not np.any(values):

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
-from crosslearning.figures.style import GREY, LIGHT, TASKS
+from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS
 from crosslearning.statistics import Interval
 
 Floats = NDArray[np.float64]
@@ -27,6 +27,8 @@ Shift = tuple[float, float]
 MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
 #: More tasks than this are named in a legend by the first and the last alone.
 _MOST_NAMED = 24
+#: More tasks than this are drawn as a spread, with no line of their own.
+MOST_DRAWN = 60
 #: A running mean takes one line in so many, so that it follows the run's length.
 _WINDOWS = 20
 #: Curves closer than this share of the axis cannot be told apart by their height.
@@ -131,6 +133,23 @@ def draw_apart(
     return [dashed] if coincide else []
 
 
+def draw_spread(axes: Axes, x: Floats, curves: Mapping[str, Floats]) -> list[Any]:
+    """Draw how very many curves, of shape (n,) by name, are spread; return the legend's entries."""
+    values = np.array(list(curves.values())).reshape(len(curves), len(x))
+    told = np.any(np.isfinite(values), axis=0)
+    levels = np.full((5, len(x)), np.nan)
+    if np.any(told):
+        levels[:, told] = np.nanquantile(values[:, told], [0.0, 0.1, 0.5, 0.9, 1.0], axis=0)
+    least, low, middle, high, most = levels
+    draw_band(axes, x, least, most, GREY, 0.14)
+    draw_band(axes, x, low, high, GREY, 0.28)
+    axes.plot(x, middle, color=CENTRAL, linewidth=1.2, marker="." if len(x) == 1 else "")
+    words = f"all {len(curves)} tasks", "80 % of them", "median task"
+    # The inner band lies upon the outer one.
+    bands = [band_handle(words[0], alpha=0.14), band_handle(words[1], alpha=0.38)]
+    return [*bands, entry(words[2], color=CENTRAL, linewidth=1.2)]
+
+
 def draw_band(axes: Axes, x: Floats, low: Any, high: Any, colour: str, alpha: float = 0.16) -> None:
     """Fill between two curves; a legend explains it by :func:`band_handle`."""
     axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0.0)
@@ -168,7 +187,7 @@ def draw_bound(
 
 def draw_distances(
     axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], epsilon: float
-) -> list[Line2D]:
+) -> list[Any]:
     """Draw distances to the central policy over training; return what a legend explains."""
     curves = {name: column(lines, "distance", name) for name in colours}
     heights = np.array([*np.ravel(list(curves.values())), epsilon])
@@ -181,6 +200,8 @@ def draw_distances(
     elif math.isfinite(epsilon):
         draw_bound(axes, epsilon, f"ε = {epsilon:g}")
     iterations = column(lines, "iteration")
+    if len(curves) > MOST_DRAWN:
+        return draw_spread(axes, iterations, curves)
     explained = draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1])
     return explained if tallest else []
 
@@ -231,7 +252,9 @@ def band_handle(label: str, colour: str = GREY, alpha: float = 0.16) -> Patch:
 
 
 def task_handles(colours: Mapping[str, str]) -> list[Line2D]:
-    """Return the legend's entries of tasks; of very many, the first and the last."""
+    """Return the legend's entries of tasks; of many, the first and the last; of a spread, none."""
+    if len(colours) > MOST_DRAWN:
+        return []
     named = [entry(f"task {name}", color=colour) for name, colour in colours.items()]
     if len(named) <= _MOST_NAMED:
         return named

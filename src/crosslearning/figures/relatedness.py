@@ -16,8 +16,12 @@ from crosslearning.figures.parts import MIDDLE, new_figure, number, write
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS, figure_style
 
 _LIKE, _APART = TASKS[0], TASKS[1]
+#: More tasks than this leave no room for their names and numbers.
+_MOST_NAMED = 40
 #: More tasks than this leave no room for numbers in the cells of the matrix.
 _MOST_NUMBERS = 8
+#: Of so many, those that stand the farthest apart are named.
+_FEW = 5
 
 
 @figure_style()
@@ -30,6 +34,8 @@ def relatedness_figure(found: Mapping[str, Any]) -> Figure:
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
     # Long names take room from the matrix, not from the map.
     names = 0.07 * max(0, max(len(task["task"]) for task in found["tasks"]) - 8)
+    if len(found["tasks"]) > _MOST_NAMED:
+        names = 0.0
     beside = side + 1.6 + names
     size, widths = (side + beside, side + 0.35), [side, beside]
     figure, (plane, matrix) = new_figure(size, 1, 2, width_ratios=widths)
@@ -46,8 +52,14 @@ def _draw_map(axes: Axes, found: Mapping[str, Any]) -> None:
         axes.add_patch(Disc((0.0, 0.0), epsilon, fill=False, edgecolor=LIGHT, linestyle="--"))
         write(axes, f"ε = {epsilon:g}", (0.71 * epsilon, 0.71 * epsilon), (3, 3), GREY)
         reach = max(reach, epsilon)
+    many = len(found["tasks"]) > _MOST_NAMED
     for count, (task, (x, y)) in enumerate(zip(found["tasks"], places[:-1], strict=True), start=1):
         colour = _APART if task["stands_apart"] else _LIKE
+        if many:
+            axes.plot(x, y, marker="o", markersize=3, color=colour, alpha=0.6, zorder=2)
+            if task["rank"] <= _FEW and task["stands_apart"]:
+                write(axes, task["task"], (x, y), (4, 3), colour, fontsize=7)
+            continue
         axes.plot([0.0, x], [0.0, y], color=colour, linewidth=0.7, alpha=0.5, zorder=1)
         axes.plot(x, y, marker="o", markersize=12, color=colour, markeredgecolor="white", zorder=2)
         write(axes, str(count), (x, y), (0, 0), "white", fontsize=7.5, zorder=3, **MIDDLE)
@@ -68,10 +80,14 @@ def _draw_matrix(figure: Figure, axes: Axes, found: Mapping[str, Any]) -> None:
     mean = float(np.mean(cosines[~np.eye(N, dtype=bool)]))
     scale = TwoSlopeNorm(alone, -1.0, 1.0)
     image = axes.imshow(cosines, cmap="RdBu", norm=scale)
-    axes.set_xticks(range(N), [str(k + 1) for k in range(N)])
-    axes.set_yticks(range(N), [f"{task['task']}  {k + 1}" for k, task in enumerate(found["tasks"])])
-    for label, task in zip(axes.get_yticklabels(), found["tasks"], strict=True):
-        label.set_color(_APART if task["stands_apart"] else CENTRAL)
+    if N > _MOST_NAMED:
+        axes.set(xlabel="task, by its number", ylabel="task, by its number")
+    else:
+        axes.set_xticks(range(N), [str(k + 1) for k in range(N)])
+        names = [f"{task['task']}  {k + 1}" for k, task in enumerate(found["tasks"])]
+        axes.set_yticks(range(N), names)
+        for label, task in zip(axes.get_yticklabels(), found["tasks"], strict=True):
+            label.set_color(_APART if task["stands_apart"] else CENTRAL)
     if N <= _MOST_NUMBERS:
         for i, j in np.ndindex(N, N):
             colour = "white" if abs(scale(cosines[i, j]) - 0.5) > 0.3 else CENTRAL

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from crosslearning.errors import InputError
@@ -110,6 +109,8 @@ def _draw_evaluated(
 ) -> list[Any]:
     """Draw numbers of every task with their bands, of many tasks with their mean; explain them."""
     curves = {task: np.array([number.value for number in own]) for task, own in numbers.items()}
+    if len(colours) > parts.MOST_DRAWN:
+        return parts.draw_spread(axes, iterations, curves)
     if len(colours) > len(TASKS):
         for task, curve in curves.items():
             axes.plot(iterations, curve, color=colours[task], linewidth=0.8, label=task)
@@ -160,17 +161,18 @@ def _draw_noisy(
     colours: Mapping[str, str],
     field: str,
     aim: Sequence[float] | None = None,
-) -> list[Line2D]:
+) -> list[Any]:
     """Draw a number of every task, thin, and its running means, thick; return what these are."""
     words = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
     axes.set_title(_TITLES.get(field, words))
     iterations = parts.column(metrics, "iteration")
     window, many = parts.window_of(len(iterations)), len(colours) > len(TASKS)
     means: dict[str, parts.Floats] = {}
+    spread = len(colours) > parts.MOST_DRAWN
     for name, colour in colours.items():
         values = parts.column(metrics, field, name)
         means[f"task {name}"] = parts.running_mean(values)
-        if window > 1:
+        if window > 1 and not spread:
             axes.plot(iterations, values, color=colour, linewidth=0.4, alpha=0.3)
     known = np.concatenate([*means.values(), np.array(aim or ())])
     known = known[np.isfinite(known)]
@@ -181,10 +183,12 @@ def _draw_noisy(
     low, high = float(known.min()), float(known.max())
     pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set_ylim(low - pad, high + pad)
-    handles = []
+    handles: list[Any] = []
     if aim is not None:
         look: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
         handles += axes.plot(iterations, aim, label="dashed: what was asked for", **look)
+    if spread:
+        return [*handles, *parts.draw_spread(axes, iterations, means)]
     tasks = {f"task {name}": colour for name, colour in colours.items()}
     turns = parts.draw_apart(
         axes, iterations, means, tasks, high - low + 2.0 * pad, 0.8 if many else 1.5

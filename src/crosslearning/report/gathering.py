@@ -20,10 +20,12 @@ from crosslearning.learner import CrossLearner
 from crosslearning.progress import progress_bar
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.study import Measurement
-from crosslearning.trajectories import Trajectories, trajectories
+from crosslearning.trajectories import Trajectories, trajectories, worth_drawing
 
 #: Raised when the same question comes to be answered otherwise.
 _VERSION = 1
+#: Tasks up to which each is evaluated as if it were alone.
+_FEW_TASKS = 24
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -78,7 +80,7 @@ class RunReport:
 
 def gather(
     run: str | Path,
-    trials: int = 500,
+    trials: int | None = None,
     seed: int = 0,
     samples: int = 1000,
     console: Console | None = None,
@@ -92,8 +94,10 @@ def gather(
     ----------
     run : str or Path
         The run's folder; one that has not finished is taken at its newest checkpoint.
-    trials, seed : int
-        Of the evaluation: episodes a policy and a task, and the seed of their starts.
+    trials : int, optional
+        Of the evaluation: episodes a policy and a task; by default 500, or 20 of many tasks.
+    seed : int
+        Of their starts.
     samples : int
         Fresh gradient samples a task, if there is no certificate yet.
     console : Console, optional
@@ -106,13 +110,16 @@ def gather(
     certificate, page = None, ""
     with closing(folder.load()) as learner, progress_bar(console) as shown:
         bar = shown.add_task("evaluating", total=len(learner.tasks) + 2)
+        trials = trials or (500 if len(learner.tasks) <= _FEW_TASKS else 20)
         try:
             evaluation = _evaluation(folder, learner, trials, seed, lambda: shown.advance(bar))
         except CrossLearningError as problem:
             left_out["evaluation"] = str(problem)
         shown.update(bar, description="paths", completed=len(learner.tasks))
         try:
-            paths = trajectories(learner.central, learner.tasks)
+            paths = trajectories(
+                learner.central, worth_drawing(learner.tasks, folder.read_metrics())
+            )
         except CrossLearningError as problem:
             left_out["paths"] = str(problem)
         shown.update(bar, description="certifying", completed=len(learner.tasks) + 1)

@@ -25,6 +25,9 @@ from crosslearning.statistics import Interval, readable
 
 Reports = Sequence[RunReport]
 
+#: Tasks of a run that a table shows, the worst of them if there are more.
+_MOST_ROWS = 24
+
 
 def report_page(reports: Reports) -> str:
     """Return the page of one run, or of several beside one another."""
@@ -101,7 +104,7 @@ def _verdict(one: RunReport) -> str:
 
 
 def _evaluation(reports: Reports) -> str:
-    known = {one.run: one.evaluation for one in reports if one.evaluation}
+    known = {one.run: _worst(one.evaluation)[0] for one in reports if one.evaluation}
     picture = _figure(lambda: returns_figure(known), "Returns with intervals") if known else ""
     return picture + _each(reports, _evaluation_table)
 
@@ -111,7 +114,8 @@ def _evaluation_table(one: RunReport) -> str:
         return _left_out(one, "evaluation")
     rates = list(dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"]))
     rows = []
-    for row in one.evaluation:
+    shown, left = _worst(one.evaluation)
+    for row in shown:
         for policy in ("own", "central"):
             found = row[policy]
             shares = [found["rates"].get(name) for name in rates]
@@ -126,7 +130,17 @@ def _evaluation_table(one: RunReport) -> str:
             )
     headings = ["task", "policy", "discounted return", "total return", *map(escape, rates)]
     words = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
+    if left:
+        words += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
     return f'{_table(headings, rows, "numbers")}<p class="soft">{words}</p>'
+
+
+def _worst(rows: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], int]:
+    """Return the evaluations to show, and how many are left out: of many tasks the worst."""
+    if len(rows) <= _MOST_ROWS:
+        return rows, 0
+    order = sorted(rows, key=lambda row: read_interval(row["own"]["discounted_return"]).value)
+    return order[:_MOST_ROWS], len(rows) - _MOST_ROWS
 
 
 def _learning(reports: Reports) -> str:

@@ -566,6 +566,7 @@ class Dictionary:
     def _close(self, alive: NDArray[np.bool_]) -> None:
         """Close the gaps that removed knots left, and let P be computed when it is next needed."""
         self._size = close_gaps(alive, self._slots, np.empty((0, self._capacity)))
+        self._slots.inverse[:] = 0.0
         self._covered = 0
         self._factored = None
 

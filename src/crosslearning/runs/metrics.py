@@ -42,6 +42,20 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
     return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
 
+def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return every task's mean return while exploring over the last lines of a run, the worst first.
+
+    Tasks of which none is known are left out.
+    """
+    recent = lines[-max(1, min(25, len(lines) // 4)) :]
+    known = {
+        name: [line["return"][name] for line in recent if line["return"].get(name) is not None]
+        for name in (lines[-1]["return"] if lines else ())
+    }
+    means = {name: math.fsum(values) / len(values) for name, values in known.items() if values}
+    return dict(sorted(means.items(), key=lambda item: item[1]))
+
+
 #: What every line of metrics has held, and every line of evaluations on the way.
 METRICS_FIELDS = ("iteration", "steps", "return", "distance", "multiplier", "knots")
 EVALUATION_FIELDS = ("iteration", "steps", "mean_return", "results")

@@ -18,6 +18,9 @@ DISCOUNT = 0.9
 #: Rollouts take 1/(1 − γ) steps on average: with more than a million they fit into no memory.
 LARGEST_DISCOUNT = 0.999999
 
+#: Over many checks and tasks it is divided further, and 1 − δ must differ from 1.
+LEAST_DELTA = 1e-9
+
 
 class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of Algorithm 2 with the estimators of Algorithm 1."""
@@ -131,6 +134,11 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             raise InputError(
                 "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
                 "without a bound on the policies, and always 0 if all must be equal"
+            )
+        if self.check_delta < LEAST_DELTA:
+            raise InputError(
+                f"check_delta is {self.check_delta}, which float64 hardly tells from none: no "
+                f"check could ever stop the run; give at least {LEAST_DELTA}"
             )
         if self.estimator == "baseline" and self.batch_size < 2:
             raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")
