@@ -20,6 +20,7 @@ SCRIPTS = (
     "policies.js",
     "navigation.js",
     "drive_drawing.js",
+    "action_field.js",
     "drive_view.js",
     "pendulum.js",
     "swing_drawing.js",
