@@ -49,11 +49,10 @@ def list_runs(
     if any(one.best_return is None and one.recent_return is not None for one in found):
         show_line("Returns with ~ are of the last iterations, while exploring; others are the best")
         show_line("of the evaluations on the way (--evaluate-every).")
-    if any(one.state == "interrupted" for one in found):
-        show_line("A run that is still going counts as interrupted: look before you resume it.")
     show_line("What next:")
     for one in found:
-        show_line(f"  {one.next}" + (f"    # {one.problem}" if one.problem else ""))
+        remark = one.problem or (f"written by {one.writer}" if one.writer else "")
+        show_line(f"  {one.next}" + (f"    # {remark}" if remark else ""))
 
 
 def _cells(one: ShelvedRun, folder: Path) -> list[str]:
