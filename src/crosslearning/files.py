@@ -40,6 +40,27 @@ MALFORMED = (
 PART = ".part"
 
 
+def check_page(path: Path, mark: str, kind: str) -> None:
+    """Refuse to write a page over what is no page of its kind.
+
+    Parameters
+    ----------
+    path : Path
+    mark : str
+        What every page of the kind holds.
+    kind : str
+        What it is called, such as ``"playground"``.
+    """
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder; give the name of a file with --out, such as {kind}.html"
+        )
+    if path.is_file() and mark.encode() not in path.read_bytes():
+        raise InputError(
+            f"{path} is there and is no {kind}; choose another name, so that nothing is lost"
+        )
+
+
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write ``content`` to ``path``: readers see the old file or the new one, never a part.
 

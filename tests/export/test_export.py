@@ -172,6 +172,16 @@ def test_too_much_for_single_precision_is_said():
         compare(policy, lambda states: expected_actions(policy, states) + 1e-3 * shaken, "float")
 
 
+@pytest.mark.parametrize("theirs", ["main.c", "main.h"])
+def test_only_exports_are_written_over(theirs, tmp_path):
+    (tmp_path / theirs).write_text("mine")
+    with pytest.raises(InputError, match=f"{theirs} is there and is no export of a policy"):
+        export_policy(policy_of(), "c", tmp_path / "main.c")
+    assert [path.name for path in tmp_path.iterdir()] == [theirs]
+    for _ in range(2):
+        export_policy(policy_of(), "json", tmp_path / "policy.json")
+
+
 def test_without_a_compiler_c_is_written_and_not_checked(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", "")
     monkeypatch.setenv("PATH", "")

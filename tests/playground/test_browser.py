@@ -225,7 +225,9 @@ def test_the_field_of_actions_is_that_of_the_policy(opened):
     page.page.click("#layer-field")
     page.wait_until("playground.view.field?.arrows.length > 50")
     page.drag((5, 9), (4, 6))
-    page.wait_until("!playground.view.stale && playground.view.field.place === playground.view.place")
+    page.wait_until(
+        "!playground.view.stale && playground.view.field.place === playground.view.place"
+    )
     # What was kept while the obstacle moved is what a field from nothing tells.
     kept, fresh = page.page.evaluate(
         """() => { const { field, view, place, followed, family } = playground.view;

@@ -28,7 +28,9 @@ def export(
         str | None,
         typer.Option(help="central, average, or a task by name or number; default: central."),
     ] = None,
-    precision: Annotated[Precision, typer.Option(help="Of observations, actions and, if it is enough, all between.")] = "double",
+    precision: Annotated[
+        Precision, typer.Option(help="Of observations, actions and, if it is enough, all between.")
+    ] = "double",
     tasks: Annotated[
         str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
     ] = None,

@@ -18,7 +18,7 @@ from crosslearning.cli.application import (
     errors,
 )
 from crosslearning.cli.output import print_json, show_line, show_table
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import unknown_name
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -161,12 +161,11 @@ def report(
     """Write what is known of runs as one page."""
     import webbrowser
 
-    from crosslearning.files import write_atomically
-    from crosslearning.report import gather, report_page
+    from crosslearning.files import check_page, write_atomically
+    from crosslearning.report import PAGE_MARK, gather, report_page
 
     path = out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give a file with --out, such as report.html")
+    check_page(path, PAGE_MARK, "report")
     # All are looked at before any is measured.
     for folder in folders:
         runs.RunFolder.open(folder)

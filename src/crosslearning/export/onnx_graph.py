@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 OPSET, IR_VERSION = 21, 10
 
 
-def onnx_model(
-    policy: Policy, precision: Precision, arithmetic: Precision | None = None
-) -> bytes:
+def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision | None = None) -> bytes:
     """Return the policy as the bytes of an ONNX model.
 
     Parameters

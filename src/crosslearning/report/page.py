@@ -24,6 +24,8 @@ from crosslearning.runs.metrics import aims_of
 from crosslearning.statistics import Interval, readable
 
 Reports = Sequence[RunReport]
+#: How a report is known, so that no other file is written over.
+PAGE_MARK = '<p class="soft">Made by crosslearning'
 
 
 def report_page(reports: Reports) -> str:
@@ -54,7 +56,7 @@ def report_page(reports: Reports) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
         f"<h1>{escape(title)}</h1>"
-        f'<p class="soft">Made by crosslearning {escape(__version__)}. Intervals are of 95 %.</p>'
+        f"{PAGE_MARK} {escape(__version__)}. Intervals are of 95 %.</p>"
         f"<nav>{links}</nav>{bodies}</main></body></html>\n"
     )
 

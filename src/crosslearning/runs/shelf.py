@@ -96,10 +96,11 @@ def shelved_runs(folder: str | Path) -> list[ShelvedRun]:
     """Return how all runs in a folder stand, and in the folders within it, by their names."""
     place = Path(folder)
     if not place.is_dir():
-        what = "is a file" if place.exists() else "is not there"
+        if place.exists():
+            raise InputError(f"{place} is a file; give a folder that holds runs")
         raise InputError(
-            f"{place} {what}; give a folder that holds runs, or begin one: crosslearning train "
-            f"--out {shlex.quote(str(place / 'first'))}"
+            f"{place} is not there; give a folder that holds runs, or begin one: crosslearning "
+            f"train --out {shlex.quote(str(place / 'first'))}"
         )
     return [_look(path) for path in _run_folders(place)]
 
