@@ -6,7 +6,7 @@ CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint types contract bench faults docs clean
+.PHONY: help quickstart fleet play test lint types contract bench faults fuzz docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,9 @@ bench: $(DEV)  ## measure speed as ratios, print a table
 
 faults: $(DEV)  ## break runs on purpose, print a table of what is lost
 	OPENBLAS_NUM_THREADS=1 $(RUN)python -m benchmarks.faults
+
+fuzz: $(DEV)  ## give files and the command line 100,000 strange things
+	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -n 2 tests/fuzz
 
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet

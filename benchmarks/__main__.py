@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import (
     adaptation,
     identification,
+    large,
     learner,
     models,
     models_adaptation,
@@ -33,6 +34,7 @@ ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rol
 LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
+    "large": large.BENCHMARKS,
     "models": models.BENCHMARKS,
     "regression": regression.BENCHMARKS,
     "models-adaptation": models_adaptation.BENCHMARKS,

@@ -267,7 +267,7 @@ class Row(NamedTuple):
 
 
 def measure(times: int, seed: int, console: Console, kills: int | None = None) -> list[Row]:
-    """Inject every fault, some of them ``times`` times, others less often; kills as often as said."""
+    """Inject every fault, some ``times`` times, others less often; kills as often as said."""
     generator = np.random.default_rng(seed)
     counts = {name: max(1, round(share * times)) for name, (_, share, _) in FAULTS.items()}
     counts[KILLS] = kills or times

@@ -48,7 +48,7 @@ def test_evaluations_of_a_thousand_tasks_are_a_spread():
 
 
 def test_what_is_not_known_leaves_a_gap():
-    figure, axes = parts.new_figure((3, 2))
+    _, axes = parts.new_figure((3, 2))
     curves = {"a": np.array([1.0, np.nan, np.nan]), "b": np.array([3.0, np.nan, 5.0])}
     parts.draw_spread(axes, np.arange(3.0), curves)
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), [2.0, np.nan, 5.0])
@@ -58,9 +58,7 @@ def test_what_is_not_known_leaves_a_gap():
 def test_relations_of_many_tasks_name_few(count):
     generator = np.random.default_rng(0)
     names = NAMES[:count]
-    tasks = [
-        {"task": name, "rank": k + 1, "stands_apart": k < 9} for k, name in enumerate(names)
-    ]
+    tasks = [{"task": name, "rank": k + 1, "stands_apart": k < 9} for k, name in enumerate(names)]
     places = generator.standard_normal((count + 1, 2)).tolist()
     cosines = np.eye(count).tolist()
     found = {"tasks": tasks, "epsilon": 3.0, "cosines": cosines, "map_share": 0.5}

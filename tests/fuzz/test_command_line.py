@@ -21,13 +21,12 @@ FIELDS = sorted({f"--{field.name.replace('_', '-')}" for field in describe_field
 MEASURING = ["--trials", "--horizon", "--tasks", "--task-options", "--best", "--seed", "--json"]
 #: No number between: a million trials would be taken, and run.
 WORDS = st.one_of(
-    st.sampled_from(
-        ["", " ", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e308", "1e-320", str(10**30)]
-        + [str(2**63), "0.5", "true", "none", "[]", "{}", "{", '{"a": 1}', "[" * 3000, "run"]
-        + ["linear-quadratic", "paper:r=1", "paper:", "trap:tasks", "no.toml", "random:-1", "."]
-        + ["policy-gradient", "trust-region", "x" * 300, "/", "../run", "run/model.safetensors"]
-        + ['{"kernel": "gaussian"}', '{"kernel": "gaussian", "std": [1, 0]}', "\udc80", "é"]
-    ),
+    st.sampled_from(["", " ", "-1", "0", "1", "2", "nan", "inf", "-inf", "1e308", "1e-320", "0.5"]),
+    st.sampled_from([str(10**30), str(2**63), "true", "none", "[]", "{}", "{", '{"a": 1}', "é"]),
+    st.sampled_from(["linear-quadratic", "paper:r=1", "paper:", "trap:tasks", "no.toml", "."]),
+    st.sampled_from(["policy-gradient", "trust-region", "random:-1", "x" * 300, "[" * 3000, "/"]),
+    st.sampled_from(["run", "../run", "run/model.safetensors", '{"kernel": "gaussian"}', "\udc80"]),
+    st.just('{"kernel": "gaussian", "std": [1, 0]}'),
     st.text(max_size=6),
 )
 COMMANDS = {
@@ -85,6 +84,15 @@ def command_lines(draw):
     return words
 
 
+def answer():
+    """Return the code with which the command ends."""
+    try:
+        cli.main()
+    except SystemExit as ended:
+        return ended.code
+    return 0
+
+
 def terminal():
     """Return what takes only what a terminal would."""
     return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
@@ -101,13 +109,11 @@ def test_any_words_are_answered(place, words):
     before, said = digests(place), terminal()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(terminal()), redirect_stderr(said):
         patch.setattr(sys, "argv", ["crosslearning", *words])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-            sys.exit(0)
-    assert ended.value.code in (0, 1, 2), words
+        code = answer()
+    assert code in (0, 1, 2), words
     said.flush()
     text = said.buffer.getvalue()
-    assert ended.value.code == 0 or len(text) > 10, words
+    assert code == 0 or len(text) > 10, words
     assert b"Traceback" not in text, words
     after = digests(place)
     assert {name: after.get(name) for name in before} == before, words

@@ -160,7 +160,8 @@ def test_what_folding_spends_is_taken_off_the_budget(many):
     weights *= 1e-3
     budget = 0.05
     folded = dictionary.extend_within(knots, weights, budget, 40)
-    assert folded.removed > 0 and folded.within_budget
+    assert folded.removed > 0
+    assert folded.within_budget
     assert 0 < np.max(folded.errors) < budget
     certificate = dictionary.prune(budget, 1000, folded)
     assert certificate.within_budget

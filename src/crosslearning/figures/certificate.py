@@ -22,6 +22,7 @@ _NOTHING = "no readable metrics"
 #: Tasks whose gaps are drawn, those with the largest first if there are more.
 _MOST_GAPS = 40
 
+
 @figure_style()
 def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     """Draw a certificate, as its JSON holds it, and the run's lines of metrics, if there are any.

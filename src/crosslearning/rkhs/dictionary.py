@@ -430,9 +430,7 @@ class Dictionary:
             while more:
                 Z = self._insertion()
                 if self._many(self._size):
-                    alive = remove_from_many(
-                        self._slots, Z, self._size, cap, budget**2, tally
-                    )
+                    alive = remove_from_many(self._slots, Z, self._size, cap, budget**2, tally)
                     self._close(alive)
                     break
                 removed, V, alive = self._remove(Z, cap, budget**2, tally)

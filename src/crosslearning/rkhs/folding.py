@@ -17,7 +17,6 @@ from scipy.sparse import csr_array
 
 from crosslearning.rkhs.checks import Floats, Integers
 
-
 #: A square of a distance that is rounding alone: λ, which all new knots are apart, is far above.
 _NOTHING = 1e-9
 

@@ -43,7 +43,7 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
 
 
 def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every task's mean return while exploring over the last lines of a run, the worst first.
+    """Return every task's mean return while exploring, over a run's last lines; the worst first.
 
     Tasks of which none is known are left out.
     """
