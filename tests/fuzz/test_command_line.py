@@ -103,7 +103,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-@cases(share=0.04, few=25)
+@cases(share=0.04, few=15)
 @given(words=command_lines())
 def test_any_words_are_answered(place, words):
     before, said = digests(place), terminal()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, Task
-from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.errors import FileFormatError, InputError, NumericalError, TaskError
 from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.learner.settings import METHODS
@@ -107,6 +107,27 @@ def test_ctrl_c_ends_learning_between_iterations():
     assert np.max(learner.family.distances()) <= 0.5 * (1 + 1e-9)
     expected = CrossLearner("paper", epsilon=0.5, max_knots=30, seed=1).learn(8)
     np.testing.assert_array_equal(learner.learn(3).family.weights, expected.family.weights)
+
+
+def test_an_iteration_that_failed_is_tried_again_to_the_same_bits():
+    class Shy(Drift):
+        fails = False
+
+        def step(self, action):
+            if Shy.fails:
+                raise ValueError("not now")
+            return super().step(action)
+
+    tasks = [drift("bold"), Task("shy", lambda render_mode=None: Shy(), horizon=50)]
+    given = {"kernel": KERNEL, "discount": 0.7, "batch_size": 1, "method": "policy-gradient"}
+    learner = CrossLearner(tasks, **given).learn(2)
+    Shy.fails = True
+    with pytest.raises(TaskError, match="not now"):
+        learner.learn(1)
+    Shy.fails = False
+    learner.learn(2)
+    expected = CrossLearner(tasks, **given).learn(4)
+    np.testing.assert_array_equal(learner.family.weights, expected.family.weights)
 
 
 @pytest.mark.parametrize("method", METHODS)

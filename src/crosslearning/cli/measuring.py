@@ -27,6 +27,7 @@ from crosslearning.cli.output import (
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
+    from crosslearning.evaluation import Evaluation
     from crosslearning.learner import CrossLearner
     from crosslearning.tasks import Task
 
@@ -124,8 +125,9 @@ def _evaluate_many(
     """Evaluate very many policies: each on its own task, and the central one on all."""
     from crosslearning.evaluation import evaluate_across, evaluate_own
 
+    each: list[Evaluation] = []
     if asked.tasks is not None:
-        results, each = evaluate_across([learner.central], tasks, **options), []
+        results = evaluate_across([learner.central], tasks, **options)
     else:
         own = [learner.policy(number) for number in range(len(tasks))]
         results, each = evaluate_own(own, learner.central, tasks, **options)
