@@ -28,6 +28,8 @@ MOST_LOST = 3
 _PATIENCE = 60.0
 #: Seconds for workers to end by themselves what nobody waits for any more.
 _GRACE = 1.0
+#: Seconds for the threads to end.
+_PARTING = 10.0
 
 
 class LostError(Exception):
@@ -105,18 +107,21 @@ class Crew:
         self._closed = False
         self._ready: set[Hand] = set()
         #: Why no worker can ever begin.
-        self._refused: Exception | None = None
+        self.refused: Exception | None = None
         #: What workers warned of, for whoever takes it.
         self.told: deque[Told] = deque()
         #: What happened to workers, in sentences, for whoever shows them.
         self.news: deque[str] = deque()
         self._hands: list[Hand] = []
+        self._threads: list[threading.Thread] = []
         self._hire(hands)
 
     def _hire(self, hands: Sequence[Hand]) -> None:
         for hand in hands:
             self._hands.append(hand)
-            threading.Thread(target=self._attend, args=(hand,), daemon=True).start()
+            thread = threading.Thread(target=self._attend, args=(hand,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     @property
     def size(self) -> int:
@@ -154,8 +159,8 @@ class Crew:
         since: float | None = time.monotonic()
         with self._changed:
             while not call.found:
-                if self._refused is not None:
-                    raise self._refused
+                if self.refused is not None:
+                    raise self.refused
                 if call.problems and not call.running:
                     # Of several the first in the order of the plan, whoever was faster.
                     raise call.problems[min(call.problems)]
@@ -188,8 +193,13 @@ class Crew:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for hand in self._hands:
+        until = time.monotonic() + _PARTING
+        for hand, thread in zip(self._hands, self._threads, strict=True):
             hand.stop()
+            # One that was about to start it once more is stopped again.
+            while thread.is_alive() and time.monotonic() < until:
+                thread.join(0.1)
+                hand.stop()
 
     # In the threads of the workers --------------------------------------------------------
 
@@ -209,7 +219,7 @@ class Crew:
                         continue
                     problem = TaskError(f"workers cannot be started: one {problem}")
                 with self._changed:
-                    self._refused = problem
+                    self.refused = problem
                     self._changed.notify_all()
                 break
             failed = 0

@@ -32,9 +32,7 @@ class ShardedExecutor:
         From the policies' actions to the tasks' units; by default they are the same.
     """
 
-    def __init__(
-        self, tasks: Sequence[Task], hire: Hire, scale: ActionScale | None = None
-    ) -> None:
+    def __init__(self, tasks: Sequence[Task], hire: Hire, scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
         self.scale = scale or ActionScale.none(tasks[0].action_size)
         self._compiled = all(task.dynamics is not None for task in tasks)
@@ -78,7 +76,8 @@ class ShardedExecutor:
     def _run(
         self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
     ) -> Iterator[tuple[Shard, Any]]:
-        shards = cut(*plan.seeds.shape, max(1, self.crew.size), self._whole_tasks)
+        N, n = plan.seeds.shape
+        shards = cut(N, n, max(1, self.crew.size), self._whole_tasks)
         jobs = [Job(shard, part_of(plan, shard), mirrored) for shard in shards]
         yield from self.crew.run(pack_policies(policies, len(self.tasks)), jobs)
         while self.crew.told:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,11 +33,6 @@ class Shard(NamedTuple):
         """Where they stand in the arrays of a plan and of its result."""
         return slice(self.first, self.last), slice(self.first_sample, self.last_sample)
 
-    @property
-    def count(self) -> int:
-        """How many rollouts."""
-        return (self.last - self.first) * (self.last_sample - self.first_sample)
-
 
 def cut(tasks: int, samples: int, workers: int, whole_tasks: bool = False) -> list[Shard]:
     """Return shards of a plan of so many tasks and samples; always the same for the same numbers.
@@ -56,8 +52,8 @@ def cut(tasks: int, samples: int, workers: int, whole_tasks: bool = False) -> li
     columns = np.linspace(0, samples, pieces + 1).astype(int).tolist()
     return [
         Shard(first, last, first_sample, last_sample)
-        for first, last in zip(rows, rows[1:], strict=False)
-        for first_sample, last_sample in zip(columns, columns[1:], strict=False)
+        for first, last in pairwise(rows)
+        for first_sample, last_sample in pairwise(columns)
     ]
 
 
@@ -81,7 +77,7 @@ class Job(NamedTuple):
     def steps(self) -> int:
         """How many environment steps it may take, so that the longest can be begun first."""
         if isinstance(self.plan, EpisodePlan):
-            return self.plan.seeds.size * self.plan.noise.shape[2]
+            return int(self.plan.seeds.size * self.plan.noise.shape[2])
         lengths = self.plan.before + 1 + self.plan.after
         return int(lengths.sum()) * (2 if self.mirrored else 1)
 
@@ -96,11 +92,11 @@ class Job(NamedTuple):
 
 def part_of(plan: SamplePlan | EpisodePlan, shard: Shard) -> SamplePlan | EpisodePlan:
     """Return a shard's part of a plan, with no more rows of noise than it uses."""
-    own = plan._make(array[shard.place] for array in plan)  # type: ignore[type-var]
-    if isinstance(own, SamplePlan):
-        rows = 1 + int(np.max(own.before + own.after))
-        own = own._replace(noise=own.noise[:, :, :rows])
-    return own._make(np.ascontiguousarray(array) for array in own)
+    arrays: dict[str, Any] = {k: array[shard.place] for k, array in plan._asdict().items()}
+    if isinstance(plan, SamplePlan):
+        rows = 1 + int(np.max(arrays["before"] + arrays["after"]))
+        arrays["noise"] = arrays["noise"][:, :, :rows]
+    return plan._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def put(found: Samples | Episodes, shard: Shard, result: Samples | Episodes) -> None:

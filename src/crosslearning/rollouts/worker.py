@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import platform
+import sys
 import traceback
 import warnings
 from collections import OrderedDict
@@ -21,7 +22,6 @@ import numpy
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded before it can be limited)
 from threadpoolctl import threadpool_limits
 
-import crosslearning
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
@@ -94,13 +94,15 @@ class Desk:
         """Run a shard; what goes wrong in it is an answer too."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
+            found: Samples | Episodes | None = None
+            problem: Exception | None = None
             try:
-                found, problem = self._run(pickle.loads(job)), None
+                found = self._run(pickle.loads(job))
             except CrossLearningError as said:
-                found, problem = None, type(said)(str(said))
+                problem = type(said)(str(said))
             except Exception:
                 text = f"in a worker on {platform.node()}:\n{traceback.format_exc()}"
-                found, problem = None, RuntimeError(text)
+                problem = RuntimeError(text)
         told = [Told(str(w.message), _plain(w.category), w.filename, w.lineno) for w in caught]
         return pickle.dumps(Answer(found, problem, told), _PROTOCOL)
 
@@ -141,7 +143,9 @@ def _plain(category: type[Warning]) -> type[Warning]:
 
 def _versions() -> dict[str, str]:
     """Return what must be the same everywhere for the same bits."""
-    versions = {p.__name__: p.__version__ for p in (crosslearning, numpy, numba, gymnasium)}
+    # This package itself lies above this room.
+    packages = (sys.modules["crosslearning"], numpy, numba, gymnasium)
+    versions = {package.__name__: package.__version__ for package in packages}
     return {"Python": platform.python_version(), **versions}
 
 
@@ -167,7 +171,7 @@ def _registered() -> dict[str, bytes]:
             continue
         try:
             found[name] = cloudpickle.dumps(spec, _PROTOCOL)
-        except Exception:  # noqa: S112  (one that no task may ever ask for)
+        except Exception:  # one that no task may ever ask for
             continue
     return found
 

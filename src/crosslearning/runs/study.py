@@ -26,7 +26,7 @@ from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingCo
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.progress import progress_bar
-from crosslearning.runs.config import RunConfig
+from crosslearning.runs.config import HOW_FIELDS, RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import last_line
@@ -49,8 +49,8 @@ class Run:
         folder = RunFolder(self.path)
         if folder.exists():
             before, asked = (config.to_plain() for config in (folder.config(), self.config))
-            # How many threads a run has does not matter.
-            _refuse_other(self.path, "a run", before, {**asked, "workers": before["workers"]})
+            # How its rollouts are run does not matter.
+            _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
             return folder.model.exists() or resume(self.path).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished

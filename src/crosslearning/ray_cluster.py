@@ -1,0 +1,75 @@
+"""Joining a Ray cluster, and leaving it; Ray is an extra."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import warnings
+from typing import Any
+
+from crosslearning.errors import InputError, MissingExtraError
+
+_lock = threading.Lock()
+#: How many have joined through this process, and whether it was this that connected it.
+_members = 0
+_connected = False
+
+
+def require_ray() -> Any:
+    """Return Ray, or say which extra to install."""
+    # Before it is imported: nothing is reported to anybody, and nothing is said twice.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import ray
+    except ImportError as problem:
+        raise MissingExtraError(
+            "on = 'ray' needs Ray; install it on every machine: pip install 'crosslearning[ray]'"
+        ) from problem
+    return ray
+
+
+def join(address: str | None = None) -> Any:
+    """Connect this process to a cluster, unless it is, and return Ray.
+
+    Parameters
+    ----------
+    address : str, optional
+        ``host:port``; by default the cluster that this machine belongs to. If it belongs to none,
+        one is started here and ended by :func:`leave`.
+    """
+    global _members, _connected
+    ray = require_ray()
+    with _lock:
+        if not ray.is_initialized():
+            options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        ray.init(address=address or "auto", **options)
+                    except ConnectionError:
+                        if address is not None:
+                            raise
+                        ray.init(include_dashboard=False, **options)
+            except (ConnectionError, ValueError, RuntimeError, OSError) as problem:
+                raise InputError(
+                    f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
+                    "Start one with 'ray start --head', on a machine of it run this command"
+                ) from problem
+            _connected = True
+        _members += 1
+    return ray
+
+
+def leave() -> None:
+    """Leave the cluster, if nobody else of this process needs it."""
+    global _members, _connected
+    with _lock:
+        _members = max(0, _members - 1)
+        if _members == 0 and _connected:
+            _connected = False
+            require_ray().shutdown()
