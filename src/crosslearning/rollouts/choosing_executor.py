@@ -85,8 +85,9 @@ class ChoosingExecutor:
     @property
     def crew(self) -> Crew | None:
         """The workers, once they are at work."""
-        working = self._elsewhere is not None and self._chosen == "elsewhere"
-        return self._elsewhere.crew if working and self._elsewhere is not None else None
+        if self._elsewhere is None or self._chosen != "elsewhere":
+            return None
+        return self._elsewhere.crew
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times."""
@@ -121,7 +122,7 @@ class ChoosingExecutor:
         """Return who runs the next plan: workers, as soon as they are there to be tried."""
         if self._elsewhere is None:
             return "here"
-        crew = self._elsewhere.crew
+        crew = self._elsewhere.start()
         if crew.refused is not None:
             self._stay(str(crew.refused))
         return "elsewhere" if not self._chosen and crew.alive == crew.size else "here"
@@ -147,14 +148,14 @@ class ChoosingExecutor:
             except CrossLearningError as problem:  # such as tasks that cannot travel
                 self._stay(str(problem))
             else:
-                _ = self._elsewhere.crew  # they start while this process goes on
+                self._elsewhere.start()  # they get ready while this process goes on
         elif elsewhere.known:
             ratio = here.step / elsewhere.step
             if ratio < _FASTER:
                 self._stay()
                 return
             self._chosen = "elsewhere"
-            size = self._elsewhere.crew.size
+            size = self._elsewhere.start().size
             self.news.append(
                 f"Rollouts go on in {size} processes, {ratio:.1f} times as fast as in one. "
                 "Otherwise: --on threads."

@@ -41,15 +41,15 @@ class ShardedExecutor:
         self._hire = hire
         # What cannot travel is told at once, and workers start when they are needed.
         self._kit = pack_kit(self.tasks, self.scale)
-        self._crew: Crew | None = None
+        #: The workers, once they were started.
+        self.crew: Crew | None = None
         self._told: dict[Any, Any] = {}
 
-    @property
-    def crew(self) -> Crew:
-        """The workers, which are started by asking for them."""
-        if self._crew is None:
-            self._crew = self._hire(self._kit)
-        return self._crew
+    def start(self) -> Crew:
+        """Start the workers, unless they were, and return them; they need not be ready yet."""
+        if self.crew is None:
+            self.crew = self._hire(self._kit)
+        return self.crew
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times."""
@@ -76,20 +76,21 @@ class ShardedExecutor:
     def _run(
         self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
     ) -> Iterator[tuple[Shard, Any]]:
+        crew = self.start()
         N, n = plan.seeds.shape
-        shards = cut(N, n, max(1, self.crew.size), self._whole_tasks)
+        shards = cut(N, n, max(1, crew.size), self._whole_tasks)
         jobs = [Job(shard, part_of(plan, shard), mirrored) for shard in shards]
-        yield from self.crew.run(pack_policies(policies, len(self.tasks)), jobs)
-        while self.crew.told:
-            text, category, file, line = self.crew.told.popleft()
+        yield from crew.run(pack_policies(policies, len(self.tasks)), jobs)
+        while crew.told:
+            text, category, file, line = crew.told.popleft()
             warnings.warn_explicit(text, category, file, line, registry=self._told)
 
     def close(self) -> None:
         """End the workers; asked again, others are started."""
-        if self._crew is not None:
-            self._crew.close()
-            self._crew = None
+        if self.crew is not None:
+            self.crew.close()
+            self.crew = None
 
     def __del__(self) -> None:
-        if getattr(self, "_crew", None) is not None:
+        if getattr(self, "crew", None) is not None:
             self.close()
