@@ -23,14 +23,15 @@ class Slow(gymnasium.Env):
         Seconds that a step takes.
     fault : str
         What happens at the third step of an episode whose first place is right of 0.9: "hangs",
-        "dies" or "warns".
+        "dies" or "warns"; by default what the variable SLOW_FAULT says.
     """
 
     observation_space = gymnasium.spaces.Box(-4.0, 4.0, (2,), np.float64)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
 
     def __init__(self, pull=0.1, nap=0.0, fault=""):
-        self.pull, self.nap, self.fault = pull, nap, fault
+        self.pull, self.nap = pull, nap
+        self.fault = fault or os.environ.get("SLOW_FAULT", "")
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
