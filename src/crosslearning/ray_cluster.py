@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import socket
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from crosslearning.errors import InputError, MissingExtraError
+
+#: Seconds in which a cluster answers.
+_ANSWER = 5.0
 
 _lock = threading.Lock()
 #: How many have joined through this process, and whether it was this that connected it.
@@ -45,24 +52,50 @@ def join(address: str | None = None) -> Any:
     ray = require_ray()
     with _lock:
         if not ray.is_initialized():
-            options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
             try:
-                with warnings.catch_warnings():
+                if address is not None:
+                    _knock(address)
+                with _own_signals(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    try:
-                        ray.init(address=address or "auto", **options)
-                    except ConnectionError:
-                        if address is not None:
-                            raise
-                        ray.init(include_dashboard=False, **options)
+                    _init(ray, address)
             except (ConnectionError, ValueError, RuntimeError, OSError) as problem:
                 raise InputError(
                     f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
-                    "Start one with 'ray start --head', on a machine of it run this command"
+                    "Start one with 'ray start --head', and run this on a machine of it"
                 ) from problem
             _connected = True
         _members += 1
     return ray
+
+
+def _init(ray: Any, address: str | None) -> None:
+    options: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    try:
+        ray.init(address=address or "auto", **options)
+    except ConnectionError:
+        if address is not None:
+            raise
+        ray.init(include_dashboard=False, **options)
+
+
+def _knock(address: str) -> None:
+    """Raise OSError if nobody answers there: Ray itself would ask for minutes."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host, int(port)), timeout=_ANSWER).close()
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the answers to signals as they are: Ray puts its own in the place of a run's."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def leave() -> None:
