@@ -58,7 +58,7 @@ def join(address: str | None = None) -> Any:
                 with _own_signals(), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     _init(ray, address)
-            except (ConnectionError, ValueError, RuntimeError, OSError) as problem:
+            except Exception as problem:  # of many kinds, and Ray's own say what to do
                 raise InputError(
                     f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
                     "Start one with 'ray start --head', and run this on a machine of it"

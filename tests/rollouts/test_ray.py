@@ -18,7 +18,6 @@ from rich.console import Console
 from crosslearning import ray_cluster
 from crosslearning.errors import InputError, TaskError
 from crosslearning.rollouts import executor_for, plan_episodes
-from crosslearning.rollouts.crew import Crew
 from crosslearning.runs import make_config
 from crosslearning.runs.parallel import on_ray
 from crosslearning.runs.study import Run, run_study
@@ -55,7 +54,6 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypat
         assert learned(tmp_path / "ray", on=there, workers=workers, **own) == expected
     _a_study(there, tmp_path, monkeypatch)
     _a_limit(there)
-    _a_refusal(there)
 
     # Last, because a node is lost half-way.
     heard = []
@@ -109,16 +107,4 @@ def _a_limit(there):
     with pytest.raises(TaskError, match=r"'pull=0.1' took longer .* at step 3 of .* seed (\d+);"):
         executor.episodes(random_policies(tasks, 0).expansion, plan)
     assert odd_seed(plan.seeds)
-    executor.close()
-
-
-def _a_refusal(there):
-    """Workers of another version are refused."""
-    tasks = slow_tasks()
-    executor = executor_for(tasks, 1, on=there)
-    executor._kit = executor._kit.replace(np.__version__.encode(), b"9.9.9"[: len(np.__version__)])
-    plan = plan_episodes(np.random.default_rng(1), tasks, 2, 4)
-    with pytest.raises(InputError, match=r"cannot make the tasks: .* numpy .*, not 9"):
-        executor.episodes(random_policies(tasks, 0).expansion, plan)
-    assert isinstance(executor.crew, Crew)
     executor.close()

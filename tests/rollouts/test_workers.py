@@ -12,12 +12,20 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, MissingExtraError, TaskError
-from crosslearning.rollouts import GymnasiumExecutor, executor_for, plan_episodes, plan_samples
+from crosslearning.rollouts import (
+    ActionScale,
+    GymnasiumExecutor,
+    executor_for,
+    plan_episodes,
+    plan_samples,
+)
 from crosslearning.rollouts import choosing_executor as choosing
 from crosslearning.rollouts.choosing_executor import ChoosingExecutor
 from crosslearning.rollouts.crew import MOST_LOST
 from crosslearning.rollouts.places import Where, read_where
 from crosslearning.rollouts.shards import SHARDS_PER_WORKER, Job, cut, part_of, put
+from crosslearning.rollouts.watch import PLACE
+from crosslearning.rollouts.worker import Desk, pack_kit
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task
 from tests.contracts.test_executors import in_shards, random_policies
@@ -185,6 +193,15 @@ def test_what_cannot_travel_is_named():
     environments = gymnasium.vector.SyncVectorEnv([Slow, Slow])
     with pytest.raises(InputError, match=r"task 'vector' cannot be sent.*give a function"):
         executor_for([Task("vector", environments, horizon=5)], on="processes")
+
+
+def test_workers_of_another_version_are_refused():
+    tasks = slow_tasks()
+    kit, version = pack_kit(tasks, ActionScale.none(1)), np.__version__
+    assert Desk(kit, [0.0] * PLACE).tasks[1].name == tasks[1].name
+    other = kit.replace(version.encode(), b"9" * len(version))
+    with pytest.raises(InputError, match=rf"numpy {re.escape(version)}, not 9+; the same bits"):
+        Desk(other, [0.0] * PLACE)
 
 
 def test_places_are_read():

@@ -1,8 +1,9 @@
 """Rollouts where they are faster: in this process, or in several others.
 
 Nothing is tried for its own sake. The first plans are run here, and timed; if they take long
-enough for other processes to be of use, those are started beside it, given the next plans, and
-timed too. Whoever takes less time for a step goes on. What is found is the same to the last bit.
+enough for other processes to be of use, those are started beside this one, given the next plans,
+and timed too. Whoever takes less time for a step goes on. What is found is the same to the last
+bit.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.tasks import Task
 
+#: Seconds of rollouts before others are asked: about what it costs to start them, so that whoever
+#: is done sooner never pays for it, and whoever goes on never pays more than twice.
+_LONG = 5.0
 #: Seconds of rollouts that are timed before anything is decided.
 _ENOUGH = 1.0
 #: Seconds that the rollouts of one plan take at least, where others are asked to help: to hand
@@ -113,7 +117,8 @@ class ChoosingExecutor:
         assert executor is not None
         start = time.perf_counter()
         found = run(executor)
-        if not self._chosen:
+        # While the others get ready, they take of this one's time: that would not be fair.
+        if not self._chosen and (who == "elsewhere" or self._elsewhere is None):
             self._paces[who].add(time.perf_counter() - start, steps(found))
             self._decide()
         return found
@@ -142,6 +147,8 @@ class ChoosingExecutor:
         if self._elsewhere is None:
             if here.seconds / here.calls < _WORTH:
                 self._stay()
+                return
+            if here.seconds < _LONG:
                 return
             try:
                 self._elsewhere = self._make()

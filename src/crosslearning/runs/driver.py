@@ -218,7 +218,7 @@ def _drive(
             nonlocal stopped, lost
             averages.add(report)
             for line in learner.news():
-                console.print(line, highlight=False, markup=False)
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             stopped = report if report.stop else None
             last = length.reached(learner) or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
