@@ -15,6 +15,7 @@ from benchmarks.timing import exponent, human, in_turns
 from crosslearning import CrossLearner, Task
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import executor_for, plan_episodes
+from crosslearning.rollouts.shards import SHARDS_PER_WORKER
 from crosslearning.rollouts.worker import pack_policies
 
 #: A plan: tasks, episodes of each, and steps of an episode.
@@ -153,19 +154,26 @@ def _learner(tasks: int = 4, knots: int = 100, batch: int = 4) -> CrossLearner:
 
 
 def handing_over() -> list[Row]:
-    """Time what workers cost beside the steps: a plan of steps that take no time."""
+    """Measure what a shard costs the process that learns: plans of steps that take no time."""
     tasks = [Task(t.name, partial(Sleeper, 0.1, 0.0), horizon=1) for t in sleepers(16)]
     plan = plan_episodes(np.random.default_rng(1), tasks, 1, 1)
-    family = policies_of(16, 1000)
-    rows = []
-    for on in ("processes",):
-        executor = executor_for(tasks, 2, on=on)
-        (took,) = in_turns(partial(executor.episodes, family.expansion, plan), rounds=30)
-        executor.close()
-        size = len(pack_policies(family.expansion, 16)) / 1024
-        what = f"{on}: to hand 8 shards and {size:.0f} KiB of policies to two workers and back"
-        rows.append(Row(what, human(took), took, "", None))
-    return rows
+    expansion = policies_of(16, 1000).expansion
+    executor = executor_for(tasks, 2, on="processes")
+    run = partial(executor.episodes, expansion, plan)
+    (clock,) = in_turns(run, rounds=30)
+    (processor,) = in_turns(run, rounds=30, clock=time.process_time)
+    executor.close()
+    size, shards = len(pack_policies(expansion, 16)) / 1024, 2 * SHARDS_PER_WORKER
+    return [
+        Row(
+            f"processes: a shard there and back, one of {shards}, two workers, {size:.0f} KiB of "
+            "policies, in milliseconds",
+            f"{human(clock / shards)}; {human(processor / shards)} of the processor that learns",
+            1e3 * clock / shards,
+            "",
+            None,
+        )
+    ]
 
 
 BENCHMARKS = [processes, ray, handing_over, iteration_cost]

@@ -105,6 +105,7 @@ class Crew:
         self._call: _Call | None = None
         self._calls = 0
         self._closed = False
+        self._gone = 0
         self._ready: set[Hand] = set()
         #: Why no worker can ever begin.
         self.refused: Exception | None = None
@@ -218,6 +219,9 @@ class Crew:
                     if failed < MOST_LOST:
                         continue
                     problem = TaskError(f"workers cannot be started: one {problem}")
+                    self._gone += 1
+                    if self._gone < self.size:
+                        break  # the others may do without it
                 with self._changed:
                     self.refused = problem
                     self._changed.notify_all()

@@ -24,8 +24,9 @@ from crosslearning.rollouts.worker import Desk
 _POLICIES, _JOB, _READY = b"policies", b"job", b"ready"
 #: Fresh processes: a fork of one with threads may stop for ever.
 _CONTEXT = multiprocessing.get_context("spawn")
-#: Only one process is started at a time, since the main module is hidden meanwhile.
-_starting = threading.Lock()
+#: Only one process is started at a time, since the main module is hidden meanwhile; and none
+#: when this one ends.
+_starting, _ending = threading.Lock(), threading.Event()
 
 
 class ProcessHand:
@@ -40,7 +41,7 @@ class ProcessHand:
     """
 
     def __init__(self, kit: bytes, limit: float | None = None) -> None:
-        self._kit, self._limit = kit, limit
+        self._kit, self._limit, self._owner = kit, limit, os.getpid()
         self._process: Any = None
         self._connection: Any = None
         self._place: Any = None
@@ -56,6 +57,8 @@ class ProcessHand:
         # No daemon, which could not have processes of its own, as some environments do.
         self._process = _CONTEXT.Process(target=_serve, args=(theirs, self._place))
         with _without_main():
+            if _ending.is_set():
+                raise LostError("is not wanted any more")
             self._process.start()
         theirs.close()
         try:
@@ -101,7 +104,8 @@ class ProcessHand:
     def stop(self) -> None:
         """End the process, whatever it does."""
         process = self._process
-        if process is not None and process.pid is not None:
+        # A fork of this process has the hands, but not the processes.
+        if process is not None and process.pid is not None and os.getpid() == self._owner:
             process.kill()
             process.join(5.0)
 
@@ -117,6 +121,8 @@ _hands: weakref.WeakSet[ProcessHand] = weakref.WeakSet()
 
 @atexit.register
 def _stop_all() -> None:
+    with _starting:
+        _ending.set()
     for hand in list(_hands):
         hand.stop()
 
