@@ -2,9 +2,10 @@
 
 ``python -m benchmarks models``, or ``python -m benchmarks.models [part ...]`` for some of the
 parts: fleet (eight unlike pendulums under cross-learned, pooled and separate models), radius (the
-policies' radius, from one policy for all to one for each), carts (six cart-poles to swing up),
-cost (a round, an imagined step) and growth (a round against data, knots and tasks). Settings are
-the defaults; ``--set FIELD=VALUE`` tries others.
+policies' radius, from one policy for all to one for each), optimum (what the best policies get on
+the fleet's machines, by dynamic programming), carts (six cart-poles to swing up), cost (a round,
+an imagined step) and growth (a round against data, knots and tasks). Settings are the defaults;
+``--set FIELD=VALUE`` tries others.
 
 Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
 bootstrap interval; differences are paired by the seed. Every seed is kept in a file, and the same
@@ -145,6 +146,29 @@ def radius(**options: Any) -> list[Row]:
     return rows
 
 
+def optimum(**options: Any) -> list[Row]:
+    """Hold what was learned on the machines of the fleet against the best policies there."""
+    from benchmarks import pendulum_optimum
+
+    seeds = options.get("seeds") or SEEDS["fleet"]
+    out, settings = options.get("out", OUT), options.get("settings", {})
+    best = []
+    for seed in range(seeds):
+        question = {"version": VERSION, "seed": seed, "trials": TRIALS["fleet"]}
+        arguments = (seed, TRIALS["fleet"])
+        path = out / f"optimum-{seed}.json"
+        best.append(Measurement(path, question, pendulum_optimum.measure, arguments).answer())
+    most = np.mean([one["totals"] for one in best], axis=1)
+    what = f"the best policies on the fleet's machines, {seeds} seeds: return"
+    rows = [Row(what, str(over_seeds(most)), over_seeds(most).value, "", None)]
+    found = seeds_of("fleet", "cross-learned", settings, seeds=seeds, out=out)
+    for k, mark in enumerate(MARKS["fleet"]):
+        short = over_seeds(most - _totals(found, k).mean(axis=1))
+        what = f"the same less what was learned in cross-learned models, {mark} steps each"
+        rows.append(Row(what, str(short), short.value, "", None))
+    return rows
+
+
 def carts(**options: Any) -> list[Row]:
     """Six cart-poles: upright for the last fifth of an episode."""
     settings = options.pop("settings", {})
@@ -238,7 +262,7 @@ def _radius(name: str, value: float | None) -> Answer:
     return {} if value is None else {name: "inf" if math.isinf(value) else float(value)}
 
 
-BENCHMARKS = [fleet, radius, carts, cost, growth]
+BENCHMARKS = [fleet, radius, optimum, carts, cost, growth]
 
 
 def main() -> None:

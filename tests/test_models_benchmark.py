@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from benchmarks import models as benchmark
+from benchmarks import pendulum_optimum
+
+from crosslearning.tasks import task_set
 
 
 def answer(*totals, upright=1.0):
@@ -91,3 +94,32 @@ def test_a_round_is_timed_with_the_data_that_were_asked_for(monkeypatch):
 
     monkeypatch.setattr(benchmark, "a_round", squared)
     assert [row.ratio for row in benchmark.growth()] == pytest.approx([1.0, 1.0, 2.0])
+
+
+def test_the_best_policies_are_held_against_what_was_learned(told, monkeypatch, tmp_path):
+    told["cross-learned"] = [answer(-160.0, -150.0, -140.0)] * 3
+    best = {"totals": [-130.0, -130.0]}
+    monkeypatch.setattr(pendulum_optimum, "measure", lambda seed, trials: best)
+    rows = benchmark.optimum(seeds=3, out=tmp_path)
+    assert [row.ratio for row in rows] == pytest.approx([-130.0, 35.0, 25.0, 15.0])
+
+
+def test_the_best_policy_is_what_dynamic_programming_says(monkeypatch):
+    # From upright at rest nothing is to be paid, but for what the grid rounds off.
+    (task,) = task_set("pendulums:1")
+    parameters = np.array([task.context[name] for name in ("g", "m", "l")])
+    monkeypatch.setattr(pendulum_optimum, "GRID", (40, 41))
+    values = np.empty((31, *pendulum_optimum.GRID))
+    pendulum_optimum._values(parameters, values)
+    states = np.array([[0.0, 0.0], [0.3, 0.0], [np.pi, 0.0]])
+    upright, near, hanging = pendulum_optimum._played(parameters, values, states.copy())
+    assert upright == pytest.approx(0.0, abs=1e-12)
+    assert -10.0 < near < -0.5
+    assert hanging < -150.0
+    # What is played is what the compiled pendulum gives for the same torques.
+    first = pendulum_optimum._best(parameters, values[1], states[1], pendulum_optimum.PLAYED)[0]
+    assert first < 0.0  # back to the top
+    # The starts are those of an evaluation.
+    starts = pendulum_optimum.starts_of(task, 5)
+    assert starts.shape == (5, 2)
+    assert np.all(np.abs(starts) <= [np.pi, 1.0])

@@ -119,8 +119,8 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_radii("trust-region", Budget((20_000, 40_000, 80_000, 160_000), 10, 12.0, 5_000)),
         **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 10.0)),
         **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 260.0), "mixed", "told"),
-        "sac-separate": Budget((8_000, 16_000), 5, 330.0),
-        "tqc-told": Budget((2_000, 4_000, 8_000), 5, 250.0),
+        "sac-separate": Budget((8_000, 16_000), 3, 330.0),
+        "tqc-told": Budget((2_000, 4_000, 8_000), 3, 250.0),
         **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 60.0), "mixed", "told"),
         "ppo-separate": Budget((50_000, 100_000, 200_000), 5, 120.0),
     },
@@ -149,7 +149,6 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         "models": Budget((400,), 10, 25.0),
         "trust-region": Budget((40_000, 120_000), 10, 30.0),
         "policy-gradient": Budget((40_000,), 10, 10.0),
-        "sac-told": Budget((5_000, 10_000), 3, 320.0),
         "ppo-mixed": Budget((100_000, 300_000), 3, 320.0),
     },
     "linear-quadratic": {
