@@ -133,9 +133,9 @@ def iteration_cost() -> list[Row]:
     """
     rows = []
     for name, sizes, words in (
-        ("tasks", [4, 16, 64, 256], "tasks (100 knots, 4 samples)"),
+        ("tasks", [2, 4, 8, 16], "tasks (100 knots, 4 samples)"),
         ("knots", [50, 100, 200, 400], "knots (4 tasks, 4 samples)"),
-        ("batch", [4, 16, 64, 256], "samples (4 tasks, 100 knots)"),
+        ("batch", [4, 8, 16, 32], "samples (4 tasks, 100 knots)"),
     ):
         learners = [_learner(**{name: size}) for size in sizes]
         iterations = [learner._core.step for learner in learners]
