@@ -114,7 +114,7 @@ def test_adaptation_takes_another_start_and_together(trained, tmp_path):
     states = np.random.default_rng(0).uniform(-1, 1, (5, 2))
     wanted = RunFolder.open(trained).load().policy("m=0.5").mean(states)
     np.testing.assert_allclose(begun.policy(0).mean(states), wanted, atol=1e-12)
-    with pytest.raises(InputError, match="no such task"):
+    with pytest.raises(InputError, match="no such policy"):
         adapt_run(trained, tmp_path / "c", "linear-quadratic", start="m=9")
     with pytest.raises(InputError, match="already holds a run"):
         adapt_run(trained, tmp_path / "a", "linear-quadratic")

@@ -204,7 +204,7 @@ def test_compare_two_runs(run, tmp_path):
     assert sum(shown.output.count(word) for word in ("better", "worse", "undecided")) == 3
     unknown = runner.invoke(cli.app, ["compare", str(run), str(other), "--policy", "r=3"])
     assert unknown.exit_code == 1
-    assert "no such task" in str(unknown.exception)
+    assert "no such policy" in str(unknown.exception)
 
 
 def test_options_of_no_task_set_are_refused(run):

@@ -12,7 +12,7 @@ from benchmarks.race import cells, plan, report
 from benchmarks.race.cells import Cell
 from benchmarks.race.entrants import BUDGETS, METHODS, Budget, Engineer, Rival
 from benchmarks.race.families import FAMILIES
-from benchmarks.race.reading import entries, entry
+from benchmarks.race.reading import entries, entry, fewest, on_unseen
 from benchmarks.rival import Seconds
 
 from crosslearning.errors import InputError, MissingExtraError
@@ -180,10 +180,38 @@ def test_seeds_that_never_get_there_are_censored():
     ]
     reached = entry("sac-mixed", answers).reached(-200.0)
     assert reached.steps.tolist() == [20.0, 10.0, math.inf]
-    assert (reached.seeds, reached.told(), reached.told("seconds")) == ("2 of 3", "20", "2")
+    assert reached.seeds == "2 of 3"
+    assert reached.told() == "20 (10 … > 20)"
+    assert reached.told("seconds") == "2 (1 … –)"
     # With one more that never gets there, the median is not known.
     reached = entry("sac-mixed", [*answers, answers[2]]).reached(-200.0)
-    assert (reached.seeds, reached.told(), reached.told("seconds")) == ("2 of 4", "> 20", "–")
+    assert reached.seeds == "2 of 4"
+    assert reached.told() == "> 20 (10 … > 20)"
+    assert reached.told("seconds") == "– (1 … –)"
+
+
+def test_ours_is_held_against_the_first_rival_and_agents_for_all():
+    def ended(method, *ends, unseen=-5.0):
+        return entry(method, [{"marks": [mark(n, -100.0, unseen=unseen)]} for n in ends])
+
+    ours = ended("models", 40, 40, 80, unseen=-3.0)
+    slow = ended("ppo-mixed", 4000, 4000, 4000, unseen=-9.0)
+    first = ended("sac-told", 400, 500, 600)
+    never = entry("sac-mixed", [{"marks": [mark(9, -900.0)]}] * 3)
+    own = [slow, ours, never, first]
+    against = fewest(own, -200.0)
+    assert (against.ours, against.rival) == (ours, first)
+    assert against.found.value == 40 / 500
+    assert 40 / 600 <= against.found.low <= 40 / 500 <= against.found.high <= 80 / 400
+    assert fewest([ours, never], -200.0) is None
+    assert fewest([ours], -200.0) is None
+    # Only agents for all, and only after as many steps: the other had nine of them.
+    (pair,) = on_unseen(own)
+    assert (pair.ours, pair.rival, pair.steps) == (ours, slow, (80.0, 4000.0))
+    assert (pair.found.value, pair.found.low, pair.found.high) == (6.0, 6.0, 6.0)
+    text = report.sections({"pendulums": own})
+    assert "takes 0.08 [" in text
+    assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text
 
 
 def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, capsys):

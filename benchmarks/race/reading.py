@@ -11,13 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.race.cells import Cell
-from benchmarks.race.entrants import METHODS
+from benchmarks.race.entrants import METHODS, Ours, Rival
 from benchmarks.race.families import FAMILIES
-from benchmarks.trust_region import over_seeds
+from benchmarks.trust_region import interquartile_mean, over_seeds
 from crosslearning.statistics import Interval
 
 Floats = NDArray[np.float64]
 Answer = Mapping[str, Any]
+
+#: Our methods with the radii that they have by default.
+_DEFAULTS = ("models", "trust-region", "policy-gradient")
+_RESAMPLED = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,11 +53,17 @@ class Reached:
         return float(np.sort(getattr(self, of))[len(self.steps) // 2])
 
     def told(self, of: str = "steps") -> str:
-        """Return the median in words, or that the budget was too short for it."""
-        median = self.median(of)
-        if math.isinf(median):
+        """Return the median in words, with the least and the most, or that the budget was short."""
+        values = getattr(self, of)
+        median, least, most = (
+            self._word(x, of) for x in (self.median(of), min(values), max(values))
+        )
+        return median if least == most else f"{median} ({least} … {most})"
+
+    def _word(self, value: float, of: str) -> str:
+        if math.isinf(value):
             return f"> {self.budget:,.0f}" if of == "steps" and self.budget else "–"
-        return f"{median:,.0f}" if median >= 10.0 or median == 0.0 else f"{median:.2g}"
+        return f"{value:,.0f}" if value >= 10.0 or value == 0.0 else f"{value:.2g}"
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,73 @@ class Entry:
         steps = np.where(never, math.inf, self.steps[rows, first])
         seconds = np.where(never, math.inf, self.seconds[rows, first])
         return Reached(steps, seconds, float(self.steps[:, -1].min()))
+
+
+@dataclass(frozen=True)
+class Against:
+    """Ours held against a rival: a ratio, or a difference, with its interval."""
+
+    ours: Entry
+    rival: Entry
+    found: Interval
+    steps: tuple[float, float] = (0.0, 0.0)
+
+
+def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
+    """Hold the first of ours until every task was enough against the first rival.
+
+    The ratio is that of the medians over seeds, with the interval of a bootstrap over the seeds of
+    both. None unless both got there on most seeds.
+    """
+    sides = []
+    for kind in (Ours, Rival):
+        there = [
+            (one.reached(threshold).median(of), number)
+            for number, one in enumerate(own)
+            if isinstance(METHODS[one.method], kind)
+        ]
+        if not there or math.isinf(min(there)[0]):
+            return None
+        sides.append(own[min(there)[1]])
+    draw, medians = np.random.default_rng(0), []
+    for one in sides:
+        values = getattr(one.reached(threshold), of)
+        drawn = draw.choice(values, (_RESAMPLED, len(values)))
+        medians.append(np.sort(drawn, axis=1)[:, len(values) // 2])
+    ratio = sides[0].reached(threshold).median(of) / sides[1].reached(threshold).median(of)
+    # A median of the rival's that is never reached makes the ratio 0.
+    low, high = np.quantile(medians[0] / medians[1], (0.025, 0.975))
+    return Against(*sides, Interval(ratio, float(low), float(high)))
+
+
+def on_unseen(own: Sequence[Entry]) -> list[Against]:
+    """Hold our central policies against agents for all, on unseen tasks, at no more steps.
+
+    Of ours the last mark counts that took no more steps than the rival had at its own last.
+    """
+    rivals = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
+    found = []
+    for rival in rivals:
+        most, theirs = float(rival.steps[:, -1].max()), rival.unseen[:, -1]
+        for ours in own:
+            marks = np.flatnonzero(ours.steps.max(axis=0) <= most)
+            if ours.method not in _DEFAULTS or len(marks) == 0:
+                continue
+            mark = int(marks[-1])
+            gain = _difference(ours.unseen[:, mark], theirs)
+            found.append(Against(ours, rival, gain, (float(ours.steps[:, mark].max()), most)))
+    return found
+
+
+def _difference(first: Floats, second: Floats) -> Interval:
+    """Return the difference of two interquartile means over seeds that are not paired."""
+    draw, means = np.random.default_rng(0), []
+    for values in (first, second):
+        drawn = values[draw.integers(len(values), size=(_RESAMPLED, len(values)))]
+        means.append(interquartile_mean(drawn))
+    value = float(interquartile_mean(first) - interquartile_mean(second))
+    low, high = np.quantile(means[0] - means[1], (0.025, 0.975))
+    return Interval(value, float(low), float(high))
 
 
 def entry(method: str, answers: Sequence[Answer]) -> Entry:

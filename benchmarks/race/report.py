@@ -11,7 +11,7 @@ from rich.table import Table
 from benchmarks import rival
 from benchmarks.race.entrants import BUDGETS, METHODS, Rival
 from benchmarks.race.families import FAMILIES
-from benchmarks.race.reading import Entry
+from benchmarks.race.reading import Entry, fewest, on_unseen
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
 from crosslearning.runs.study import markdown
@@ -100,9 +100,36 @@ def sections(found: Mapping[str, Sequence[Entry]]) -> str:
                 f"Adapted to unseen tasks (`{one.method}`, {steps:,.0f} steps of each): "
                 f"{_told(before)} before, {_told(after)} after.\n"
             )
+        parts += _sentences(own, FAMILIES[family].threshold)
         alt = f"Return against steps and against seconds on {family}"
         parts.append(f"![{alt}](images/race-{family}.png)\n")
     return "\n".join(parts)
+
+
+def _sentences(own: Sequence[Entry], threshold: float) -> list[str]:
+    """Return what ours and rivals need until all is enough, and what they do on unseen tasks."""
+    told = []
+    for of, words in (("steps", "environment steps"), ("seconds", "seconds")):
+        against = fewest(own, threshold, of)
+        if against is not None:
+            told.append(
+                f"Until every task is good enough, `{against.ours.method}` takes "
+                f"{_told(against.found)} of the {words} of the first rival, "
+                f"{against.rival.label}.\n"
+            )
+    if pairs := on_unseen(own):
+        rows = [
+            [
+                f"`{one.ours.method}`, {one.steps[0]:,.0f} steps",
+                f"{one.rival.label}, {one.steps[1]:,.0f} steps",
+                _told(one.found),
+            ]
+            for one in pairs
+        ]
+        told.append(
+            markdown(("on unseen tasks, central policy of", "beside", "ours is ahead by"), rows)
+        )
+    return told
 
 
 def settings() -> str:

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING
 
 from crosslearning.lazy import lazy_exports
-from crosslearning.learner.settings import LearnerSettings
 
 if TYPE_CHECKING:
     from crosslearning.identification import identify
-    from crosslearning.learner import CrossLearner, IterationReport, Policy
+    from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
     from crosslearning.logged import learn_from
     from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
@@ -33,6 +32,7 @@ __getattr__ = lazy_exports(
         "CrossLearner": "crosslearning.learner",
         "EvaluationCallback": "crosslearning.monitoring",
         "IterationReport": "crosslearning.learner",
+        "LearnerSettings": "crosslearning.learner",
         "Policy": "crosslearning.learner",
         "Task": "crosslearning.tasks",
         "identify": "crosslearning.identification",

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 from numpy.typing import NDArray
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
@@ -38,6 +36,27 @@ MALFORMED = (
 
 #: How the names of files end that are being written; they begin with a dot.
 PART = ".part"
+
+
+def check_page(path: Path, mark: str, kind: str) -> None:
+    """Refuse to write a page over what is no page of its kind.
+
+    Parameters
+    ----------
+    path : Path
+    mark : str
+        What every page of the kind holds.
+    kind : str
+        What it is called, such as ``"playground"``.
+    """
+    if path.is_dir():
+        raise InputError(
+            f"{path} is a folder; give the name of a file with --out, such as {kind}.html"
+        )
+    if path.is_file() and mark.encode() not in path.read_bytes():
+        raise InputError(
+            f"{path} is there and is no {kind}; choose another name, so that nothing is lost"
+        )
 
 
 def write_atomically(path: str | Path, content: bytes) -> None:
@@ -119,13 +138,16 @@ def write_tensors(
     ``kind`` and ``version``, of its format, say what the file is: :func:`read_tensors` checks both.
     The arrays keep their dtypes and shapes; the description is plain data.
     """
+    # Imported here and below: a policy's file, which is a document, needs NumPy alone.
+    from safetensors.numpy import save
+
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = {"kind": kind, "version": version, **description}
     content["sha256"] = _digest(contiguous, content)
     # One key only: safetensors writes several in an order that differs from run to run, and
     # the same content must be the same file.
     metadata = {"crosslearning": json.dumps(content, sort_keys=True)}
-    write_atomically(path, safetensors.numpy.save(contiguous, metadata=metadata))
+    write_atomically(path, save(contiguous, metadata=metadata))
 
 
 def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
@@ -156,16 +178,18 @@ def read_description(path: str | Path, kind: str, version: int) -> dict[str, Any
 @contextlib.contextmanager
 def _opened(source: Path) -> Iterator[Any]:
     """Open a tensor file, or say what is wrong with it."""
+    from safetensors import SafetensorError, safe_open
+
     if not source.is_file():
         raise InputError(f"no such file: {source}")
     try:
-        with safetensors.safe_open(source, framework="numpy") as opened:
+        with safe_open(source, framework="numpy") as opened:
             yield opened
     except CrossLearningError:
         raise
     except OSError as problem:
         raise cannot_read(source, problem) from problem
-    except (safetensors.SafetensorError, *MALFORMED) as problem:
+    except (SafetensorError, *MALFORMED) as problem:
         raise FileFormatError(
             f"{source} is damaged or cut short ({problem}); restore it from a copy"
         ) from problem

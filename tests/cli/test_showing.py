@@ -64,5 +64,10 @@ def test_report_writes_a_page_beside_the_run(tmp_path):
     found = called("report", run, "--trials", 3, "--samples", 10)
     assert found.exit_code == 0, (found.output, found.exception)
     assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
-    assert "is a folder; give a file" in str(called("report", run, "--out", tmp_path).exception)
+    notes = tmp_path / "notes.html"
+    notes.write_text("mine")
+    assert "is no report; choose" in str(called("report", run, "--out", notes).exception)
+    assert notes.read_text() == "mine"
+    assert called("report", run, "--trials", 3, "--samples", 10).exit_code == 0  # over its own
+    assert "is a folder; give the name" in str(called("report", run, "--out", tmp_path).exception)
     assert "there is no folder" in str(called("report", run, tmp_path / "none").exception)

@@ -23,8 +23,8 @@ CLEAN = (*QUICK, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 TELLING = ("gaussian-logarithmic", "matern32", "matern52-periodic", "product-of-sums", "polynomial")
 
 
-def difference(policy, precision, flags=QUICK):
-    files = c_files(policy, "policy", precision)
+def difference(policy, precision, flags=QUICK, arithmetic=None):
+    files = c_files(policy, "policy", precision, arithmetic)
     return compare(
         policy, lambda states: compile_and_run(COMPILER, files, states, flags).actions, precision
     )
@@ -47,6 +47,7 @@ def test_edges():
     difference(policy_of(knots=0), "double", CLEAN)
     periodic = policy_of(Gaussian(std=[1.0], periodic=[0]), knots=1, outputs=1)
     difference(periodic, "float", CLEAN)
+    difference(policy_of(PLAIN["product-of-sums"]), "float", CLEAN, arithmetic="double")
 
 
 def test_the_flags_are_strict():

@@ -137,11 +137,49 @@ def test_an_export_that_does_something_else_is_not_written(wrong, tmp_path, monk
     assert list(tmp_path.iterdir()) == []
 
 
+def cancelling():
+    """Return a policy whose actions are small differences of large weights."""
+    data = policy_of().to_dict()
+    knots, weights = np.array(data["knots"]), np.array(data["weights"])
+    knots = np.concatenate([knots, knots + 1e-4])
+    weights = np.concatenate([weights + 3e3, np.full_like(weights, -3e3)])
+    return Policy.from_dict({**data, "knots": knots.tolist(), "weights": weights.tolist()})
+
+
+@pytest.mark.parametrize("target", ["c", "onnx"])
+def test_weights_that_cancel_in_floats_are_computed_in_doubles(target, tmp_path):
+    if target == "onnx":
+        pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    policy = cancelling()
+    made = export_policy(policy, target, tmp_path / "policy", "float")
+    if made.agreement is None:
+        pytest.skip("this machine has no C compiler")
+    assert made.arithmetic == "double"
+    assert made.agreement.share <= 1e-6
+    contract = read_document(made.files[-1], "contract", 1)
+    assert (contract["precision"], contract["arithmetic"]) == ("float", "double")
+    schema("contract").validate(json.loads(made.files[-1].read_text()))
+    if target == "c":
+        assert "typedef float policy_real;" in made.files[0].read_text()
+    # Where floats are enough, it stays with them.
+    assert export_policy(policy_of(), target, tmp_path / "plain", "float").arithmetic == "float"
+
+
 def test_too_much_for_single_precision_is_said():
     policy = policy_of()
     shaken = np.random.default_rng(0).normal(size=(4022, 2))
     with pytest.raises(NumericalError, match="export it with --precision double"):
         compare(policy, lambda states: expected_actions(policy, states) + 1e-3 * shaken, "float")
+
+
+@pytest.mark.parametrize("theirs", ["main.c", "main.h"])
+def test_only_exports_are_written_over(theirs, tmp_path):
+    (tmp_path / theirs).write_text("mine")
+    with pytest.raises(InputError, match=f"{theirs} is there and is no export of a policy"):
+        export_policy(policy_of(), "c", tmp_path / "main.c")
+    assert [path.name for path in tmp_path.iterdir()] == [theirs]
+    for _ in range(2):
+        export_policy(policy_of(), "json", tmp_path / "policy.json")
 
 
 def test_without_a_compiler_c_is_written_and_not_checked(tmp_path, monkeypatch):
@@ -197,7 +235,7 @@ def test_sources_that_are_none_are_refused(run, tmp_path):
         ((tmp_path,), "holds no run"),
         ((file, "central"), "leave out --policy"),
         ((file, None, "pendulums:2"), "leave out --tasks"),
-        ((run, "pendulum"), "no such task 'pendulum'; known"),
+        ((run, "pendulum"), "no such policy 'pendulum'; known"),
         ((run, "7"), "no task 7"),
         ((run, None, None, True), "keeps no best policies"),
         ((run / "model.safetensors", None, None, True), "are those of a run"),

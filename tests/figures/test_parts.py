@@ -124,6 +124,17 @@ def test_steps_that_are_not_told_have_no_axis(lines):
     assert not axes.child_axes
 
 
+def test_steps_that_come_all_at_once_are_at_their_iteration_and_not_written_over_one_another():
+    def ticks(steps):
+        axes = Figure().subplots()
+        parts.steps_axis(axes, [{"iteration": n + 1, "steps": s} for n, s in enumerate(steps)])
+        return [list(one.get_xticks()) for one in axes.child_axes]
+
+    assert ticks([100 * n for n in range(1, 11)]) == [[0.0, 5.0, 10.0]]
+    assert ticks([50] * 30 + [100] * 30) == [[0.0, 31.0]]
+    assert ticks([100] * 60) == []
+
+
 def test_a_figure_is_written_whole_or_an_error_says_why_not(tmp_path):
     figure = Figure()
     first, second = save_figure(figure, tmp_path / "a.b")

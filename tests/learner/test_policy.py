@@ -103,7 +103,7 @@ def test_the_policies_of_a_learner():
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ("r=3", "no such task 'r=3'; did you mean 'r="),
+        ("r=3", "no such policy 'r=3'; did you mean 'r="),
         (3, "no task 3; there are 3"),
         (-1, "no task"),
     ],

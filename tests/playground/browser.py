@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from benchmarks.browser import CHROMIUM
 
@@ -52,3 +53,16 @@ class Watched:
         mouse.down()
         mouse.move(*self.at(*end), steps=6)
         mouse.up()
+
+    def swipe(self, start, end):
+        """Draw a finger over the screen, from one place on it to another."""
+        touch = self.context.new_cdp_session(self.page)
+
+        def send(kind, *places):
+            points = [{"x": x, "y": y} for x, y in places]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+        send("touchStart", start)
+        for share in np.linspace(0.1, 1.0, 10):
+            send("touchMove", tuple((1 - share) * np.array(start) + share * np.array(end)))
+        send("touchEnd")

@@ -2,13 +2,16 @@
 
 import json
 import math
+import os
 import shlex
 import shutil
+import threading
 
 import pytest
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.runs import RunFolder, make_config, train
+from crosslearning.runs.lock import owned, owner_of
 from crosslearning.runs.metrics import last_line, read_lines
 from crosslearning.runs.shelf import shelved_runs
 
@@ -76,6 +79,41 @@ def test_an_interrupted_run_is_to_be_resumed(finished, tmp_path):
     assert only(tmp_path).state == "interrupted"
 
 
+def test_a_run_that_somebody_trains_in_is_running(finished, tmp_path):
+    folder = copied(finished, tmp_path)
+    folder.model.unlink()
+    assert only(tmp_path).writer is None
+    with owned(folder.path):
+        found = only(tmp_path)
+        assert (found.state, found.iteration) == ("running", 2)
+        assert f"process {os.getpid()}, since " in found.writer
+        assert shlex.split(found.next) == ["crosslearning", "info", str(folder.path)]
+    assert only(tmp_path).state == "interrupted"
+    # A lock that was left by one who was killed locks nobody out.
+    (folder.path / ".lock").write_text("{")
+    assert only(tmp_path).state == "interrupted"
+
+
+def test_looking_keeps_nobody_from_a_folder(finished, tmp_path):
+    folder = copied(finished, tmp_path).path
+    (folder / ".lock").write_text("{")
+    over = threading.Event()
+
+    def look():
+        while not over.is_set():
+            owner_of(folder)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        for _ in range(30):
+            with owned(folder):
+                assert owner_of(folder) is not None
+    finally:
+        over.set()
+        looker.join()
+
+
 def cut(path):
     path.write_bytes(path.read_bytes()[:-7])
 
@@ -117,7 +155,7 @@ def test_what_is_no_run_is_not_listed(tmp_path):
 @pytest.mark.parametrize(("name", "word"), [("none", "is not there"), ("file", "is a file")])
 def test_a_folder_that_is_none_is_refused(name, word, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=f"{word}; give a folder that holds runs, or begin one"):
+    with pytest.raises(InputError, match=f"{word}; give a folder that holds runs"):
         shelved_runs(tmp_path / name)
 
 

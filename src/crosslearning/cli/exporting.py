@@ -28,7 +28,9 @@ def export(
         str | None,
         typer.Option(help="central, average, or a task by name or number; default: central."),
     ] = None,
-    precision: Annotated[Precision, typer.Option(help="Of all numbers.")] = "double",
+    precision: Annotated[
+        Precision, typer.Option(help="Of observations, actions and, if it is enough, all between.")
+    ] = "double",
     tasks: Annotated[
         str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
     ] = None,
@@ -51,6 +53,9 @@ def export(
     show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")
     for path in written.files:
         show_line(f"  {path}")
+    if written.arithmetic != precision:
+        show_line("Its weights cancel too much for single precision: observations and actions are")
+        show_line("float, and it computes in double between them.")
     if found is None:
         show_line("Not checked: no C compiler (CC, cc, gcc, clang) was found on this machine.")
     else:

@@ -18,7 +18,7 @@ from crosslearning.cli.application import (
     errors,
 )
 from crosslearning.cli.output import print_json, show_line, show_table
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import unknown_name
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -49,11 +49,10 @@ def list_runs(
     if any(one.best_return is None and one.recent_return is not None for one in found):
         show_line("Returns with ~ are of the last iterations, while exploring; others are the best")
         show_line("of the evaluations on the way (--evaluate-every).")
-    if any(one.state == "interrupted" for one in found):
-        show_line("A run that is still going counts as interrupted: look before you resume it.")
     show_line("What next:")
     for one in found:
-        show_line(f"  {one.next}" + (f"    # {one.problem}" if one.problem else ""))
+        remark = one.problem or (f"written by {one.writer}" if one.writer else "")
+        show_line(f"  {one.next}" + (f"    # {remark}" if remark else ""))
 
 
 def _cells(one: ShelvedRun, folder: Path) -> list[str]:
@@ -162,12 +161,11 @@ def report(
     """Write what is known of runs as one page."""
     import webbrowser
 
-    from crosslearning.files import write_atomically
-    from crosslearning.report import gather, report_page
+    from crosslearning.files import check_page, write_atomically
+    from crosslearning.report import PAGE_MARK, gather, report_page
 
     path = out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give a file with --out, such as report.html")
+    check_page(path, PAGE_MARK, "report")
     # All are looked at before any is measured.
     for folder in folders:
         runs.RunFolder.open(folder)

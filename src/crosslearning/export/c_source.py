@@ -60,7 +60,8 @@ _SOURCE = """\
 #define KNOTS {knots}
 #define FEATURES {features}
 
-typedef {name}_real real;
+/* What is computed in. */
+typedef {inside} real;
 
 /* The knots as the kernel sees them, and what each adds to the actions. */
 static const real knots[KNOTS][FEATURES] = {{
@@ -77,7 +78,7 @@ static const real low[{NAME}_ACTIONS] = {{{low}}};
 static const real high[{NAME}_ACTIONS] = {{{high}}};
 
 {helpers}/* The observation as the kernel sees it. */
-static void embed(const real *s, real *z)
+static void embed(const {name}_real *s, real *z)
 {{
 {embedding}
 }}
@@ -88,7 +89,8 @@ static real kernel(const real *z, const real *k)
 {kernel}
 }}
 
-int {name}_act(const real observation[{NAME}_OBSERVATIONS], real action[{NAME}_ACTIONS])
+int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
+{blank}{name}_real action[{NAME}_ACTIONS])
 {{
     real z[FEATURES];
     real sum[{NAME}_ACTIONS];
@@ -111,7 +113,7 @@ int {name}_act(const real observation[{NAME}_OBSERVATIONS], real action[{NAME}_A
     }}
     for (i = 0; i < {NAME}_ACTIONS; i++) {{
         const real a = centre[i] + half[i] * sum[i];
-        action[i] = a > low[i] ? (a < high[i] ? a : high[i]) : low[i];
+        action[i] = ({name}_real)(a > low[i] ? (a < high[i] ? a : high[i]) : low[i]);
     }}
     return 0;
 }}
@@ -166,7 +168,9 @@ static real polynomial(const real *z, const real *k, int n, real bias, int degre
 """
 
 
-def c_files(policy: Policy, name: str, precision: Precision) -> dict[str, str]:
+def c_files(
+    policy: Policy, name: str, precision: Precision, arithmetic: Precision | None = None
+) -> dict[str, str]:
     """Return the policy as C: the texts of ``name.h`` and ``name.c``.
 
     Parameters
@@ -175,16 +179,25 @@ def c_files(policy: Policy, name: str, precision: Precision) -> dict[str, str]:
     name : str
         Of the files and, as a prefix, of all that they define: the action is ``name_act``'s.
     precision : str
-        ``"float"`` or ``"double"``: the type of every number.
+        ``"float"`` or ``"double"``: of observations and actions.
+    arithmetic : str, optional
+        Of all that is computed and kept; by default the same.
     """
     if not _IDENTIFIER.fullmatch(name) or name == "math":
         raise InputError(
             f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
             "a letter first, such as policy.c"
         )
-    program, write = Program.of(policy), _Numbers(precision)
-    title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision."
-    common = {"name": name, "NAME": name.upper(), "title": title}
+    arithmetic = arithmetic or precision
+    program, write = Program.of(policy), _Numbers(arithmetic)
+    title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision"
+    title += "." if arithmetic == precision else f", computed in {arithmetic}."
+    common = {
+        "name": name,
+        "NAME": name.upper(),
+        "title": title,
+        "blank": " " * len(f"int {name}_act("),
+    }
     header = _HEADER.format(
         **common,
         observations="\n".join(_described(policy.observations)),
@@ -192,7 +205,6 @@ def c_files(policy: Policy, name: str, precision: Precision) -> dict[str, str]:
         q=policy.observations.size,
         p=policy.actions.size,
         real=precision,
-        blank=" " * len(f"int {name}_act("),
     )
     kinds = {part.factor.formula for part in program.parts}
     helpers = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
@@ -200,6 +212,7 @@ def c_files(policy: Policy, name: str, precision: Precision) -> dict[str, str]:
     helpers += _POLYNOMIAL if "polynomial" in kinds else ""
     source = _SOURCE.format(
         **common,
+        inside=arithmetic,
         knots=len(program.knots),
         features=program.knots.shape[1],
         knot_rows=write.table(program.knots),

@@ -78,12 +78,12 @@ def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
     return np.clip(values, *policy.actions.ends)
 
 
-def compare(
+def measure(
     policy: Policy,
     act: Callable[[NDArray[np.floating]], NDArray[np.floating]],
     precision: Precision,
 ) -> Agreement:
-    """Ask an export and the policy in the same states, or say that they disagree.
+    """Ask an export and the policy in the same states.
 
     Parameters
     ----------
@@ -101,10 +101,24 @@ def compare(
     # Actions without bounds are measured by how far they go.
     unit = np.where(np.isfinite(width), unit, np.maximum(1.0, np.ptp(expected, axis=0)))
     share = difference / (np.maximum(1.0, unit) if precision == "double" else unit)
-    found = Agreement(len(states), float(np.max(difference)), float(np.max(share)))
-    if not found.share <= TOLERANCES[precision]:  # NaN too
+    return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
+
+
+def is_close(found: Agreement, precision: Precision) -> bool:
+    """Tell whether an export is as near as its precision promises; NaN is not."""
+    return found.share <= TOLERANCES[precision]
+
+
+def compare(
+    policy: Policy,
+    act: Callable[[NDArray[np.floating]], NDArray[np.floating]],
+    precision: Precision,
+) -> Agreement:
+    """Return what :func:`measure` finds, or say that the two disagree."""
+    found = measure(policy, act, precision)
+    if not is_close(found, precision):
         remedy = (
-            "its weights are too large for single precision: export it with --precision double"
+            "its actions are too large for single precision: export it with --precision double"
             if precision == "float" and math.isfinite(found.share)
             else "this is an error of crosslearning's: please report it with the policy"
         )

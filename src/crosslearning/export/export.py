@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from crosslearning import __version__
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.export.check import Agreement, compare, expected_actions
+from crosslearning.export.check import Agreement, compare, expected_actions, is_close, measure
 from crosslearning.export.targets import PRECISIONS, TARGETS, Precision, Target
 from crosslearning.files import document, write_atomically
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
+
+#: What an export does, from states (n, q) to actions (n, p).
+Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
 CONTRACT_KIND, CONTRACT_VERSION = "contract", 1
 
@@ -37,10 +40,13 @@ class Export:
         Of C: bytes of code and constants on this machine, if it could be compiled.
     seconds : float or None
         Of C: processor time of an action on this machine.
+    arithmetic : str
+        What it computes in: double where single precision was asked for and was not enough.
     """
 
     files: tuple[Path, ...]
     agreement: Agreement | None
+    arithmetic: Precision
     size: int | None = None
     seconds: float | None = None
 
@@ -65,7 +71,9 @@ def export_policy(
     out : str or Path
         The file; of C the source, beside which the header is put. The contract is beside it too.
     precision : str
-        ``"double"`` or ``"float"``: of every number, the observations and actions included.
+        ``"double"`` or ``"float"``: of every number, the observations and actions included. Where
+        large weights cancel and single precision is not enough, observations and actions stay
+        floats, and doubles are computed in between.
     run : mapping, optional
         What the contract is to say of where the policy comes from.
     """
@@ -74,13 +82,16 @@ def export_policy(
     if precision not in PRECISIONS:
         raise unknown_name("precision", str(precision), PRECISIONS)
     path = _path(out, to)
-    size = seconds = None
-    if to == "c":
-        contents, agreement, size, seconds = _c(policy, path.stem, precision)
-    elif to == "onnx":
-        contents, agreement = _onnx(policy, path.name, precision)
-    else:
-        contents, agreement = _json(policy, path.name, precision)
+    made = _MAKERS[to](policy, path, precision)
+    contents, agreement = dict(made.contents), made.agreement
+    contract_path = path.with_name(f"{path.name}.contract.json")
+    if not contract_path.exists():
+        # Only what was exported before is written over: it has its contract beside it.
+        for other in filter(Path.exists, map(path.with_name, contents)):
+            raise InputError(
+                f"{other} is there and is no export of a policy; choose another name, so that "
+                "nothing is lost"
+            )
     contract = document(
         CONTRACT_KIND,
         CONTRACT_VERSION,
@@ -88,6 +99,7 @@ def export_policy(
             "crosslearning": __version__,
             "target": to,
             "precision": precision,
+            "arithmetic": made.arithmetic,
             "policy": policy.name,
             "policy_sha256": document(FILE_KIND, FILE_VERSION, policy.to_dict())["sha256"],
             "run": None if run is None else dict(run),
@@ -101,11 +113,11 @@ def export_policy(
             },
         },
     )
-    contents[f"{path.name}.contract.json"] = f"{json.dumps(contract, indent=2)}\n".encode()
+    contents[contract_path.name] = f"{json.dumps(contract, indent=2)}\n".encode()
     for name, content in contents.items():
         write_atomically(path.parent / name, content)
     files = tuple(path.parent / name for name in contents)
-    return Export(files, agreement, size, seconds)
+    return Export(files, agreement, made.arithmetic, made.size, made.seconds)
 
 
 def _path(out: str | Path, to: Target) -> Path:
@@ -117,41 +129,76 @@ def _path(out: str | Path, to: Target) -> Path:
     return path.with_name(f"{path.stem}.{to}")
 
 
-def _c(
-    policy: Policy, name: str, precision: Precision
-) -> tuple[dict[str, bytes], Agreement | None, int | None, float | None]:
+@dataclass(frozen=True)
+class _Made:
+    """The texts of files, and what was found about them."""
+
+    contents: Mapping[str, bytes]
+    agreement: Agreement | None
+    arithmetic: Precision
+    size: int | None = None
+    seconds: float | None = None
+
+
+def _c(policy: Policy, path: Path, precision: Precision) -> _Made:
     from crosslearning.export.c_compiler import Compiled, compile_and_run, find_compiler
     from crosslearning.export.c_source import c_files
 
-    files, compiler = c_files(policy, name, precision), find_compiler()
-    contents = {file: text.encode() for file, text in files.items()}
+    compiler = find_compiler()
+    ran: list[Compiled] = []
+
+    def make(arithmetic: Precision) -> tuple[dict[str, bytes], Act]:
+        files = c_files(policy, path.stem, precision, arithmetic)
+
+        def act(states: NDArray[np.floating]) -> NDArray[np.floating]:
+            assert compiler is not None
+            ran.append(compile_and_run(compiler, files, states))
+            return ran[-1].actions
+
+        return {file: text.encode() for file, text in files.items()}, act
+
     if compiler is None:
-        return contents, None, None, None
-    made: list[Compiled] = []
-
-    def act(states: NDArray[np.floating]) -> NDArray[np.floating]:
-        made.append(compile_and_run(compiler, files, states))
-        return made[-1].actions
-
-    agreement = compare(policy, act, precision)
-    return contents, agreement, made[-1].size, made[-1].seconds
+        return _Made(make(precision)[0], None, precision)
+    contents, found, arithmetic = _near_enough(policy, precision, make)
+    return _Made(contents, found, arithmetic, ran[-1].size, ran[-1].seconds)
 
 
-def _onnx(
-    policy: Policy, name: str, precision: Precision
-) -> tuple[dict[str, bytes], Agreement | None]:
+def _onnx(policy: Policy, path: Path, precision: Precision) -> _Made:
     from crosslearning.export.onnx_graph import onnx_model, run_onnx
 
-    content = onnx_model(policy, precision)
-    return {name: content}, compare(policy, lambda states: run_onnx(content, states), precision)
+    def make(arithmetic: Precision) -> tuple[dict[str, bytes], Act]:
+        content = onnx_model(policy, precision, arithmetic)
+        return {path.name: content}, lambda states: run_onnx(content, states)
+
+    return _Made(*_near_enough(policy, precision, make))
 
 
-def _json(
-    policy: Policy, name: str, precision: Precision
-) -> tuple[dict[str, bytes], Agreement | None]:
+def _json(policy: Policy, path: Path, precision: Precision) -> _Made:
     if precision != "double":
         raise InputError("JSON holds double precision; leave out --precision float")
     text = json.dumps(document(FILE_KIND, FILE_VERSION, policy.to_dict()), allow_nan=False)
     again = Policy.from_dict(json.loads(text))
     agreement = compare(policy, lambda states: expected_actions(again, states), precision)
-    return {name: f"{text}\n".encode()}, agreement
+    return _Made({path.name: f"{text}\n".encode()}, agreement, precision)
+
+
+_MAKERS: dict[Target, Callable[[Policy, Path, Precision], _Made]] = {
+    "c": _c,
+    "onnx": _onnx,
+    "json": _json,
+}
+
+
+def _near_enough(
+    policy: Policy,
+    precision: Precision,
+    make: Callable[[Precision], tuple[dict[str, bytes], Act]],
+) -> tuple[dict[str, bytes], Agreement, Precision]:
+    """Make an export that computes in its own precision or, if that is not enough, in double."""
+    if precision == "float":
+        contents, act = make("float")
+        found = measure(policy, act, precision)
+        if is_close(found, precision):
+            return contents, found, "float"
+    contents, act = make("double")
+    return contents, compare(policy, act, precision), "double"

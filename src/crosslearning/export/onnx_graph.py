@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 OPSET, IR_VERSION = 21, 10
 
 
-def onnx_model(policy: Policy, precision: Precision) -> bytes:
-    """Return the policy as the bytes of an ONNX model."""
-    content: bytes = _model(policy, precision).SerializeToString(deterministic=True)
+def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision | None = None) -> bytes:
+    """Return the policy as the bytes of an ONNX model.
+
+    Parameters
+    ----------
+    policy : Policy
+    precision : str
+        Of observations and actions.
+    arithmetic : str, optional
+        Of all that is computed between them; by default the same.
+    """
+    model = _model(policy, precision, arithmetic or precision)
+    content: bytes = model.SerializeToString(deterministic=True)
     return content
 
 
@@ -47,12 +57,15 @@ def _missing(problem: ImportError) -> MissingExtraError:
     )
 
 
-def _model(policy: Policy, precision: Precision) -> ModelProto:
+def _model(policy: Policy, precision: Precision, arithmetic: Precision) -> ModelProto:
     try:
         from onnx import checker, helper
     except ImportError as problem:
         raise _missing(problem) from problem
-    program, graph = Program.of(policy), _Graph(precision)
+    program, graph = Program.of(policy), _Graph(arithmetic)
+    kind, mixed = _kind(precision), precision != arithmetic
+    if mixed:
+        graph.given = graph.add("Cast", "observation", to=graph.kind)
     values = [_values(graph, part, program.knots) for part in program.parts]
     products = []
     for scale, numbers in program.products:
@@ -67,8 +80,10 @@ def _model(policy: Policy, precision: Precision) -> ModelProto:
     half, centre = graph.constant(program.scale.half), graph.constant(program.scale.centre)
     action = graph.add("Add", centre, graph.add("Mul", half, mean))
     action = graph.add("Max", action, graph.constant(program.low))
-    graph.add("Min", action, graph.constant(program.high), name="action")
-    kind, q, p = graph.kind, policy.observations.size, policy.actions.size
+    action = graph.add("Min", action, graph.constant(program.high), name="" if mixed else "action")
+    if mixed:
+        graph.add("Cast", action, name="action", to=kind)
+    q, p = policy.observations.size, policy.actions.size
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
@@ -87,14 +102,20 @@ def _model(policy: Policy, precision: Precision) -> ModelProto:
     return model
 
 
+def _kind(precision: Precision) -> Any:
+    from onnx import TensorProto
+
+    return TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
+
+
 class _Graph:
-    """Nodes and constants, each under a name of its own."""
+    """Nodes and constants, each under a name of its own, all of one precision."""
+
+    #: The observations.
+    given = "observation"
 
     def __init__(self, precision: Precision) -> None:
-        from onnx import TensorProto
-
-        self.type = TYPES[precision]
-        self.kind = TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
+        self.type, self.kind = TYPES[precision], _kind(precision)
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
@@ -117,7 +138,7 @@ class _Graph:
 
     def columns(self, numbers: list[int]) -> str:
         """Return some coordinates of the observations, shape (batch, len(numbers))."""
-        return self.add("Gather", "observation", self.constant(numbers, np.int64), axis=1)
+        return self.add("Gather", self.given, self.constant(numbers, np.int64), axis=1)
 
 
 def _features(graph: _Graph, part: Part) -> str:

@@ -124,7 +124,8 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
         ends = [budget, *errors[seen]]
         axes.set_ylim(min(ends) / 4, max(ends) * 4)
     if not np.any(seen):
-        parts.say(axes, "nothing was moved")
+        # Below the line of the budget, which is in the middle.
+        parts.say(axes, "nothing was moved", 0.25)
 
 
 def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:

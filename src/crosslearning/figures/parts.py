@@ -190,9 +190,13 @@ def write(axes: Axes, text: str, at: Any, shift: Shift, colour: str, **look: Any
     axes.annotate(text, at, xytext=shift, textcoords="offset points", color=colour, **look)
 
 
-def say(axes: Axes, words: str) -> None:
-    """Write in the middle of a panel why it is empty."""
-    axes.text(0.5, 0.5, words, transform=axes.transAxes, color=GREY, **MIDDLE)
+def say(axes: Axes, words: str, height: float = 0.5) -> None:
+    """Write in the middle of a panel, or at another height of it, why it is empty."""
+    axes.text(0.5, height, words, transform=axes.transAxes, color=GREY, **MIDDLE)
+
+
+#: Share of an axis that a tick needs for its words.
+_LEAST_APART = 0.12
 
 
 def iteration_axis(axes: Axes, last: float, most: int = 4) -> None:
@@ -212,9 +216,19 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     iterations = np.insert(column(lines, "iteration"), 0, 0.0)
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
     shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
+    # Steps that come all at once, such as a round's of the method models, are at their iteration.
+    amounts, first = np.unique(steps, return_index=True)
+    places = np.interp(shown, amounts, iterations[first])
+    # What would be written over its neighbour is left out.
+    kept = [0]
+    for number in range(1, len(places)):
+        if places[number] - places[kept[-1]] >= _LEAST_APART * iterations[-1]:
+            kept.append(number)
+    if len(kept) == 1:
+        return
     above = axes.secondary_xaxis("top")
     short = EngFormatter(sep="")
-    above.set_ticks(np.interp(shown, steps, iterations), [short(tick) for tick in shown])
+    above.set_ticks(places[kept], [short(shown[number]) for number in kept])
     above.set_xlabel("environment steps", color=GREY, fontsize=8)
     above.tick_params(colors=GREY, labelsize=7.5, length=2.5)
     above.spines["top"].set_color(LIGHT)

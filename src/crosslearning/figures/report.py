@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from crosslearning.statistics import mean_of_known
 
 #: Evaluations of a run's tasks: its own and the central policy's, as JSON holds them.
 Rows = Sequence[Mapping[str, Any]]
+#: Letters of a task's name on one line.
+_LONGEST_LINE = 18
 
 
 @figure_style()
@@ -22,7 +25,10 @@ def returns_figure(runs: Mapping[str, Rows]) -> Figure:
     """Draw returns with their intervals, a row a task: own policies full, central ones hollow."""
     tasks = list(dict.fromkeys(row["task"] for rows in runs.values() for row in rows))
     colours = parts.task_colours(runs)
-    height = 1.2 + max(1, len(tasks)) * (0.22 + 0.16 * len(runs))
+    # Long names on several lines: they would take the room of the returns.
+    named = [textwrap.fill(task, _LONGEST_LINE) for task in tasks]
+    lines = max((name.count("\n") + 1 for name in named), default=1)
+    height = 1.2 + max(1, len(tasks)) * max(0.22 + 0.16 * len(runs), 0.06 + 0.16 * lines)
     figure, axes = parts.new_figure((6.4, height))
     marks = 2 * len(runs)
     places = 0.6 * (np.arange(marks) - (marks - 1) / 2) / marks
@@ -33,7 +39,7 @@ def returns_figure(runs: Mapping[str, Rows]) -> Figure:
             fill = {} if policy == "own" else {"markerfacecolor": "white"}
             look: dict[str, Any] = {"marker": "o", "markersize": 5, "color": colours[run], **fill}
             parts.error_bars(axes, at, found, horizontal=True, **look)
-    axes.set_yticks(range(len(tasks)), tasks)
+    axes.set_yticks(range(len(tasks)), named)
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.set_xlabel("discounted return, with 95 % interval")
     handles = [parts.entry(run, color=colour) for run, colour in colours.items()]

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from crosslearning.lazy import lazy_exports
-from crosslearning.learner.settings import LearnerSettings, make_settings
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
     from crosslearning.learner.policy import Policy
     from crosslearning.learner.report import GapCheck, IterationReport
+    from crosslearning.learner.settings import LearnerSettings, make_settings
 
 __all__ = [
     "CrossLearner",
@@ -25,6 +25,8 @@ __getattr__ = lazy_exports(
         "CrossLearner": "crosslearning.learner.cross_learner",
         "GapCheck": "crosslearning.learner.report",
         "IterationReport": "crosslearning.learner.report",
+        "LearnerSettings": "crosslearning.learner.settings",
         "Policy": "crosslearning.learner.policy",
+        "make_settings": "crosslearning.learner.settings",
     },
 )

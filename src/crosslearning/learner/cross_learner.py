@@ -304,7 +304,7 @@ class CrossLearner:
             if task not in names and task in ("central", "average"):
                 return self.central if task == "central" else self.average
             if task not in names:
-                raise unknown_name("task", task, names)
+                raise unknown_name("policy", task, ["central", "average", *names])
             task = names.index(task)
         if not 0 <= task < len(names):
             raise InputError(f"no task {task}; there are {len(names)}, from 0")

@@ -65,7 +65,7 @@ def family_of(learner: CrossLearner, title: str) -> dict[str, Any]:
     other = learner.tasks[0]
     raise InputError(
         f"the playground drives robots and swings pendulums; the task {other.name!r} of {title} is "
-        "neither. Look at it with 'crosslearning evaluate'"
+        "neither. Film it with 'crosslearning render'"
     )
 
 

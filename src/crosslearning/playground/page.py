@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslearning.errors import InputError
-from crosslearning.files import write_atomically
+from crosslearning.files import check_page, write_atomically
 
 _HERE = Path(__file__).parent
 _ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"
@@ -20,6 +19,7 @@ SCRIPTS = (
     "policies.js",
     "navigation.js",
     "drive_drawing.js",
+    "action_field.js",
     "drive_view.js",
     "pendulum.js",
     "swing_drawing.js",
@@ -46,12 +46,7 @@ def write_page(path: str | Path, families: Sequence[Mapping[str, Any]] = ()) -> 
         navigation, or none of pendulums, the family that ships is played.
     """
     target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; give the name of a file, such as page.html")
-    if target.exists() and _MARK.encode() not in target.read_bytes():
-        raise InputError(
-            f"{target} is there and is no playground; choose another name, so that nothing is lost"
-        )
+    check_page(target, _MARK, "playground")
     write_atomically(target, page_text(families).encode())
     return target
 

@@ -24,6 +24,8 @@ from crosslearning.runs.metrics import aims_of
 from crosslearning.statistics import Interval, readable
 
 Reports = Sequence[RunReport]
+#: How a report is known, so that no other file is written over.
+PAGE_MARK = '<p class="soft">Made by crosslearning'
 
 
 def report_page(reports: Reports) -> str:
@@ -54,7 +56,7 @@ def report_page(reports: Reports) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
         f"<h1>{escape(title)}</h1>"
-        f'<p class="soft">Made by crosslearning {escape(__version__)}. Intervals are of 95 %.</p>'
+        f"{PAGE_MARK} {escape(__version__)}. Intervals are of 95 %.</p>"
         f"<nav>{links}</nav>{bodies}</main></body></html>\n"
     )
 
@@ -96,7 +98,7 @@ def _verdict(one: RunReport) -> str:
     if one.certificate is None:
         return "–"
     if one.certificate["passed"]:
-        return '<span class="good">no check of the files failed</span>'
+        return '<span class="good">files sound</span>'
     return '<span class="bad">a check of the files failed</span>'
 
 
@@ -117,7 +119,8 @@ def _evaluation_table(one: RunReport) -> str:
             shares = [found["rates"].get(name) for name in rates]
             rows.append(
                 [
-                    escape(row["task"]),
+                    # Its name once, for the two rows of a task.
+                    escape(row["task"]) if policy == "own" else "",
                     policy,
                     _cell(found["discounted_return"]),
                     _cell(found["total_return"]),
@@ -190,7 +193,9 @@ def _configuration(reports: Reports) -> str:
     rows = [[escape(name), *(escape(_word(p.get(name))) for p in plain)] for name in names]
     headings = ["", *(escape(one.run) for one in reports)]
     if len(reports) == 1:
-        return _table(headings, rows)
+        # Many short lines: beside one another where there is room.
+        pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
+        return f'<dl class="fields">{pairs}</dl>'
     different = [row for row in rows if len(set(row[1:])) > 1]
     first = _table(headings, different) if different else "<p>All was asked alike.</p>"
     whole = f"<details><summary>All fields</summary>{_table(headings, rows)}</details>"
@@ -198,7 +203,14 @@ def _configuration(reports: Reports) -> str:
 
 
 def _word(value: Any) -> str:
-    return "none" if value is None else str(value)
+    """Return a value as people write it."""
+    if value is None or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _commands(one: RunReport) -> str:

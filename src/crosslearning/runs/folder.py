@@ -75,6 +75,8 @@ class RunFolder:
         folder = cls(path)
         if not folder.path.exists():
             raise InputError(f"there is no folder {path}; give that of a run")
+        if folder.path.is_file():
+            raise InputError(f"{path} is a file; give the folder of a run")
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
         version = folder._about()["version"]

@@ -16,6 +16,9 @@ from crosslearning.errors import StorageError
 
 #: The lock of a folder; while nobody holds it, it is not there, or left by one who was killed.
 NAME = ".lock"
+#: How often, and how many seconds apart, a lock is tried for: who looks whether a folder is owned
+#: holds it for a moment.
+_TRIES, _PAUSE = 5, 0.05
 #: Locks of this process. A fork would share them, and keep them when this process is killed.
 _held: set[int] = set()
 
@@ -66,7 +69,7 @@ def _open(path: Path) -> int:
                 "see that this one may be written to"
             ) from problem
         try:
-            _lock(handle)
+            _lock_soon(handle)
         except BlockingIOError as problem:
             text = _owner(handle)
             os.close(handle)
@@ -83,6 +86,32 @@ def _open(path: Path) -> int:
         if _is_at(handle, path):
             return handle
         os.close(handle)  # whoever held it has removed it since: take the one that is there now
+
+
+def owner_of(folder: Path) -> str | None:
+    """Return who owns a folder, in words, or None; nothing is changed, and nobody is kept out."""
+    try:
+        handle = os.open(folder / NAME, os.O_RDWR)
+    except OSError:
+        return None  # nobody does, or this process may not look
+    try:
+        _lock(handle)
+    except BlockingIOError:
+        return _owner(handle)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
+    return None
+
+
+def _lock_soon(handle: int) -> None:
+    for _ in range(_TRIES - 1):
+        try:
+            return _lock(handle)
+        except BlockingIOError:
+            time.sleep(_PAUSE)
+    return _lock(handle)
 
 
 def _is_at(handle: int, path: Path) -> bool:

@@ -19,13 +19,21 @@ from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.files import read_description
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 from crosslearning.runs.folder import RunFolder
+from crosslearning.runs.lock import owner_of
 from crosslearning.runs.metrics import last_line
 
 #: A folder with the first of these is a run; one with others, but without it, is what is left of
 #: one. A ``config.toml`` alone may be anybody's.
 _MARKS = ("run.json", "metrics.jsonl", "model.safetensors", "checkpoints")
 
-State = Literal["finished", "interrupted", "damaged"]
+State = Literal["finished", "running", "interrupted", "damaged"]
+#: What to do next with a run, by its state.
+_NEXT: dict[State, str] = {
+    "finished": "evaluate",
+    "running": "info",
+    "interrupted": "resume",
+    "damaged": "certify",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +45,9 @@ class ShelvedRun:
     run : str
         Its folder.
     state : str
-        A run that is still going counts as interrupted: its files look the same.
+        A run is running while somebody trains in its folder.
+    writer : str
+        Who does: the process, since when, its command.
     problem : str
         What is wrong with a damaged one, in a sentence; else empty.
     method, tasks : str
@@ -62,6 +72,7 @@ class ShelvedRun:
 
     run: str
     state: State
+    writer: str | None = None
     problem: str = ""
     method: str | None = None
     tasks: str | None = None
@@ -85,10 +96,11 @@ def shelved_runs(folder: str | Path) -> list[ShelvedRun]:
     """Return how all runs in a folder stand, and in the folders within it, by their names."""
     place = Path(folder)
     if not place.is_dir():
-        what = "is a file" if place.exists() else "is not there"
+        if place.exists():
+            raise InputError(f"{place} is a file; give a folder that holds runs")
         raise InputError(
-            f"{place} {what}; give a folder that holds runs, or begin one: crosslearning train "
-            f"--out {shlex.quote(str(place / 'first'))}"
+            f"{place} is not there; give a folder that holds runs, or begin one: crosslearning "
+            f"train --out {shlex.quote(str(place / 'first'))}"
         )
     return [_look(path) for path in _run_folders(place)]
 
@@ -111,15 +123,17 @@ def _run_folders(place: Path) -> Iterator[Path]:
 
 def _look(path: Path) -> ShelvedRun:
     """Return how one run stands, whatever its files hold."""
-    found: dict[str, Any] = {"run": str(path)}
+    # Who writes is asked first: a run that ends while its files are read was running, then.
+    found: dict[str, Any] = {"run": str(path), "writer": owner_of(path)}
     try:
         state = _read(RunFolder.open(path), found)
     # Files that somebody edited may hold anything.
     except (CrossLearningError, OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
         text = str(wrong) or type(wrong).__name__
         state, found["problem"] = "damaged", " ".join(text.split())
-    verb = {"finished": "evaluate", "interrupted": "resume", "damaged": "certify"}[state]
-    command = f"crosslearning {verb} {shlex.quote(str(path))}"
+    if found["writer"] is not None:
+        state = "running"
+    command = f"crosslearning {_NEXT[state]} {shlex.quote(str(path))}"
     if state == "finished" and RunFolder(path).best.exists():
         command += " --best"
     return ShelvedRun(**found, state=state, next=command)

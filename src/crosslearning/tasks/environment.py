@@ -172,6 +172,8 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         self.render_mode = self._known_mode(render_mode)
         self._state: Floats = np.zeros(self.physics.state_size)
         self._running = self._over = False
+        #: What was done last in this episode, for pictures; None at its start.
+        self.last_action: Floats | None = None
 
     @property
     def physics(self) -> Physics:
@@ -225,7 +227,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
         ((option, given),) = options.items()
         self._state[:] = self.state_from(option, given)
-        self._running = True
+        self._running, self.last_action = True, None
         return self._look(), self.information()
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -234,6 +236,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         numbers = read_array("the action", action, self.action_space.shape)
         if self._over:
             return self._look(), 0.0, True, False, self.information()
+        self.last_action = numbers
         observation = np.empty(self.observation_space.shape)
         _, observe, step, ended = self._code
         vectors = self.parameters, self._state, numbers, observation

@@ -26,9 +26,9 @@ function slider({ label, min, max, step, value, shown, change, id }) {
     change(+input.value);
   });
   const row = el("label", { class: "slider" }, el("span", {}, label), output, input);
-  row.set = (number) => {
+  row.set = (number, text = shown(number)) => {
     input.value = number;
-    output.textContent = shown(number);
+    output.textContent = text;
   };
   return row;
 }

@@ -79,7 +79,7 @@ function drawHandle(context, [px, py]) {
   context.stroke();
 }
 
-function drawGoal(context, view, goal, number, radius, selected) {
+function drawGoal(context, view, goal, radius, selected) {
   const [px, py] = view.to(goal.x, goal.y);
   context.beginPath();
   context.arc(px, py, radius * view.unit, 0, 2 * Math.PI);
@@ -88,11 +88,20 @@ function drawGoal(context, view, goal, number, radius, selected) {
   context.strokeStyle = colour(selected ? "accent" : "goal");
   context.lineWidth = selected ? 2.5 : 1.75;
   context.stroke();
+}
+
+// Where a goal is, or which of several: above the paths, which would cover it.
+function drawGoalName(context, view, goal, number) {
+  const [px, py] = view.to(goal.x, goal.y);
   context.fillStyle = colour("goal");
   if (number) {
     context.font = `600 ${Math.max(11, 0.42 * view.unit)}px ${colour("font")}`;
     context.textAlign = "center";
     context.textBaseline = "middle";
+    context.strokeStyle = colour("paper");
+    context.lineWidth = 4;
+    context.lineJoin = "round";
+    context.strokeText(number, px, py + 1);
     context.fillText(number, px, py + 1);
   } else {
     context.beginPath();
@@ -162,44 +171,6 @@ function drawCross(context, px, py, unit) {
     context.lineTo(px + 0.7 * unit, py + side * 0.7 * unit);
   }
   context.stroke();
-}
-
-// What a robot would do at every place if it faced the goal there: where it turns, how fast.
-function actionField(scene, policy, goal, view) {
-  const place = world(scene), spacing = Math.max(0.5, 34 / view.unit), found = [];
-  const [left, top] = view.from(0, 0), [right, bottom] = view.from(view.width, view.height);
-  for (let x = Math.ceil(left / spacing) * spacing; x < right; x += spacing) {
-    for (let y = Math.ceil(bottom / spacing) * spacing; y < top; y += spacing) {
-      const [, distance] = nearestObstacle(place.solids, x, y);
-      if (distance <= 0) continue;
-      const heading = Math.atan2(scene.goals[goal].y - y, scene.goals[goal].x - x);
-      const state = { ...startState({ x, y, heading }), goal };
-      const [speed, turn] = policy.action(policy.value(observe(place, state)));
-      const { speed_bounds, turn_bounds, time_step } = scene.rules;
-      const share = clipped(speed, ...speed_bounds) / speed_bounds[1];
-      const towards = heading + time_step * clipped(turn, ...turn_bounds);
-      found.push([x, y, towards, (0.25 + 0.6 * share) * spacing]);
-    }
-  }
-  return found;
-}
-
-function drawField(context, view, field, shade) {
-  context.strokeStyle = context.fillStyle = shade;
-  context.globalAlpha = 0.5;
-  context.lineWidth = 1.25;
-  context.lineCap = "round";
-  const lines = new Path2D(), tips = new Path2D();
-  for (const [x, y, towards, length] of field) {
-    const half = 0.5 * length * view.unit, [px, py] = view.to(x, y);
-    const [dx, dy] = [half * Math.cos(towards), -half * Math.sin(towards)];
-    lines.moveTo(px - dx, py - dy);
-    lines.lineTo(px + dx, py + dy);
-    tips.rect(px + dx - 1.75, py + dy - 1.75, 3.5, 3.5);
-  }
-  context.stroke(lines);
-  context.fill(tips);
-  context.globalAlpha = 1;
 }
 
 // The cone around the nearest obstacle, and the line to the goal.

@@ -69,7 +69,6 @@ class DriveView {
       const normal = normalNumbers(randomNumbers(this.seed + 7919 * p));
       return drive(drawn, policy, scene.start, steps, noise ? () => noise * normal() : null);
     });
-    this.field = null;
     this.stale = false;
     this.tellOutcomes();
   }
@@ -234,20 +233,19 @@ class DriveView {
       const robots = this.paths.map((path) => path && between(path, this.time));
       const goal = robots[this.followed]?.goal ?? 0;
       if (this.layers.field) {
-        if (!this.field || this.field.goal !== goal || this.field.unit !== view.unit) {
-          const arrows = actionField(scene, family.policies[this.followed], goal, view);
-          this.field = { arrows, goal, unit: view.unit };
-        }
-        drawField(context, view, this.field.arrows, policyColour(this.followed));
+        const policy = family.policies[this.followed];
+        if (!this.field?.fits(policy, view)) this.field = new ActionField(policy, view);
+        this.field.refresh(this.place, goal);
+        this.field.draw(context, view, policyColour(this.followed));
       }
       if (this.layers.sight && robots[this.followed] && !robots[this.followed].crashed) {
         drawSight(context, view, this.place, robots[this.followed]);
       }
       scene.obstacles.forEach((one, index) => drawObstacle(context, view, one, this.isSelected("obstacle", index)));
-      scene.goals.forEach((goal, index) =>
-        drawGoal(context, view, goal, scene.goals.length > 1 ? `${index + 1}` : "", scene.rules.arrival_radius, this.isSelected("goal", index)));
+      scene.goals.forEach((one, index) => drawGoal(context, view, one, scene.rules.arrival_radius, this.isSelected("goal", index)));
       const order = [...family.policies.keys()].sort((a, b) => (a === this.followed) - (b === this.followed));
       for (const p of order) if (this.paths[p]) drawPath(context, view, this.paths[p], this.time, policyColour(p));
+      scene.goals.forEach((one, index) => drawGoalName(context, view, one, scene.goals.length > 1 ? `${index + 1}` : ""));
       drawRobot(context, view, { ...scene.start, crashed: false }, colour(this.isSelected("start") ? "accent" : "ink"), { hollow: true });
       for (const p of order) if (robots[p]) drawRobot(context, view, robots[p], policyColour(p), { size: p === this.followed ? 1.15 : 0.95 });
       for (const handle of this.handles()) drawHandle(context, view.to(handle.x, handle.y));
@@ -273,12 +271,12 @@ class DriveView {
     const [speed, turn] = policy.action(policy.value(seen));
     const { speed_bounds, turn_bounds } = this.scene.rules;
     const pairs = [
-      ["d_o", d_o < FAR_AWAY ? told(d_o, 2) : "none"],
-      ["φ_o", degrees(phi_o)],
-      ["φ_obs", degrees(opening)],
+      ["d obstacle", d_o < FAR_AWAY ? told(d_o, 2) : "none"],
+      ["φ to it", degrees(phi_o)],
+      ["φ it covers", degrees(opening)],
       ["speed", clipped(speed, ...speed_bounds).toFixed(2)],
-      ["d_g", d_g.toFixed(2)],
-      ["φ_g", degrees(phi_g)],
+      ["d goal", d_g.toFixed(2)],
+      ["φ to it", degrees(phi_g)],
       ["turn", `${degrees(clipped(turn, ...turn_bounds))}/s`],
     ];
     if (this.numbers.children.length !== pairs.length) {
@@ -361,7 +359,6 @@ class DriveView {
       }
       this.drag(...this.view.from(px, py));
       canvas.style.cursor = "grabbing";
-     
     });
     const release = () => { this.grabbed = null; };
     canvas.addEventListener("pointerup", release);
@@ -415,7 +412,6 @@ class DriveView {
       this.time = 0;
       this.change();
     }
-   
     return true;
   }
 

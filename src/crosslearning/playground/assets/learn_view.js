@@ -17,9 +17,9 @@ class LearnView {
     this.attempts = [];
     this.canvas = el("canvas", { tabindex: 0, "aria-label": "Three pendulums that learn, and their mean return over time" });
     this.panel = this.buildPanel();
-    this.policies = null;
     this.forget();
     this.restart();
+    this.showRadius();
     this.tell();
   }
 
@@ -51,7 +51,7 @@ class LearnView {
   // The panel -------------------------------------------------------------------------
 
   buildPanel() {
-    this.button = el("button", { type: "button", class: "primary wide", id: "learn", onclick: () => this.toggleLearning() }, "Learn");
+    this.button = el("button", { type: "button", class: "primary wide", id: "start", onclick: () => this.toggleLearning() }, "Learn");
     this.status = el("p", { class: "note", id: "status", role: "status" });
     this.radiusSlider = slider({
       id: "radius", label: "Radius", min: 0, max: 1, step: 0.05, value: this.radius,
@@ -60,23 +60,34 @@ class LearnView {
         this.radius = value;
         this.auto = false;
         this.autoTick.firstChild.checked = false;
+        this.radiusSlider.classList.remove("found");
         this.page.changed();
       },
     });
     this.autoTick = tick({
       id: "auto", label: "Let the data choose it", checked: true,
-      change: (on) => { this.auto = on; this.page.changed(); },
+      change: (on) => { this.auto = on; this.showRadius(); this.page.changed(); },
     });
     this.found = el("p", { class: "note", id: "found" });
     this.list = el("ol", { class: "attempts" });
     return [
-      section("Learn from seconds", this.button, this.status),
+      section("Learn from seconds", this.button, this.status,
+        el("p", { class: "note" }, "Dots around a machine are what was seen of it: at its angle, the farther out the faster.")),
       section("How near the models are kept", this.radiusSlider,
         el("div", { class: "ends" }, el("span", {}, "pooled"), el("span", {}, "separate")), this.autoTick, this.found,
         el("p", { class: "note" }, "Each machine gets a model of how it moves and pays, kept within a radius of a common one. What the machines share is learned from the data of all, what is different about each from its own.")),
       section("Attempts", this.list,
         el("p", { class: "note" }, "Mean return of the three, from 20 starts each. About −150 is as good as it gets; hanging still is −1500.")),
     ];
+  }
+
+  // The slider tells the radius that the hand chose, or the one that the data did.
+  showRadius(alike = null) {
+    this.radiusSlider.classList.toggle("found", this.auto);
+    if (!this.auto) return this.radiusSlider.set(this.radius);
+    if (alike === null) return this.radiusSlider.set(0.5, "as the data say");
+    const place = clipped((9 - Math.log(alike / (1 - alike))) / 15, 0, 1);
+    this.radiusSlider.set(place, `${Math.round(100 * place)} %, from the data`);
   }
 
   tell(text = "") {
@@ -93,7 +104,6 @@ class LearnView {
   // Learning --------------------------------------------------------------------------
 
   toggleLearning() {
-   
     if (this.worker) return this.stop();
     this.forget();
     this.restart();
@@ -126,6 +136,7 @@ class LearnView {
     } else if (news.kind === "fitted") {
       const percent = (share) => `${(100 * share).toFixed(1)} %`, [, , turning, reward] = news.alike;
       this.found.textContent = this.attempt.chosen ? "" : `The data say: the machines are ${percent(turning)} alike in how they speed up, ${percent(reward)} in what pays.`;
+      if (this.auto && !this.attempt.chosen) this.showRadius(turning);
     } else if (news.kind === "policies") {
       this.returns = news.returns;
       this.policies = news;
@@ -265,7 +276,7 @@ class LearnView {
     this.auto = !(radius !== null && radius !== "data" && Number.isFinite(Number(radius)));
     if (!this.auto) this.radius = clipped(Number(radius), 0, 1);
     if (Number.isInteger(seed) && seed > 0) this.seed = seed;
-    this.radiusSlider.set(this.radius);
     this.autoTick.firstChild.checked = this.auto;
+    this.showRadius();
   }
 }

@@ -73,6 +73,11 @@ function contact(x, y, toX, toY, a, b) {
   return share <= 1 ? share : Infinity;
 }
 
+function isInside(one, x, y) {
+  const [u, v] = toFrame(one, x, y), w = u / one.a, t = v / one.b;
+  return w * w + t * t <= 1;
+}
+
 function nearestObstacle(solids, x, y) {
   let nearest = null, least = Infinity;
   for (const one of solids) {

@@ -86,7 +86,6 @@ class SwingView {
   push(speed) {
     const state = this.states[this.selected];
     this.states[this.selected] = { ...state, speed: clipped(state.speed + speed, -MAX_SPEED, MAX_SPEED) };
-   
   }
 
   // Time ------------------------------------------------------------------------------
@@ -165,7 +164,6 @@ class SwingView {
         this.held = { n, at: performance.now(), speed: 0 };
         canvas.setPointerCapture(event.pointerId);
         event.preventDefault();
-       
       }
     });
     // A pendulum in the hand follows it; let go, it keeps the hand's speed.

@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.compiled import compiled
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
@@ -92,7 +93,8 @@ class CartPole(CompiledEnvironment):
     """A pole on a cart that a force swings up, compiled."""
 
     metadata = {  # noqa: RUF012
-        **CompiledEnvironment.metadata,
+        "render_modes": ["rgb_array"],
+        "render_fps": round(1.0 / TIME_STEP),
         "observation_names": [
             "place [m]",
             "speed [m/s]",
@@ -114,6 +116,13 @@ class CartPole(CompiledEnvironment):
     def outcomes(self, states: Floats) -> dict[str, Any]:
         """Tell which poles stood for the last fifth of an episode of the usual length."""
         return {"upright": states[:, 4] >= 0.2 * HORIZON}
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return a picture of the cart and its pole, shape (height, width, 3)."""
+        # Imported here so that only those who look at pictures load the drawing library.
+        from crosslearning.tasks.families.rendering import cart_pole_picture
+
+        return cart_pole_picture(self)
 
 
 cart_poles = TaskFamily("cart-pole", RANGES, CartPole, count=6, horizon=HORIZON)

@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.compiled import compiled
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
@@ -62,7 +63,8 @@ class Pendulum(CompiledEnvironment):
     """A pendulum that a torque swings up, compiled; contexts ``g``, ``m`` and ``l``."""
 
     metadata = {  # noqa: RUF012
-        **CompiledEnvironment.metadata,
+        "render_modes": ["rgb_array"],
+        "render_fps": round(1.0 / TIME_STEP),
         "observation_names": ["cosine of the angle", "sine of the angle", "speed [rad/s]"],
         "action_names": ["torque [N m]"],
         "rate": 1.0 / TIME_STEP,
@@ -76,6 +78,13 @@ class Pendulum(CompiledEnvironment):
     def outcomes(self, states: Floats) -> dict[str, Any]:
         """Tell which pendulums ended upright."""
         return {"upright": np.abs((states[:, 0] + np.pi) % (2 * np.pi) - np.pi) < UPRIGHT}
+
+    def picture(self) -> NDArray[np.uint8]:
+        """Return a picture of the pendulum, shape (height, width, 3)."""
+        # Imported here so that only those who look at pictures load the drawing library.
+        from crosslearning.tasks.families.rendering import pendulum_picture
+
+        return pendulum_picture(self)
 
 
 def gymnasium_pendulum(render_mode: str | None = None, **context: float) -> gymnasium.Env[Any, Any]:

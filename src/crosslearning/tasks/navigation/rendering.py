@@ -1,8 +1,4 @@
-"""Pictures of the navigation task.
-
-Everything is drawn three times too large and then averaged down, which smooths all edges. What
-never moves is drawn once and copied for every frame.
-"""
+"""Pictures of the navigation task: what never moves is drawn once and copied for every frame."""
 
 from __future__ import annotations
 
@@ -14,8 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 
+from crosslearning.tasks.drawing import (
+    BLUE,
+    EDGE,
+    GREEN,
+    GRID,
+    INK,
+    ORANGE,
+    SCALE,
+    TICK,
+    WHITE,
+    Colour,
+    Draw,
+    Ink,
+    Place,
+    disc,
+    finished,
+    font,
+    line,
+    sheet,
+)
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
@@ -23,21 +39,13 @@ from crosslearning.tasks.task import Floats
 if TYPE_CHECKING:
     from crosslearning.tasks.navigation.environment import Navigation
 
-Draw = ImageDraw.ImageDraw
-Colour = tuple[int, ...]
-Ink = Colour | None
-Place = tuple[float, float]
+_MARGIN = 0.9
 
-_SCALE, _MARGIN = 3, 0.9
-
-_PAPER, _GRID = (246, 247, 249), (228, 232, 238)
-_AREA, _AREA_EDGE = (255, 255, 255), (205, 212, 222)
-_TICK, _INK = (140, 149, 163), (52, 60, 75)
 _OBSTACLE, _OBSTACLE_EDGE = (203, 210, 222), (108, 121, 142)
-_GOAL, _GOAL_SOFT, _GOAL_PAST = (22, 150, 106), (22, 150, 106, 34), (164, 199, 185)
-_ROBOT, _ROBOT_EDGE, _CRASH = (43, 88, 222), (255, 255, 255), (214, 48, 49)
+_GOAL_SOFT, _GOAL_PAST = (*GREEN, 34), (164, 199, 185)
+_CRASH = (214, 48, 49)
 _TRAIL_OLD, _TRAIL_NEW = (190, 206, 246), (84, 124, 236)
-_CONE, _CONE_EDGE = (240, 158, 33, 62), (203, 122, 8)
+_CONE = (240, 158, 33, 62)
 
 #: Outlines in pixels of a picture of 600, heading to the right.
 _DART = ((7.4, 0.0), (-4.6, 5.0), (-2.2, 0.0), (-4.6, -5.0))
@@ -52,10 +60,10 @@ class Painter:
         self._low, self._high = _view(navigation)
         sides = self._high - self._low
         pixels_per_unit = size / sides.max()
-        self._unit = _SCALE * pixels_per_unit
+        self._unit = SCALE * pixels_per_unit
         #: Line widths and letters grow with the picture, not with the width of the view.
-        self._pen = _SCALE * size / 600.0
-        self._width, self._height = (_SCALE * round(side * pixels_per_unit) for side in sides)
+        self._pen = SCALE * size / 600.0
+        self._width, self._height = (SCALE * round(side * pixels_per_unit) for side in sides)
 
     def picture(
         self, state: Floats, trail: Floats | None = None, *, show_observation: bool = False
@@ -72,28 +80,27 @@ class Painter:
         if show_observation:
             self._draw_observation(draw, state)
         self._draw_robot(draw, state)
-        return np.asarray(image.reduce(_SCALE))
+        return finished(image)
 
     # ------------------------------------------------------------------ what never moves
 
     @functools.cached_property
     def _background(self) -> Image.Image:
-        image = Image.new("RGB", (self._width, self._height), _PAPER)
-        draw = ImageDraw.Draw(image, "RGBA")
+        image, draw = sheet(self._width // SCALE, self._height // SCALE)
         navigation = self.navigation
         (x_low, x_high), (y_low, y_high) = navigation.start_area
         if navigation.start is None:
             corners = (*self._place(x_low, y_high), *self._place(x_high, y_low))
-            draw.rectangle(corners, fill=_AREA)
+            draw.rectangle(corners, fill=WHITE)
         (left, low), (right, high) = self._low, self._high
         for x in _whole_numbers(left, right):
-            self._line(draw, [self._place(x, high), self._place(x, low)], _GRID, 1.0)
+            self._line(draw, [self._place(x, high), self._place(x, low)], GRID, 1.0)
         for y in _whole_numbers(low, high):
-            self._line(draw, [self._place(left, y), self._place(right, y)], _GRID, 1.0)
+            self._line(draw, [self._place(left, y), self._place(right, y)], GRID, 1.0)
         if navigation.start is None:
-            draw.rectangle(corners, outline=_AREA_EDGE, width=round(1.3 * self._pen))
+            draw.rectangle(corners, outline=EDGE, width=round(1.3 * self._pen))
         else:
-            self._disc(draw, self._place(*navigation.start), 5.0, None, _TICK, 2.0)
+            self._disc(draw, self._place(*navigation.start), 5.0, None, TICK, 2.0)
         self._draw_ticks(draw)
         self._draw_obstacles(draw)
         return image
@@ -106,27 +113,27 @@ class Painter:
 
     def _draw_ticks(self, draw: Draw) -> None:
         """Write every second whole number along the left and the lower side."""
-        font, aside = _font(11.0 * self._pen), 12.0 * self._pen
+        letters, aside = font(11.0 * self._pen), 12.0 * self._pen
         for axis in (0, 1):
             for value in _whole_numbers(self._low[axis] + 0.5, self._high[axis] - 0.5):
                 across, down = self._place(value, value)
                 place = (aside, down) if axis else (across, self._height - aside)
                 if value % 2 == 0:
-                    draw.text(place, str(value), _TICK, font, anchor="mm")
+                    draw.text(place, str(value), TICK, letters, anchor="mm")
 
     # ------------------------------------------------------------------ what changes
 
     def _draw_goals(self, draw: Draw, current: int, arrived: bool) -> None:
-        font = _font(13.0 * self._pen)
+        letters = font(13.0 * self._pen)
         radius = self.navigation.arrival_radius * self._unit / self._pen
         for index, goal in enumerate(self.navigation.goals):
             place = self._place(*goal)
-            colour = _GOAL_PAST if index < current else _GOAL
+            colour = _GOAL_PAST if index < current else GREEN
             if index >= current:
                 self._disc(draw, place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
-            self._disc(draw, place, 10.5, colour if filled else _AREA, colour, 2.4)
-            draw.text(place, str(index + 1), _AREA if filled else colour, font, anchor="mm")
+            self._disc(draw, place, 10.5, colour if filled else WHITE, colour, 2.4)
+            draw.text(place, str(index + 1), WHITE if filled else colour, letters, anchor="mm")
 
     def _draw_trail(self, draw: Draw, places: Sequence[Place]) -> None:
         for index, (before, after) in enumerate(itertools.pairwise(places)):
@@ -143,18 +150,18 @@ class Painter:
         if (inside != (x, y)).any():
             # The robot has left the picture: an arrow at the border points to it.
             heading = math.atan2(y - inside[1], x - inside[0])
-            self._shape(draw, place, heading, _ARROW, _ROBOT)
+            self._shape(draw, place, heading, _ARROW, BLUE)
             return
         crashed = state[State.CRASHED] == 1.0
-        self._disc(draw, place, 11.5, _ROBOT_EDGE)
-        self._disc(draw, place, 10.0, _CRASH if crashed else _ROBOT)
+        self._disc(draw, place, 11.5, WHITE)
+        self._disc(draw, place, 10.0, _CRASH if crashed else BLUE)
         if not crashed:
-            self._shape(draw, place, heading, _DART, _ROBOT_EDGE)
+            self._shape(draw, place, heading, _DART, WHITE)
             return
         arm = 4.2 * self._pen
         for slope in (-arm, arm):
             ends = [(place[0] - arm, place[1] - slope), (place[0] + arm, place[1] + slope)]
-            self._line(draw, ends, _ROBOT_EDGE, 3.2)
+            self._line(draw, ends, WHITE, 3.2)
         self._disc(draw, place, 15.5, None, _CRASH, 2.2)
 
     def _draw_observation(self, draw: Draw, state: Floats) -> None:
@@ -178,22 +185,22 @@ class Painter:
             reach = distance + 2.0 * max(max(o.semi_axes) for o in self.navigation.obstacles)
             draw.polygon([here, *arc(*sides, reach)], fill=_CONE)
             for side in sides:
-                self._line(draw, [here, at(side, reach)], _CONE_EDGE, 1.5)
+                self._line(draw, [here, at(side, reach)], ORANGE, 1.5)
             self._draw_obstacles(draw)
-            self._line(draw, arc(*sides, 0.85), _CONE_EDGE, 1.8)
-            self._line(draw, [here, at(obstacle_angle, 1.75)], _INK, 1.0)
-            self._line(draw, arc(0.0, obstacle_angle, 1.45), _INK, 1.6)
-            self._line(draw, [here, self._place(*nearest)], _INK, 2.2)
-            self._disc(draw, self._place(*nearest), 3.2, _INK)
-            self._label(draw, at(sides[1] + 0.3, 0.95), "φ", "obs", _CONE_EDGE)
-            self._label(draw, at(0.45 * obstacle_angle, 1.7), "φ", "o", _INK)
+            self._line(draw, arc(*sides, 0.85), ORANGE, 1.8)
+            self._line(draw, [here, at(obstacle_angle, 1.75)], INK, 1.0)
+            self._line(draw, arc(0.0, obstacle_angle, 1.45), INK, 1.6)
+            self._line(draw, [here, self._place(*nearest)], INK, 2.2)
+            self._disc(draw, self._place(*nearest), 3.2, INK)
+            self._label(draw, at(sides[1] + 0.3, 0.95), "φ", "obs", ORANGE)
+            self._label(draw, at(0.45 * obstacle_angle, 1.7), "φ", "o", INK)
             over, down = self._place(*(0.08 * np.array([x, y]) + 0.92 * nearest))
-            self._label(draw, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", _INK)
-        self._line(draw, [here, at(0.0, 2.9)], _INK, 1.4)
-        self._line(draw, [here, at(goal_angle, goal_distance)], _GOAL, 2.0)
-        self._line(draw, arc(0.0, goal_angle, 2.3), _GOAL, 1.8)
-        self._label(draw, at(0.6 * goal_angle, 2.65), "φ", "g", _GOAL)
-        self._label(draw, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", _GOAL)
+            self._label(draw, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", INK)
+        self._line(draw, [here, at(0.0, 2.9)], INK, 1.4)
+        self._line(draw, [here, at(goal_angle, goal_distance)], GREEN, 2.0)
+        self._line(draw, arc(0.0, goal_angle, 2.3), GREEN, 1.8)
+        self._label(draw, at(0.6 * goal_angle, 2.65), "φ", "g", GREEN)
+        self._label(draw, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", GREEN)
 
     # ------------------------------------------------------------------ the pencils
 
@@ -201,14 +208,12 @@ class Painter:
         return (x - self._low[0]) * self._unit, (self._high[1] - y) * self._unit
 
     def _line(self, draw: Draw, places: Sequence[Place], colour: Colour, width: float) -> None:
-        draw.line(list(places), colour, max(1, round(width * self._pen)), joint="curve")
+        line(draw, places, colour, width * self._pen)
 
     def _disc(
         self, draw: Draw, at: Place, radius: float, fill: Ink, edge: Ink = None, width: float = 0.0
     ) -> None:
-        (x, y), reach = at, radius * self._pen
-        box = (x - reach, y - reach, x + reach, y + reach)
-        draw.ellipse(box, fill, edge, round(width * self._pen))
+        disc(draw, at, radius * self._pen, fill, edge, width * self._pen)
 
     def _shape(
         self, draw: Draw, place: Place, heading: float, shape: Iterable[Place], colour: Colour
@@ -218,8 +223,8 @@ class Painter:
         draw.polygon(corners, colour)
 
     def _label(self, draw: Draw, place: Place, letter: str, index: str, colour: Colour) -> None:
-        large, small = _font(19.0 * self._pen), _font(12.5 * self._pen)
-        halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": _AREA}
+        large, small = font(19.0 * self._pen), font(12.5 * self._pen)
+        halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": WHITE}
         x, y = place
         draw.text((x - draw.textlength(letter, large), y), letter, colour, large, "ls", **halo)
         draw.text((x, y + 4.0 * self._pen), index, colour, small, "ls", **halo)
@@ -243,4 +248,3 @@ def _whole_numbers(low: float, high: float) -> range:
 
 #: A painter for each of the last tasks, which keeps what never moves.
 painter_of = functools.lru_cache(8)(Painter)
-_font = functools.cache(ImageFont.load_default)
