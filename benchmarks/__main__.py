@@ -25,11 +25,17 @@ from benchmarks import (
     rkhs,
     rollouts,
     trust_region,
+    workers,
     world,
 )
 from benchmarks.table import show
 
-ROOMS = {"rkhs": rkhs.BENCHMARKS, "learner": learner.BENCHMARKS, "rollouts": rollouts.BENCHMARKS}
+ROOMS = {
+    "rkhs": rkhs.BENCHMARKS,
+    "learner": learner.BENCHMARKS,
+    "rollouts": rollouts.BENCHMARKS,
+    "workers": workers.BENCHMARKS,
+}
 #: Those that take many minutes run only if they are asked for.
 LONG_ROOMS = {
     "adaptation": adaptation.BENCHMARKS,
@@ -41,6 +47,7 @@ LONG_ROOMS = {
     "models-known-reward": models_known_reward.BENCHMARKS,
     "playground": playground.BENCHMARKS,
     "trust-region": trust_region.BENCHMARKS,
+    "workers-long": workers.LONG,
     "world": world.BENCHMARKS,
 }
 

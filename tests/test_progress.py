@@ -2,12 +2,15 @@
 
 import io
 import multiprocessing
+import re
 
 import pytest
 from rich.console import Console
 
 from crosslearning import CrossLearner
 from crosslearning.progress import learning_bar, progress_bar
+from crosslearning.tasks import task_set
+from tests.contracts.test_executors import in_shards
 
 SMALL = {"max_knots": 10, "batch_size": 2, "step_size": 0.1}
 
@@ -27,6 +30,16 @@ def test_learning_is_seen_on_a_terminal():
     learner.learn(4, progress=console)
     for words in ("learning", "5/5 iterations", "100%", "10 knots"):
         assert words in shown(console)
+
+
+def test_workers_that_are_alive_are_counted():
+    tasks = task_set("linear-quadratic")
+    learner = CrossLearner(tasks, executor=in_shards(2)(tasks), **SMALL)
+    console = terminal()
+    assert learner.workers == ""  # nobody was started yet
+    learner.learn(2, progress=console)
+    assert re.search(r"knots [12] of 2 workers", shown(console))
+    learner.close()
 
 
 def test_steps_are_counted_from_the_beginning_and_never_beyond_the_end():

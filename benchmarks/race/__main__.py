@@ -53,6 +53,9 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, help=f"default: the published results, or {SMALL} with --small"
     )
     parser.add_argument("--jobs", type=int, default=2, help="cells at a time (default: 2)")
+    parser.add_argument(
+        "--on", default="processes", help="where: processes (default), ray or ray://host:port"
+    )
     parser.add_argument("--plan", action="store_true", help="only say what it would take")
     parser.add_argument("--write", action="store_true", help="report: into docs/, too")
     return parser
@@ -72,7 +75,8 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     from benchmarks.race.plan import estimate, without_missing
     from crosslearning.errors import InputError
     from crosslearning.progress import progress_bar
-    from crosslearning.runs.parallel import in_processes
+    from crosslearning.rollouts.places import read_where
+    from crosslearning.runs.parallel import in_processes, on_ray
 
     if asked.jobs < 1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1")
@@ -97,7 +101,11 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
             words = f"about {_duration(pace * (ahead - made))} left"
             progress.update(bar, completed=len(done), left=words)
 
-        whole = in_processes(go, [[(cell,) for cell in left]], asked.jobs, look)
+        calls, where = [[(cell,) for cell in left]], read_where(asked.on)
+        if where.kind == "ray":
+            whole = on_ray(go, calls, asked.jobs, look, where.address)
+        else:
+            whole = in_processes(go, calls, asked.jobs, look)
     if not whole:
         raise KeyboardInterrupt
     failed = [cell for cell in left if cell.failure.exists()]

@@ -41,8 +41,8 @@ def progress_bar(console: Console | None, *columns: str | ProgressColumn) -> Pro
 @contextmanager
 def learning_bar(
     progress: bool | Console, unit: str, done: int, total: int
-) -> Iterator[Callable[[int, int], object]]:
-    """Show how far a learner is, how fast it goes, the time left and the number of knots.
+) -> Iterator[Callable[..., object]]:
+    """Show how far a learner is, how fast, the time left, the knots, and who is at work.
 
     Parameters
     ----------
@@ -56,13 +56,18 @@ def learning_bar(
     Yields
     ------
     callable
-        ``show(done, knots)``.
+        ``show(done, knots, workers="")``; the last in words.
     """
     console = Console(stderr=True) if progress is True else progress or None
     columns = MofNCompleteColumn(), unit, TaskProgressColumn(), Rate(), TimeRemainingColumn()
-    with progress_bar(console, *columns, "[dim]{task.fields[knots]} knots") as shown:
+    last = "[dim]{task.fields[knots]} knots {task.fields[workers]}"
+    with progress_bar(console, *columns, last) as shown:
         if shown.disable:
-            yield lambda done, knots: None
+            yield lambda *_: None
             return
-        bar = shown.add_task("learning", total=total, completed=done, knots=0)
-        yield lambda done, knots: shown.update(bar, completed=min(done, total), knots=knots)
+        bar = shown.add_task("learning", total=total, completed=done, knots=0, workers="")
+
+        def show(done: int, knots: int, workers: str = "") -> None:
+            shown.update(bar, completed=min(done, total), knots=knots, workers=workers)
+
+        yield show

@@ -3,6 +3,7 @@
 import collections
 import copy
 import re
+import threading
 
 import numpy as np
 import pytest
@@ -19,16 +20,76 @@ from crosslearning.rollouts import (
     plan_episodes,
     plan_samples,
 )
+from crosslearning.rollouts.crew import Crew
+from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.rollouts.stage import SEGMENT
+from crosslearning.rollouts.watch import PLACE
+from crosslearning.rollouts.worker import Desk
 from crosslearning.tasks import LinearQuadratic, Task, task_set
 from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
+
+
+class Here:
+    """A worker in a thread of this process: all travels as it would to another one."""
+
+    alone = threading.Lock()  # to catch warnings is for one thread at a time
+
+    def __init__(self, kit):
+        self.kit, self.call = kit, None
+
+    def start(self):
+        self.desk = Desk(self.kit, [0.0] * PLACE)
+
+    def run(self, call, policies, job):
+        with self.alone:
+            if call != self.call:
+                self.desk.take(policies)
+                self.call = call
+            return self.desk.answer(job)
+
+    def stop(self):
+        pass
+
+
+def in_shards(workers):
+    def make(tasks):
+        names = [task.name for task in tasks]
+        return ShardedExecutor(tasks, lambda kit: Crew([Here(kit) for _ in range(workers)], names))
+
+    return make
+
+
+_started = {}
+
+
+class InProcesses:
+    """Processes that are started once for each of the task sets here, and ended with the tests."""
+
+    def __new__(cls, tasks):
+        key = tuple(map(id, tasks))
+        if key not in _started:
+            made = executor_for(tasks, 1, on="processes")
+            _started[key] = made, made.close
+            made.close = lambda: None
+        return _started[key][0]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _end_processes():
+    yield
+    while _started:
+        _started.popitem()[1][1]()
+
 
 EXECUTORS = {
     "compiled-1": lambda tasks: CompiledExecutor(tasks, workers=1),
     "compiled-2": lambda tasks: CompiledExecutor(tasks, workers=2),
     "compiled-3": lambda tasks: CompiledExecutor(tasks, workers=3),
     "gymnasium": GymnasiumExecutor,
+    "shards-1": in_shards(1),
+    "shards-3": in_shards(3),
+    "processes": InProcesses,
 }
 every_executor = pytest.mark.parametrize("executor", EXECUTORS)
 
@@ -284,7 +345,7 @@ def test_the_fastest_executor_is_chosen():
 
 def test_workers_are_never_ignored_in_silence():
     plain = Task("plain", wide_system(0).environment)
-    with pytest.warns(UserWarning, match="workers = 2 has no effect: plain"):
+    with pytest.warns(UserWarning, match="workers = 2 has no effect: plain.*on = 'processes'"):
         executor_for([plain], 2)
     for workers in (0, -1, 1.5, True):
         with pytest.raises(InputError, match="workers must be a whole number"):

@@ -246,7 +246,7 @@ def test_an_edited_configuration_is_refused(run, whole, before, after, words, fi
 
 
 def test_what_may_change_is_taken(run, whole):
-    edit(run, "workers = 1", "workers = 2")
+    edit(run, 'on = "auto"', 'on = "threads"\nworkers = 2')
     edit(run, "checkpoint_every = 10", "checkpoint_every = 7")
     assert resume(run).finished
     assert RunFolder(run).model.read_bytes() == RunFolder(whole).model.read_bytes()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -25,7 +24,12 @@ if TYPE_CHECKING:
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 
-WorkersOption = Annotated[int | None, typer.Option(min=1, help="Processes; default: all.")]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Processes; default: one for every processor.")
+]
+OnOption = Annotated[
+    str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
+]
 
 
 @app.command()
@@ -40,6 +44,7 @@ def reproduce(
         bool, typer.Option(help="Instead: which claims depend on what the paper leaves unsaid.")
     ] = False,
     workers: WorkersOption = None,
+    on: OnOption = "processes",
 ) -> None:
     """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper.catalogue import check_names, draw
@@ -58,7 +63,7 @@ def reproduce(
     default = {(False, False): 10, (False, True): 3, (True, False): 5, (True, True): 2}
     count = seeds or default[readings, quick]
     announce_compilation()
-    found = _or_exit(study(folder, count, scale, workers or os.cpu_count() or 1, console))
+    found = _or_exit(study(folder, count, scale, workers, console, on=on))
     if readings:
         content = json.loads((folder / "readings.json").read_text())
         _save(readings_figure(content), folder / "figures" / "readings")
@@ -78,7 +83,7 @@ def reproduce(
 
 
 @app.command()
-@with_config_options("epsilon", "seed", "workers", "steps")
+@with_config_options("epsilon", "seed", "workers", "on", "steps")
 def sweep(
     *,
     out: Annotated[Path, folder_option("Folder for everything; gone on from if begun.")],
@@ -103,6 +108,7 @@ def sweep(
         Path | None, typer.Option(help="Another sweep's folder, to tell how much better this is.")
     ] = None,
     workers: WorkersOption = None,
+    on: OnOption = "processes",
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure each, and recommend one."""
@@ -121,7 +127,7 @@ def sweep(
     except (OSError, ValueError) as problem:
         raise InputError(f"{against} holds no finished sweep to compare with") from problem
     announce_compilation()
-    result = _or_exit(run_sweep(out, request, seeds, workers or os.cpu_count() or 1, console))
+    result = _or_exit(run_sweep(out, request, seeds, workers, console, on))
     _show_sweep(result)
     if other is not None:
         _show_against(out, result, other, str(against))

@@ -122,7 +122,16 @@ def adapt(
 @app.command()
 def resume(
     run: RunArgument,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads; default: as begun.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Threads or processes; default: as begun.")
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(help="threads, processes, ray, ray://host:port or auto; default: as begun."),
+    ] = None,
+    step_seconds: Annotated[
+        float | None, typer.Option(help="How long a step may take; default: as begun.")
+    ] = None,
     iterations: Annotated[
         int | None, typer.Option(min=1, help="Go on to so many, also after the run's end.")
     ] = None,
@@ -136,7 +145,9 @@ def resume(
     """Go on with a run, bit for bit as if it had never stopped."""
     with _telling_what_is_kept(run):
         announce_compilation()
-        outcome = runs.resume(run, workers, console, tasks, iterations, steps)
+        outcome = runs.resume(
+            run, workers, console, tasks, iterations, steps, on=on, step_seconds=step_seconds
+        )
     _finish(run, outcome)
 
 

@@ -64,8 +64,9 @@ class CrossLearner:
         The centrality radius: 0 forces consensus, infinity lets every task learn alone.
     kernel : Kernel, or its description as a mapping, optional
         By default a Gaussian of the widths that the tasks suggest.
-    workers : int
-        Threads for the rollouts. The result does not depend on it.
+    workers : int, optional
+        Threads for the rollouts, or processes; by default one thread, or a process for every
+        processor. The result does not depend on it.
     task_options : mapping, optional
         Options of the named task set, such as ``{"crash": "terminate"}``.
     start : Family, optional
@@ -74,6 +75,13 @@ class CrossLearner:
         Its kernel is the learner's.
     executor : Executor, optional
         Runs the rollouts in the place of the one that suits the tasks and ``workers``.
+    on : str
+        Where rollouts run: ``"threads"`` of this process, ``"processes"`` of this machine,
+        ``"ray"`` or ``"ray://host:port"``, a Ray cluster, or ``"auto"``, as the command line has
+        it. The result does not depend on it.
+    step_seconds : float, optional
+        How long a step of an environment of Python may take before its worker is ended; not on
+        threads.
     **settings
         Everything else, as the page on options lists it: what all methods share, and the fields
         of the method.
@@ -93,10 +101,12 @@ class CrossLearner:
         epsilon: float = 3.0,
         *,
         kernel: Kernel | Mapping[str, Any] | None = None,
-        workers: int = 1,
+        workers: int | None = None,
         task_options: Mapping[str, Any] | None = None,
         start: Family | None = None,
         executor: Executor | None = None,
+        on: str = "threads",
+        step_seconds: float | None = None,
         **settings: Any,
     ) -> None:
         refuse_lengths(settings)
@@ -114,14 +124,17 @@ class CrossLearner:
         self._scale = scale_of(self.tasks, self.settings)
         horizon = max(task.horizon for task in self.tasks)
         self.settings = self.settings.resolved(self._scale is not None, horizon)
-        self._executor = executor or executor_for(self.tasks, workers, self._scale)
+        self._executor = executor or executor_for(
+            self.tasks, workers, self._scale, on, step_seconds
+        )
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
         looked: list[Episodes] = []
 
         def observed() -> Kernel:
             scaled, settings = self._scale is not None, self.settings
-            found, seen = observed_kernel(self._executor, scaled, settings.seed, settings.look)
+            with threadpool_limits(1, user_api="blas"):  # as in learn
+                found, seen = observed_kernel(self._executor, scaled, settings.seed, settings.look)
             looked.append(seen)
             return found
 
@@ -214,7 +227,7 @@ class CrossLearner:
                 report = self._core.step()
                 self._family = None
                 self._policies.clear()
-                show(length.made(self), report.pruning.knots)
+                show(length.made(self), report.pruning.knots, self.workers)
                 # Every one of them sees every iteration, also the last.
                 answers = [one(report) for one in callbacks]
                 if any(answers) or report.stop:
@@ -242,8 +255,20 @@ class CrossLearner:
         """Return how far from g each policy may be while g and the others stay, shape (N,)."""
         return self._core.iterate.radii()
 
+    @property
+    def workers(self) -> str:
+        """How many workers are alive, in words; empty if all is done in this process."""
+        crew = getattr(self._executor, "crew", None)
+        return "" if crew is None else f"{crew.alive} of {crew.size} workers"
+
+    def news(self) -> list[str]:
+        """Return, once, what happened to workers since this was last asked, in sentences."""
+        crew = getattr(self._executor, "crew", None)
+        queues: list[Any] = [getattr(one, "news", ()) for one in (self._executor, crew)]
+        return [queue.popleft() for queue in queues for _ in range(len(queue))]
+
     def close(self) -> None:
-        """Give back threads and environments."""
+        """Give back threads, processes and environments."""
         self._executor.close()
 
     # Policies --------------------------------------------------------------------------
@@ -422,7 +447,9 @@ class CrossLearner:
         path: str | Path,
         tasks: str | Sequence[Task] | None = None,
         kernel: Kernel | None = None,
-        workers: int = 1,
+        workers: int | None = None,
+        on: str = "threads",
+        step_seconds: float | None = None,
     ) -> CrossLearner:
         """Read a learner from a file; it goes on as the saved one would have.
 
@@ -434,8 +461,8 @@ class CrossLearner:
             stranger's. Without them the policies can be used, but not trained further.
         kernel : Kernel, optional
             Needed if its kernel is a formula of your own.
-        workers : int
-            Threads for the rollouts.
+        workers, on, step_seconds
+            As for the class: how rollouts are run, not what is learned.
         """
         if Path(path).is_dir():
             inside = Path(path) / "model.safetensors"
@@ -461,7 +488,8 @@ class CrossLearner:
                     f"{kernel.to_dict()}"
                 )
             values = {**msgspec.structs.asdict(settings), "kernel": settings.kernel or kernel}
-            learner = cls(given, workers=workers, task_options=options, **values)
+            how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
+            learner = cls(given, task_options=options, **how, **values)
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")

@@ -79,16 +79,18 @@ def compare_readings(
     path: Path,
     seeds: int,
     scale: Scale,
-    workers: int,
+    workers: int | None,
     console: Console,
     readings: Sequence[Reading] = READINGS,
+    *,
+    on: str = "processes",
 ) -> list[dict[str, Any]] | None:
     """Run the experiment under every reading; return what was found, or None if interrupted.
 
     All are compared with the first. One folder a reading goes into ``path``, and the tables.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
-    if not run_study([chains_of(experiments)], workers, console):
+    if not run_study([chains_of(experiments)], workers, console, on):
         return None
     rows = []
     for experiment in experiments:

@@ -38,18 +38,24 @@ class Reproduction:
 
 
 def reproduce(
-    path: Path, seeds: int, scale: Scale, workers: int, console: Console
+    path: Path,
+    seeds: int,
+    scale: Scale,
+    workers: int | None,
+    console: Console,
+    on: str = "processes",
 ) -> Reproduction | None:
     """Reproduce the numerical section in a folder; return None if interrupted.
 
     Everything goes there, and is gone on from if it is there already: the runs, their
-    measurements, ``claims.md``, ``claims.json`` and ``rates.md``.
+    measurements, ``claims.md``, ``claims.json`` and ``rates.md``. ``workers`` and ``on`` are as for
+    :func:`crosslearning.runs.study.run_study`.
     """
     experiment = Experiment(path, seeds, scale)
     adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
     # To adapt takes two runs of a seed: it waits for all of them.
     adapting: list[Chain] = [[step] for step in adaptations.values()]
-    if not run_study([chains_of([experiment]), adapting], workers, console):
+    if not run_study([chains_of([experiment]), adapting], workers, console, on):
         return None
     measurements = load_measurements(experiment)
     curves = {seed: step.answer() for seed, step in adaptations.items()}

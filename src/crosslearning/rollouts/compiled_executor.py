@@ -18,6 +18,7 @@ from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_episodes, check_samples, empty_episodes
+from crosslearning.rollouts.outcomes import tell_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
 
@@ -66,19 +67,17 @@ class CompiledExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end or the horizon."""
+        return tell_outcomes(self.tasks, self.run_episodes(policies, plan))
+
+    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
+        """Run episodes whose outcomes are still in their last states."""
         result = empty_episodes(self.tasks, plan)
         for group in self._groups:
             plans = (array[group.part] for array in plan)
             arguments = (*group.leading(policies, self._scale), *plans, group.state_size)
             count = group.count * plan.noise.shape[1]
             self._spread(run_episodes, arguments, count, result, group.part)
-        assert result.states is not None
-        ends = result.states[:, :, -1]
-        outcomes = [
-            task.outcomes(own[:, : task.state_size].copy()) if callable(task.outcomes) else {}
-            for task, own in zip(self.tasks, ends, strict=True)
-        ]
-        return check_episodes(self.tasks, result._replace(outcomes=outcomes))
+        return check_episodes(self.tasks, result)
 
     def _spread(
         self,

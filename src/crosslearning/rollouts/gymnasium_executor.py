@@ -21,10 +21,11 @@ from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples, within
 from crosslearning.rollouts.executor import check_samples, empty_episodes
-from crosslearning.rollouts.outcomes import gather_outcomes
+from crosslearning.rollouts.outcomes import tell_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.stage import Stage, play
 from crosslearning.rollouts.under_way import EpisodeRollout, Rollout, SampleRollout
+from crosslearning.rollouts.watch import Watch
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -47,10 +48,15 @@ class GymnasiumExecutor:
     tasks : sequence of Task
     scale : ActionScale, optional
         From the policies' actions to the tasks' units; by default they are the same.
+    watch : Watch, optional
+        Is told of every step that begins and ends.
     """
 
-    def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], scale: ActionScale | None = None, watch: Watch | None = None
+    ) -> None:
         self.tasks = tuple(tasks)
+        self._watch = watch
         self.scale = scale or ActionScale.none(tasks[0].action_size)
         self._stages: list[list[Stage]] = [[] for _ in tasks]
 
@@ -92,6 +98,10 @@ class GymnasiumExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end, the time limit or the horizon."""
+        return tell_outcomes(self.tasks, self.run_episodes(policies, plan))
+
+    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
+        """Run episodes whose outcomes are still one by one: those of shards are put together."""
         result, rollouts = _planned(self.tasks, plan)
         self._run(policies, rollouts)
         return _finished(self.tasks, result, rollouts)
@@ -128,7 +138,7 @@ class GymnasiumExecutor:
         own = self._stages[task]
         most = min(wanted, max(1, MOST_ENVIRONMENTS // len(self.tasks)))
         while len(own) < most and (not own or own[0].seats.alone):
-            own.append(Stage(self.tasks[task]))
+            own.append(Stage(self.tasks[task], self._watch))
         return own[:most]
 
     def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:
@@ -192,7 +202,7 @@ def episodes_of(
                 play([stage], acting)
     finally:
         stage.close()
-    return _finished([task], result, rollouts)
+    return tell_outcomes([task], _finished([task], result, rollouts))
 
 
 def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[EpisodeRollout]]:
@@ -207,9 +217,6 @@ def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[E
 def _finished(
     tasks: Sequence[Task], result: Episodes, rollouts: Sequence[EpisodeRollout]
 ) -> Episodes:
-    """Return the episodes with what all of a task's have to tell of their ends."""
-    outcomes = []
-    for i, task in enumerate(tasks):
-        ends = [rollout.outcome for rollout in rollouts if rollout.task == i]
-        outcomes.append(gather_outcomes(task, ends))
-    return result._replace(outcomes=outcomes)
+    """Return the episodes with what each has to tell of its end."""
+    ends = [[r.outcome for r in rollouts if r.task == i] for i in range(len(tasks))]
+    return result._replace(outcomes=ends)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import TaskError
+from crosslearning.rollouts.data import Episodes
 from crosslearning.tasks import Task
 
 #: Truth values that some environments give as the numbers 0 and 1.
@@ -42,6 +43,24 @@ def _number(task: Task, name: str, value: Any) -> float:
             f"task {task.name!r} lists the outcome {name!r}, but info[{name!r}] is {value!r}; "
             "expected a number or a truth value"
         ) from None
+
+
+def tell_outcomes(tasks: Sequence[Task], episodes: Episodes) -> Episodes:
+    """Return episodes with their outcomes by task and name.
+
+    Before, their outcomes are for each task a list with a mapping for each episode, as its last
+    ``info`` told; those of compiled tasks are read from the last states.
+    """
+    if episodes.states is None:
+        gathered = [
+            gather_outcomes(task, own) for task, own in zip(tasks, episodes.outcomes, strict=True)
+        ]
+        return episodes._replace(outcomes=gathered)
+    read = [
+        task.outcomes(own[:, : task.state_size].copy()) if callable(task.outcomes) else {}
+        for task, own in zip(tasks, episodes.states[:, :, -1], strict=True)
+    ]
+    return episodes._replace(outcomes=read)
 
 
 def gather_outcomes(task: Task, ends: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:

@@ -19,6 +19,7 @@ from crosslearning.errors import TaskError
 from crosslearning.rollouts.executor import not_finite
 from crosslearning.rollouts.outcomes import outcome_of
 from crosslearning.rollouts.under_way import Rollout, Stretch
+from crosslearning.rollouts.watch import Watch
 from crosslearning.tasks import Task
 from crosslearning.tasks.vector import WrongAnswer, seats_of
 
@@ -116,10 +117,13 @@ class Stage:
     Parameters
     ----------
     task : Task
+    watch : Watch, optional
+        Is told of every step that begins and ends.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, watch: Watch | None = None) -> None:
         self.task = task
+        self._watch = watch
         environment = task.make()
         self.seats = seats_of(environment)
         #: The environment, if it is no vector of them.
@@ -141,20 +145,35 @@ class Stage:
             for seat, rollout in enumerate(rollouts)
             if only is None or seat == only
         }
+        self._enter(seeds[0])
         try:
             found = self.seats.start(seeds, options)
         except Exception as problem:
             raise self._raised(problem) from problem
+        finally:
+            self._leave()
         for seat, player in self.playing.items():
             player.start(*found[seat])
 
     def step(self, actions: Sequence[NDArray[Any]]) -> list[Any]:
         """Step with actions of the action space; return what each that is on the way was given."""
         self.steps += 1
+        if self._watch is not None:
+            self._enter(next(iter(self.playing.values())).rollout.seed)
         try:
             return self.seats.step(self.playing, actions)
         except Exception as problem:
             raise self._raised(problem) from problem
+        finally:
+            self._leave()
+
+    def _enter(self, seed: int) -> None:
+        if self._watch is not None:
+            self._watch.enter(self.task.name, self.steps, seed)
+
+    def _leave(self) -> None:
+        if self._watch is not None:
+            self._watch.leave()
 
     def take(self, stretches: Sequence[Stretch]) -> None:
         """Let every rollout take in its steps; who is over leaves."""

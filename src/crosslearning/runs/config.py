@@ -25,6 +25,7 @@ from crosslearning.learner.settings import (
     method_settings,
     suiting_method,
 )
+from crosslearning.rollouts.places import read_where
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -62,8 +63,28 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = None
     workers: Annotated[
-        int, Meta(ge=1, description="Threads for the rollouts; the result does not depend on it.")
-    ] = 1
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Threads for the rollouts, or processes; none: one thread, or a process "
+            "for every processor. The result does not depend on it."
+        ),
+    ] = None
+    on: Annotated[
+        str,
+        Meta(
+            description="Where rollouts run: threads of this process, processes of this machine, "
+            "ray or ray://host:port, a Ray cluster (needs the extra 'ray'). auto: threads for "
+            "compiled tasks; for environments of Python processes, once they have proved faster. "
+            "The result does not depend on it."
+        ),
+    ] = "auto"
+    step_seconds: Annotated[
+        float | None,
+        Meta(
+            description="How long a step of an environment of Python may take before its worker is "
+            "ended, and the run with a sentence; not on threads. None: as long as it likes."
+        ),
+    ] = None
     checkpoint_every: Annotated[
         int,
         Meta(
@@ -100,7 +121,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = False
 
     def __post_init__(self) -> None:
-        _ = self.length  # says what is wrong with it
+        _ = self.length, read_where(self.on)  # say what is wrong with them
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
@@ -109,9 +130,14 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """How long the run is, from its beginning."""
         return Length.of(self.iterations, self.steps, least=1)
 
+    def how(self, **changes: Any) -> dict[str, Any]:
+        """Return how rollouts are run, with changes that are not None."""
+        asked = {name: getattr(self, name) for name in HOW_FIELDS}
+        return asked | {name: value for name, value in changes.items() if value is not None}
+
     def learner(
         self,
-        workers: int | None = None,
+        how: Mapping[str, Any] | None = None,
         start: Family | None = None,
         tasks: TaskSource | None = None,
     ) -> CrossLearner:
@@ -120,9 +146,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
         return CrossLearner(
             tasks or self.tasks,
-            workers=workers or self.workers,
             task_options=self.task_options,
             start=start,
+            **(how or self.how()),
             **msgspec.structs.asdict(self.settings),
         )
 
@@ -139,6 +165,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {**plain.pop("settings"), **plain}
 
 
+#: Fields that say how rollouts are run, and change nothing of what is learned.
+HOW_FIELDS = ("workers", "on", "step_seconds")
 #: The fields of a run that are not the learner's.
 RUN_FIELDS = tuple(name for name in RunConfig.__struct_fields__ if name != "settings")
 

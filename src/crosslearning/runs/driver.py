@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
-from crosslearning.errors import FileFormatError, InputError, StorageError
+from crosslearning.errors import (
+    FileFormatError,
+    InputError,
+    NumericalError,
+    StorageError,
+    TaskError,
+)
 from crosslearning.files import write_atomically
 from crosslearning.interrupts import deferred
 from crosslearning.learner import CrossLearner, IterationReport
@@ -85,6 +91,8 @@ def resume(
     tasks: str | None = None,
     iterations: int | None = None,
     steps: int | None = None,
+    on: str | None = None,
+    step_seconds: float | None = None,
 ) -> Outcome:
     """Go on with a run from its last checkpoint, bit for bit as if it had never stopped.
 
@@ -93,27 +101,32 @@ def resume(
     path : str or Path
         The run's folder.
     workers : int, optional
-        Threads for the rollouts; by default as begun.
+        Threads or processes for the rollouts; by default as begun.
     console : Console, optional
         Shows progress.
     tasks : str, optional
         The tasks of a run that someone else trained, or whose code has moved.
     iterations, steps : int, optional
         A new length, in one or the other, which makes a finished run go on.
+    on : str, optional
+        Where rollouts run; by default as begun.
+    step_seconds : float, optional
+        How long a step may take; by default as begun.
     """
+    changes = {"workers": workers, "on": on, "step_seconds": step_seconds}
     console = console or Console(quiet=True)
     folder = RunFolder.open(path)
     if iterations is None and steps is None and folder.model.exists():
-        return _finished(folder, workers, tasks)
+        return _finished(folder, changes, tasks)
     with owned(folder.path) as mine:
         folder.tidy()
         if iterations is not None or steps is not None:
             _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks)
         elif folder.model.exists():  # since it was looked for
-            return _finished(folder, workers, tasks)
+            return _finished(folder, changes, tasks)
         config = folder.config()
-        workers = config.workers if workers is None else workers
-        learner = folder.load_newest(workers, tasks, fitting=True)
+        how = config.how(**changes)
+        learner = folder.load_newest(how, tasks, fitting=True)
         if learner is None:
             if folder.has_start:
                 raise FileFormatError(
@@ -122,9 +135,7 @@ def resume(
                 )
             if folder.read_metrics():
                 console.print("There is no checkpoint: the run begins anew.")
-            learner = config.learner(
-                workers, tasks=read_source(tasks) if tasks else folder.source()
-            )
+            learner = config.learner(how, tasks=read_source(tasks) if tasks else folder.source())
         length = config.length
         if length.unit == "iterations" and learner.iteration > length.amount:
             raise InputError(
@@ -135,10 +146,10 @@ def resume(
         return _drive(folder, config, learner, console, mine)
 
 
-def _finished(folder: RunFolder, workers: int | None, tasks: str | None) -> Outcome:
+def _finished(folder: RunFolder, changes: Mapping[str, Any], tasks: str | None) -> Outcome:
     """Return a run that has come to its end before."""
     config = folder.config()
-    learner = CrossLearner.load(folder.model, tasks, workers=workers or config.workers)
+    learner = CrossLearner.load(folder.model, tasks, **config.how(**changes))
     folder.require_fit(learner, folder.model)
     reason, length = f"The run had finished at iteration {learner.iteration}.", config.length
     if getattr(config.settings, "alpha", None) is None and not length.reached(learner):
@@ -147,6 +158,17 @@ def _finished(folder: RunFolder, workers: int | None, tasks: str | None) -> Outc
             f"{folder.resume_command} --{length.unit} {length.amount}"
         )
     return Outcome(learner, True, reason)
+
+
+def _kept(folder: RunFolder, learner: CrossLearner, averages: Averages) -> str:
+    """Save a run whose next iteration failed, and say which is kept and how to go on."""
+    kept = folder.checkpoints()
+    # Between two lines of metrics the next one would average over fewer iterations.
+    if not averages.pending and learner.iteration > 0 and averages.last == learner.iteration:
+        folder.save_checkpoint(learner)
+        kept = folder.checkpoints()
+    said = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
+    return f"{said}; go on with: {folder.resume_command}"
 
 
 def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | None) -> None:
@@ -195,6 +217,8 @@ def _drive(
         def after(report: IterationReport) -> bool:
             nonlocal stopped, lost
             averages.add(report)
+            for line in learner.news():
+                console.print(line, highlight=False, markup=False, soft_wrap=True)
             stopped = report if report.stop else None
             last = length.reached(learner) or report.stop
             checkpoint = report.iteration % config.checkpoint_every == 0 and not last
@@ -212,7 +236,11 @@ def _drive(
             return lost or interrupted.is_set()
 
         try:
-            learner.learn(callback=after, progress=console, **length.left(learner))
+            try:
+                learner.learn(callback=after, progress=console, **length.left(learner))
+            except (TaskError, NumericalError) as problem:
+                log.flush()
+                raise type(problem)(f"{problem}. {_kept(folder, learner, averages)}") from problem
             if averages.pending:
                 log.write(averages.line(learner.steps))
             if lost:

@@ -36,7 +36,7 @@ class Evaluations:
             learner,
             config.evaluate_every,
             trials=config.evaluation_trials,
-            workers=config.workers,
+            workers=config.workers or 1,
             path=folder.best,
         )
         before = [line["mean_return"] for line in folder.read_evaluations()]

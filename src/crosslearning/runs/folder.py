@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -252,7 +253,7 @@ class RunFolder:
         return found
 
     def load_newest(
-        self, workers: int, tasks: str | None = None, fitting: bool = False
+        self, how: Mapping[str, Any], tasks: str | None = None, fitting: bool = False
     ) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none.
 
@@ -264,14 +265,14 @@ class RunFolder:
         problems: list[CrossLearningError] = []
         for iteration, path in reversed(self.checkpoints()):
             try:
-                learner = CrossLearner.load(path, tasks, workers=workers)
+                learner = CrossLearner.load(path, tasks, **how)
                 if learner.iteration != iteration:
                     raise FileFormatError(f"{path} is of iteration {learner.iteration}")
                 if fitting:
                     self.require_fit(learner, path)
             except InputError as problem:
                 if not path.exists():  # the run went on meanwhile, and removed it
-                    return self.load_newest(workers, tasks, fitting)
+                    return self.load_newest(how, tasks, fitting)
                 if not isinstance(problem, UnfitError):
                     raise
                 problems.append(problem)
@@ -340,7 +341,7 @@ class RunFolder:
             return CrossLearner.load(self.best, tasks, workers=workers)
         if self.model.exists():
             return CrossLearner.load(self.model, tasks, workers=workers)
-        learner = self.load_newest(workers, tasks)
+        learner = self.load_newest({"workers": workers}, tasks)
         if learner is None:
             raise InputError(f"{self.path} has no checkpoint yet; run '{self.resume_command}'")
         return learner

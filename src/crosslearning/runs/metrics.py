@@ -137,10 +137,13 @@ class Averages:
     def __init__(self, tasks: Sequence[str]) -> None:
         self._tasks = tuple(tasks)
         self._reports: list[IterationReport] = []
+        #: The last iteration that was taken in.
+        self.last = 0
 
     def add(self, report: IterationReport) -> None:
         """Take in one iteration."""
         self._reports.append(report)
+        self.last = report.iteration
 
     @property
     def pending(self) -> bool:

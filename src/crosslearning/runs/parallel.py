@@ -1,18 +1,26 @@
-"""Many runs at a time: processes, and a clean stop."""
+"""Many runs at a time: processes of this machine or of a Ray cluster, and a clean stop."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from crosslearning.errors import InputError
 
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
+#: How often what was lost with a machine is begun again.
+_RETRIES = 10
+#: Seconds for runs elsewhere to save themselves.
+_PARTING = 60.0
 #: Set in a worker by Ctrl-C, while it does what cannot be stopped half-way.
 _pressed = threading.Event()
 
@@ -50,6 +58,63 @@ def in_processes(
                 raise
             return False
     return True
+
+
+def on_ray(
+    function: Callable[..., Any],
+    rounds: Sequence[Sequence[tuple[Any, ...]]],
+    workers: int | None,
+    look: Callable[[], None],
+    address: str | None = None,
+) -> bool:
+    """Do what :func:`in_processes` does on the machines of a Ray cluster.
+
+    All of them see the working folder under the same path. What was at work on a machine that is
+    lost is called again on another one; with None for ``workers`` all processors are used.
+    """
+    from crosslearning.ray_cluster import join, leave
+
+    ray = join(address)
+    try:
+        call = ray.remote(num_cpus=1, max_retries=_RETRIES)(_there)
+        here = str(Path.cwd())
+        most = workers or sum(map(len, rounds))
+        for calls in rounds:
+            waiting = list(reversed(calls))
+            running: list[Any] = []
+            try:
+                while waiting or running:
+                    while waiting and len(running) < most:
+                        running.append(call.remote(here, function, waiting.pop()))
+                    done, running = ray.wait(running, timeout=_LOOK)
+                    if any(ray.get(one) is False for one in done):
+                        raise KeyboardInterrupt
+                    look()
+            except BaseException as problem:
+                for one in running:
+                    ray.cancel(one)  # as Ctrl-C does: a run under way is saved
+                if running:
+                    ray.wait(running, num_returns=len(running), timeout=_PARTING)
+                if isinstance(problem, ray.exceptions.RayTaskError):
+                    raise problem.as_instanceof_cause() from None
+                if not isinstance(problem, KeyboardInterrupt):
+                    raise
+                return False
+    finally:
+        leave()
+    return True
+
+
+def _there(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call a function on another machine, in the same folder."""
+    try:
+        os.chdir(folder)
+    except OSError as problem:
+        raise InputError(
+            f"the folder {folder} is not on the machine {platform.node()}: {problem}; a study on "
+            "several machines needs one that all of them share"
+        ) from problem
+    return function(*arguments)
 
 
 @contextmanager

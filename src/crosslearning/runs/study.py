@@ -15,6 +15,7 @@ So a study that is stopped at any moment goes on by the same call, and ends with
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,11 +27,12 @@ from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingCo
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.progress import progress_bar
-from crosslearning.runs.config import RunConfig
+from crosslearning.rollouts.places import read_where
+from crosslearning.runs.config import HOW_FIELDS, RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import last_line
-from crosslearning.runs.parallel import in_processes, stop_is_asked
+from crosslearning.runs.parallel import in_processes, on_ray, stop_is_asked
 
 #: On the progress bar a measurement counts as much as so many of the longest run.
 _MEASUREMENT = 0.1
@@ -49,8 +51,8 @@ class Run:
         folder = RunFolder(self.path)
         if folder.exists():
             before, asked = (config.to_plain() for config in (folder.config(), self.config))
-            # How many threads a run has does not matter.
-            _refuse_other(self.path, "a run", before, {**asked, "workers": before["workers"]})
+            # How its rollouts are run does not matter.
+            _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
             return folder.model.exists() or resume(self.path).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
@@ -106,12 +108,26 @@ class Measurement:
 Chain = Sequence[Run | Measurement]
 
 
-def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console) -> bool:
+def run_study(
+    rounds: Sequence[Sequence[Chain]], workers: int | None, console: Console, on: str = "processes"
+) -> bool:
     """Go through the chains of a study, one a process; return False if interrupted.
 
     The chains of a round begin when those of the round before have ended. One progress bar is
     shown for everything.
+
+    Parameters
+    ----------
+    rounds : sequence of sequences of Chain
+    workers : int, optional
+        Processes; by default one for every processor.
+    console : Console
+    on : str
+        ``"processes"`` of this machine, or those of a cluster: ``"ray"``, ``"ray://host:port"``.
     """
+    where = read_where(on)
+    if where.kind not in ("processes", "ray"):
+        raise InputError(f"on is {on!r}; a study runs on processes, ray or ray://host:port")
     steps = [step for chains in rounds for chain in chains for step in chain]
     lengths = [step.config.length.amount for step in steps if isinstance(step, Run)]
     length = _MEASUREMENT * max(lengths, default=1)
@@ -125,7 +141,9 @@ def run_study(rounds: Sequence[Sequence[Chain]], workers: int, console: Console)
             done = (s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
             progress.update(bar, completed=sum(done))
 
-        return in_processes(go_through, calls, workers, look)
+        if where.kind == "ray":
+            return on_ray(go_through, calls, workers, look, where.address)
+        return in_processes(go_through, calls, workers or os.cpu_count() or 1, look)
 
 
 def go_through(chain: Chain) -> bool:

@@ -18,6 +18,7 @@ from crosslearning.errors import InputError
 from crosslearning.evaluation import EpisodeOptions
 from crosslearning.files import write_atomically
 from crosslearning.runs import RunConfig, RunFolder
+from crosslearning.runs.config import HOW_FIELDS
 from crosslearning.runs.metrics import late_multipliers
 from crosslearning.runs.study import Chain, Measurement, Run, claim, run_study
 from crosslearning.sweep.measure import VERSION, check_held_out, held_out_tasks, measure_family
@@ -27,7 +28,7 @@ from crosslearning.sweep.summary import Sweep, summarise
 #: Held out where nothing else is named.
 DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
 #: Fields of a configuration that a sweep sets itself; its stages are counted in iterations.
-OWN_FIELDS = ("epsilon", "seed", "workers", "steps")
+OWN_FIELDS = ("epsilon", "seed", "workers", "on", "steps")
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,12 @@ class SweepRequest:
     def learning(self) -> dict[str, Any]:
         """Return as plain data what decides the runs; it may not change within a folder."""
         values = {**self.config.to_plain(), "iterations": self.path.iterations}
+        without = {*OWN_FIELDS, *HOW_FIELDS}
         return {
             "epsilons": [plain_epsilon(epsilon) for epsilon in self.path.epsilons],
             "stage_iterations": self.path.stage_iterations,
             "origin": self.path.origin,
-            "config": {k: plain_epsilon(v) for k, v in values.items() if k not in OWN_FIELDS},
+            "config": {k: plain_epsilon(v) for k, v in values.items() if k not in without},
         }
 
     def measuring(self) -> dict[str, Any]:
@@ -84,21 +86,23 @@ def run_sweep(
     path: str | Path,
     request: SweepRequest,
     seeds: int,
-    workers: int,
+    workers: int | None,
     console: Console | None = None,
+    on: str = "processes",
 ) -> Sweep | None:
     """Learn, measure and summarise a sweep in a folder, seeds in parallel.
 
     What is in the folder already is gone on from: more seeds, other held-out tasks and other
     trials may be asked for later, and the runs stay as they are. The paths have the seeds
-    0 … seeds − 1, ``workers`` are processes, and ``console`` shows progress.
+    0 … seeds − 1, ``workers`` are processes, by default one for every processor, ``on`` says where
+    (see :func:`crosslearning.runs.study.run_study`), and ``console`` shows progress.
 
     Returns
     -------
     Sweep or None
         None if it was interrupted; the same call goes on from there.
     """
-    if seeds < 1 or workers < 1:
+    if seeds < 1 or (workers is not None and workers < 1):
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
     # What is wrong with the options is told before anything is written.
     learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
@@ -112,7 +116,7 @@ def run_sweep(
     folder = Path(path)
     claim(folder, request.learning(), "a sweep")
     chains = [_chain(folder, request, seed) for seed in range(seeds)]
-    if not run_study([chains], workers, console or Console(quiet=True)):
+    if not run_study([chains], workers, console or Console(quiet=True), on):
         return None
     records = {
         (seed, stage.epsilon): _measurement(folder, request, seed, stage).answer()

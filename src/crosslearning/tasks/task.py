@@ -123,6 +123,8 @@ class Task:
     rate: float | None = field(init=False, default=None)
     #: Whether nobody, neither who made the task nor its environment, said how long episodes are.
     unlimited: bool = field(init=False, default=False)
+    #: Whether its environment is a vector of them, as far as one was looked at.
+    vector: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self._check_outcomes()
@@ -176,6 +178,7 @@ class Task:
                     f"task {self.name!r} has a vector environment, which starts from seeds alone: "
                     "leave out dynamics and reset_options"
                 )
+            object.__setattr__(self, "vector", isinstance(environment, VectorEnv))
             spaces, limit = describe(environment, self.name)
             self._read(environment.metadata or {}, spaces)
             return spaces, limit

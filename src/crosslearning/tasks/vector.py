@@ -9,7 +9,7 @@ autoreset modes give the same episodes, which are those of the environments one 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import gymnasium
 import numpy as np
@@ -184,6 +184,12 @@ class Given:
     def __call__(self, render_mode: str | None = None) -> VectorEnv[Any, Any, Any]:
         """Return it, guarded against being closed."""
         return _Kept(self._environment)
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError(
+            "its vector environment is one object, which stays where it is; give a function that "
+            "makes one"
+        )
 
 
 class _Kept(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):

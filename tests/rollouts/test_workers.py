@@ -1,0 +1,298 @@
+"""Workers in other processes: the same bits, whatever becomes of them."""
+
+import collections
+import os
+import re
+import signal
+import threading
+
+import gymnasium
+import numpy as np
+import pytest
+
+from crosslearning import CrossLearner
+from crosslearning.errors import InputError, MissingExtraError, TaskError
+from crosslearning.rollouts import (
+    ActionScale,
+    GymnasiumExecutor,
+    executor_for,
+    plan_episodes,
+    plan_samples,
+)
+from crosslearning.rollouts import choosing_executor as choosing
+from crosslearning.rollouts.choosing_executor import ChoosingExecutor
+from crosslearning.rollouts.crew import MOST_LOST
+from crosslearning.rollouts.places import Where, read_where
+from crosslearning.rollouts.shards import SHARDS_PER_WORKER, Job, cut, part_of, put
+from crosslearning.rollouts.watch import PLACE
+from crosslearning.rollouts.worker import Desk, pack_kit
+from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.tasks import Task
+from tests.contracts.test_executors import in_shards, random_policies
+from tests.learner.examples import drift
+from tests.rollouts.slow_tasks import Slow, odd_seed, slow_tasks
+
+SMALL = {"epsilon": 1.0, "max_knots": 20, "seed": 4}
+METHODS = {
+    "policy-gradient": {"batch_size": 3},
+    "trust-region": {"episodes": 3, "episode_steps": 20, "least_steps": 1},
+    "models": {"round_steps": 20, "bout": 4},
+}
+
+
+def learned(path, iterations=3, callback=lambda learner: None, nap=0.0, **how):
+    """Return the file of a learner that learned slow tasks."""
+    learner = CrossLearner(slow_tasks(nap=nap), **SMALL, **how)
+    learner.learn(iterations, callback(learner), progress=False).save(path)
+    learner.close()
+    return path.read_bytes()
+
+
+# Bits ------------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_cut_into_parts_that_make_it_whole():
+    tasks = [drift(name) for name in "abcdefgh"]
+    plan = plan_samples(np.random.default_rng(0), tasks, 5, 0.9)
+    for workers in (1, 2, 3, 7):
+        shards = cut(8, 5, workers)
+        assert len(shards) >= min(SHARDS_PER_WORKER * workers, 40)
+        again = plan._replace(noise=np.zeros_like(plan.noise))._make(map(np.zeros_like, plan))
+        for shard in shards:
+            part = part_of(plan, shard)
+            lengths = part.before + part.after + 1
+            assert part.noise.shape[2] == lengths.max()
+            short = again._replace(noise=again.noise[:, :, : part.noise.shape[2]])
+            put(part, shard, short)
+            jobs = list(Job(shard, part, mirrored=True).split())
+            assert sum(job.steps for job in jobs) == 2 * lengths.sum()
+            assert [int(job.plan.seeds[0, 0]) for job in jobs] == part.seeds.ravel().tolist()
+        for one, other in zip(again[:4], plan[:4], strict=True):
+            np.testing.assert_array_equal(one, other)
+        used = np.arange(plan.noise.shape[2]) <= (plan.before + plan.after)[:, :, None]
+        np.testing.assert_array_equal(again.noise[used], plan.noise[used])
+    assert len(cut(8, 5, 7, whole_tasks=True)) == 8
+    assert cut(1, 1, 4) == [(0, 1, 0, 1)]
+
+
+def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path):
+    own = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
+    expected = learned(tmp_path / "serial", **own)
+    for workers in (1, 2, 4):
+        heard = []
+
+        def kill_half_way(learner, heard=heard, workers=workers):
+            def after(report):
+                if report.iteration == 1 and workers == 2:
+                    (hand, _) = learner._executor.crew._hands
+                    threading.Timer(0.03, os.kill, (hand.pid, signal.SIGKILL)).start()
+                heard.extend(learner.news())
+
+            return after
+
+        how = {"on": "processes", "workers": workers, "callback": kill_half_way}
+        assert learned(tmp_path / "others", **how, **own) == expected
+        killed = workers == 2
+        assert len(heard) == killed
+        assert not killed or heard[0].startswith("A worker was ended by SIGKILL; another")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_learns_the_same_bits_through_shards(tmp_path, method):
+    own = {"method": method, **METHODS[method], "iterations": 2}
+    expected = learned(tmp_path / "serial", **own)
+    executor = in_shards(3)(slow_tasks())
+    # Policies are scaled to the box in all of these but the paper's.
+    executor = type(executor)(slow_tasks(), executor._hire, CrossLearner(slow_tasks())._scale)
+    assert learned(tmp_path / "others", executor=executor, **own) == expected
+
+
+def test_outcomes_are_told_once_for_all_shards():
+    tasks = slow_tasks()
+    plan = plan_episodes(np.random.default_rng(3), tasks, 40, 4)
+    policies = random_policies(tasks, 0)
+    expected = GymnasiumExecutor(tasks).episodes(policies.expansion, plan)
+    executor = in_shards(3)(tasks)
+    found = executor.episodes(policies.expansion, plan)
+    executor.close()
+    assert odd_seed(plan.seeds)
+    for one, other in zip(found.outcomes, expected.outcomes, strict=True):
+        assert one.keys() == other.keys() == {"far"}
+        np.testing.assert_array_equal(one["far"], other["far"])
+
+
+def test_what_workers_warn_of_is_heard_here():
+    tasks = slow_tasks(fault="warns")
+    plan = plan_episodes(np.random.default_rng(3), tasks, 40, 4)
+    executor = in_shards(2)(tasks)
+    with pytest.warns(RuntimeWarning, match="far to the right") as heard:
+        executor.episodes(random_policies(tasks, 0).expansion, plan)
+    executor.close()
+    assert heard[0].filename.endswith("slow_tasks.py")
+
+
+# Faults ----------------------------------------------------------------------------------------
+
+
+def test_workers_that_die_over_a_rollout_name_it():
+    tasks = slow_tasks(fault="dies")
+    plan = plan_episodes(np.random.default_rng(1), tasks[:1], 30, 4)
+    (odd, *_) = odd_seed(plan.seeds)
+    executor = executor_for(tasks[:1], 1, on="processes")
+    with pytest.raises(TaskError, match=rf"{MOST_LOST} workers were lost .*'pull=0.1'") as caught:
+        executor.episodes(random_policies(tasks[:1], 0).expansion, plan)
+    assert f"seed {odd}" in str(caught.value)
+    assert "ended with code 7" in str(caught.value)
+    assert len(executor.crew.news) == MOST_LOST
+    executor.close()
+
+
+def test_an_environment_that_hangs_is_ended_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
+    fields = {**SMALL, **METHODS["trust-region"], "method": "trust-region", "iterations": 6}
+    fields |= {"tasks": "tests.rollouts.slow_tasks:slow_tasks", "log_every": 1}
+    fields["kernel"] = {"kernel": "gaussian", "std": [1.0, 1.0]}
+    train(tmp_path / "whole", make_config(fields))
+    limited = make_config({**fields, "on": "processes", "workers": 1, "step_seconds": 1.5})
+    monkeypatch.setenv("SLOW_FAULT", "hangs")
+    with pytest.raises(TaskError, match=r"took longer than step_seconds = 1\.5") as caught:
+        train(tmp_path / "hanging", limited)
+    text, folder = str(caught.value), RunFolder(tmp_path / "hanging")
+    found = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+); its", text)
+    assert odd_seed(np.array([int(found[1])]))
+    ((kept, _),) = folder.checkpoints()
+    assert text.endswith(f"Iteration {kept} is kept; go on with: {folder.resume_command}")
+    monkeypatch.delenv("SLOW_FAULT")
+    assert resume(tmp_path / "hanging").finished
+    for name in ("model", "metrics"):
+        one, other = (getattr(RunFolder(tmp_path / run), name) for run in ("hanging", "whole"))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_a_limit_that_nobody_could_hold_is_refused():
+    slow, compiled = slow_tasks(), "linear-quadratic"
+    with pytest.raises(InputError, match=r"a thread cannot be ended .* on = 'processes'"):
+        CrossLearner(slow, step_seconds=2.0)
+    with pytest.raises(InputError, match="is for environments of Python"):
+        CrossLearner(compiled, step_seconds=2.0, on="processes")
+    for limit in (0.0, -1.0, np.inf, np.nan, True):
+        with pytest.raises(InputError, match="step_seconds must be above 0"):
+            CrossLearner(slow, step_seconds=limit, on="processes")
+    assert executor_for(slow, on="auto", step_seconds=2.0).crew is None  # not started yet
+
+
+class Hollow(Task):
+    """A task that no process can be sent."""
+
+    def __reduce__(self):
+        raise TypeError("cannot pickle 'motor' object")
+
+
+def test_what_cannot_travel_is_named():
+    with pytest.raises(InputError, match=r"task 'bad' cannot be sent.*'motor'.*on = 'threads'"):
+        executor_for([drift("fine"), Hollow("bad", Slow, horizon=5)], on="processes")
+    environments = gymnasium.vector.SyncVectorEnv([Slow, Slow])
+    with pytest.raises(InputError, match=r"task 'vector' cannot be sent.*give a function"):
+        executor_for([Task("vector", environments, horizon=5)], on="processes")
+
+
+def test_workers_of_another_version_are_refused():
+    tasks = slow_tasks()
+    kit, version = pack_kit(tasks, ActionScale.none(1)), np.__version__
+    assert Desk(kit, [0.0] * PLACE).tasks[1].name == tasks[1].name
+    other = kit.replace(version.encode(), b"9" * len(version))
+    with pytest.raises(InputError, match=rf"numpy {re.escape(version)}, not 9+; the same bits"):
+        Desk(other, [0.0] * PLACE)
+
+
+def test_places_are_read():
+    assert read_where("ray://10.0.0.1:6379") == Where("ray", "10.0.0.1:6379")
+    with pytest.raises(InputError, match="did you mean 'processes'"):
+        read_where("proceses")
+    for given in ("ray://", "ray://here", "ray://here:", 3):
+        with pytest.raises(InputError, match="on is"):
+            read_where(given)
+    with pytest.raises(InputError, match="no such place to run 'fork'"):
+        make_config({"on": "fork"})
+
+
+def test_without_ray_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"crosslearning\[ray\]"):
+        executor_for(slow_tasks(), on="ray")
+
+
+# By default ------------------------------------------------------------------------------------
+
+
+class Paced:
+    """An executor whose clock goes on by so much at every call."""
+
+    size = alive = 2
+    refused = None
+
+    def __init__(self, clock, seconds):
+        self.clock, self.seconds, self.calls, self.closed = clock, seconds, 0, False
+        self.tasks = ("task",)
+        self.crew = self
+        self.news = collections.deque()
+
+    def start(self):
+        return self
+
+    def samples(self, policies, plan, mirrored):
+        self.calls += 1
+        self.clock[0] += self.seconds
+        return collections.namedtuple("Found", "steps")(np.ones(10))
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "chosen"),
+    [(0.5, 0.3, "elsewhere"), (0.5, 0.49, "here"), (0.5, 0.7, "here"), (0.001, 0.0001, "here")],
+)
+def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, chosen):
+    clock = [0.0]
+    monkeypatch.setattr(choosing.time, "perf_counter", lambda: clock[0])
+    slow, fast = Paced(clock, here), Paced(clock, there)
+    executor = ChoosingExecutor(slow, lambda: fast)
+    for _ in range(3000):
+        executor.samples(None, None, False)
+    before = slow.calls, fast.calls
+    executor.samples(None, None, False)
+    assert (slow.calls, fast.calls) == (
+        before[0] + (chosen == "here"),
+        before[1] + (chosen == "elsewhere"),
+    )
+    if chosen == "elsewhere":
+        assert executor.crew is fast
+        assert executor.news.popleft().startswith("Rollouts go on in 2 processes, 1.7 times")
+    else:
+        assert executor.crew is None
+        assert not executor.news
+        assert fast.closed or not fast.calls
+    executor.close()
+    assert slow.closed
+
+
+def test_what_cannot_be_sent_stays_here(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(choosing.time, "perf_counter", lambda: clock[0])
+
+    def refuse():
+        raise InputError("it has wheels")
+
+    executor = ChoosingExecutor(Paced(clock, 1.0), refuse)
+    for _ in range(10):
+        executor.samples(None, None, False)
+    assert list(executor.news) == ["Rollouts stay in one process: it has wheels"]
+
+
+def test_a_run_chooses_by_itself_and_compiled_tasks_stay():
+    config = make_config({"tasks": "paper"})
+    assert type(config.learner()._executor).__name__ == "CompiledExecutor"
+    slow = slow_tasks()
+    assert isinstance(executor_for(slow, 2, on="auto"), ChoosingExecutor)
+    assert isinstance(executor_for(slow, 1, on="auto"), GymnasiumExecutor)
+    assert isinstance(executor_for(slow), GymnasiumExecutor)
