@@ -113,9 +113,9 @@ def _ways(algorithm: str, budget: Budget, *ways: Way) -> dict[str, Budget]:
 #: Outside of the pendulums rivals race in two ways, not in all: the whole must end in three hours.
 BUDGETS: dict[str, dict[str, Budget]] = {
     "pendulums": {
-        **_radii("models", Budget((200, 400, 800, 1_600), 10, 40.0, adapt=50)),
-        "models-pooled": Budget((200, 400, 800), 10, 20.0),
-        "models-separate": Budget((200, 400, 800), 10, 20.0),
+        **_radii("models", Budget((400, 800, 1_600), 10, 40.0, adapt=50)),
+        "models-pooled": Budget((400, 800), 10, 20.0),
+        "models-separate": Budget((400, 800), 10, 20.0),
         **_radii("trust-region", Budget((20_000, 40_000, 80_000, 160_000), 10, 12.0, 5_000)),
         **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 10.0)),
         **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 260.0), "mixed", "told"),
@@ -152,7 +152,7 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         "ppo-mixed": Budget((100_000, 300_000), 3, 320.0),
     },
     "linear-quadratic": {
-        **_radii("models", Budget((75, 150, 300), 10, 8.0)),
+        **_radii("models", Budget((150, 300), 10, 8.0)),
         **_radii("trust-region", Budget((3_000, 10_000, 30_000), 10, 5.0)),
         **_radii("policy-gradient", Budget((30_000, 100_000, 300_000), 10, 5.0)),
         **_ways("sac", Budget((1_000, 2_000), 3, 36.0), "mixed", "told"),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.race.cells import Cell
-from benchmarks.race.entrants import METHODS, Ours, Rival
+from benchmarks.race.entrants import METHODS, Rival
 from benchmarks.race.families import FAMILIES
 from benchmarks.trust_region import interquartile_mean, over_seeds
 from crosslearning.statistics import Interval
@@ -136,15 +136,16 @@ class Against:
 def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
     """Hold the first of ours until every task was enough against the first rival.
 
-    The ratio is that of the medians over seeds, with the interval of a bootstrap over the seeds of
+    Of ours those with the default radii alone: the best of many would be first by luck, too. The
+    ratio is that of the medians over seeds, with the interval of a bootstrap over the seeds of
     both. None unless both got there on most seeds.
     """
     sides = []
-    for kind in (Ours, Rival):
+    for is_one in (_is_default, _is_rival):
         there = [
             (one.reached(threshold).median(of), number)
             for number, one in enumerate(own)
-            if isinstance(METHODS[one.method], kind)
+            if is_one(one)
         ]
         if not there or math.isinf(min(there)[0]):
             return None
@@ -156,8 +157,16 @@ def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against
         medians.append(np.sort(drawn, axis=1)[:, len(values) // 2])
     ratio = sides[0].reached(threshold).median(of) / sides[1].reached(threshold).median(of)
     # A median of the rival's that is never reached makes the ratio 0.
-    low, high = np.quantile(medians[0] / medians[1], (0.025, 0.975))
+    low, high = np.quantile(medians[0] / medians[1], (0.025, 0.975), method="inverted_cdf")
     return Against(*sides, Interval(ratio, float(low), float(high)))
+
+
+def _is_default(one: Entry) -> bool:
+    return one.method in _DEFAULTS
+
+
+def _is_rival(one: Entry) -> bool:
+    return isinstance(METHODS[one.method], Rival)
 
 
 def on_unseen(own: Sequence[Entry]) -> list[Against]:
@@ -171,7 +180,7 @@ def on_unseen(own: Sequence[Entry]) -> list[Against]:
         most, theirs = float(rival.steps[:, -1].max()), rival.unseen[:, -1]
         for ours in own:
             marks = np.flatnonzero(ours.steps.max(axis=0) <= most)
-            if ours.method not in _DEFAULTS or len(marks) == 0:
+            if not _is_default(ours) or len(marks) == 0:
                 continue
             mark = int(marks[-1])
             gain = _difference(ours.unseen[:, mark], theirs)
