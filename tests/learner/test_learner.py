@@ -122,9 +122,9 @@ def test_every_iteration_keeps_its_promises(projection, rule):
     dictionary = learner._core.iterate.dictionary
     pruned, prune = [], dictionary.prune
 
-    def recorded(budget, max_knots):
+    def recorded(*limits):
         before = dictionary.family(N + 1)
-        certificate = prune(budget, max_knots)
+        certificate = prune(*limits)
         pruned.append((before, dictionary.family(N + 1), certificate))
         return certificate
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -92,5 +93,6 @@ class ShardedExecutor:
             self.crew = None
 
     def __del__(self) -> None:
-        if getattr(self, "crew", None) is not None:
+        # When Python itself ends, what closing needs may be gone; workers end with this process.
+        if getattr(self, "crew", None) is not None and not sys.is_finalizing():
             self.close()

@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections import OrderedDict
 from collections.abc import MutableSequence, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -69,7 +70,7 @@ class Desk:
     def __init__(self, kit: bytes, place: MutableSequence[float]) -> None:
         # One thread, as in the process that learns: how a sum is split changes its last bits.
         threadpool_limits(1, user_api="blas")
-        theirs, registered, content = pickle.loads(kit)
+        theirs, modules, registered, content = pickle.loads(kit)
         own = _versions()
         different = [f"{k} {v}, not {theirs[k]}" for k, v in own.items() if v != theirs[k]]
         if different:
@@ -77,6 +78,8 @@ class Desk:
                 f"the worker on {platform.node()} has {', '.join(different)}; the same bits need "
                 "the same versions: install them there"
             )
+        # What the learning process imports is found here too, where the folders are shared.
+        sys.path += [place for place in modules if place not in sys.path]
         for name, spec in registered.items():
             if name not in gymnasium.registry:
                 gymnasium.registry[name] = pickle.loads(spec)
@@ -159,7 +162,8 @@ def pack_kit(tasks: Sequence[Task], scale: ActionScale) -> bytes:
         content = cloudpickle.dumps((tuple(tasks), scale, compiled), _PROTOCOL)
     except Exception as problem:
         raise _cannot_travel(tasks, problem) from problem
-    return pickle.dumps((_versions(), _registered(), content), _PROTOCOL)
+    modules = [str(Path(place).absolute()) for place in sys.path]
+    return pickle.dumps((_versions(), modules, _registered(), content), _PROTOCOL)
 
 
 def _registered() -> dict[str, bytes]:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
@@ -72,12 +73,14 @@ def on_ray(
     All of them see the working folder under the same path. What was at work on a machine that is
     lost is called again on another one; with None for ``workers`` all processors are used.
     """
+    from cloudpickle import dumps
+
     from crosslearning.ray_cluster import join, leave
 
     ray = join(address)
     try:
         call = ray.remote(num_cpus=1, max_retries=_RETRIES)(_there)
-        here = str(Path.cwd())
+        here = str(Path.cwd()), [str(Path(place).absolute()) for place in sys.path]
         most = workers or sum(map(len, rounds))
         for calls in rounds:
             waiting = list(reversed(calls))
@@ -85,7 +88,7 @@ def on_ray(
             try:
                 while waiting or running:
                     while waiting and len(running) < most:
-                        running.append(call.remote(here, function, waiting.pop()))
+                        running.append(call.remote(*here, dumps((function, waiting.pop()))))
                     done, running = ray.wait(running, timeout=_LOOK)
                     if any(ray.get(one) is False for one in done):
                         raise KeyboardInterrupt
@@ -105,8 +108,8 @@ def on_ray(
     return True
 
 
-def _there(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function on another machine, in the same folder."""
+def _there(folder: str, modules: list[str], packed: bytes) -> Any:
+    """Call a function on another machine, in the same folder, modules found as here."""
     try:
         os.chdir(folder)
     except OSError as problem:
@@ -114,6 +117,10 @@ def _there(folder: str, function: Callable[..., Any], arguments: tuple[Any, ...]
             f"the folder {folder} is not on the machine {platform.node()}: {problem}; a study on "
             "several machines needs one that all of them share"
         ) from problem
+    from cloudpickle import loads
+
+    sys.path += [place for place in modules if place not in sys.path]
+    function, arguments = loads(packed)
     return function(*arguments)
 
 

@@ -120,9 +120,13 @@ class CartPole(CompiledEnvironment):
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the cart and its pole, shape (height, width, 3)."""
         # Imported here so that only those who look at pictures load the drawing library.
-        from crosslearning.tasks.families.rendering import cart_pole_picture
+        from crosslearning.tasks.families.rendering import Pole, cart_pole_picture
 
-        return cart_pole_picture(self)
+        x, _, angle = (float(number) for number in self.state[:3])
+        push = None if self.last_action is None else float(self.last_action[0]) / MAX_FORCE
+        pole = Pole(angle, math.cos(angle) > UPRIGHT, push)
+        contexts = tuple(float(self.parameters[one]) for one in CartPoles)
+        return cart_pole_picture(pole, x, TRACK, contexts)
 
 
 cart_poles = TaskFamily("cart-pole", RANGES, CartPole, count=6, horizon=HORIZON)

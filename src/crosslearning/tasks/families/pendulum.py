@@ -59,6 +59,10 @@ def _step(parameters: Floats, state: Floats, action: Floats) -> float:
     return float(-cost)
 
 
+def _is_upright(angles: Any) -> Any:
+    return np.abs((angles + np.pi) % (2 * np.pi) - np.pi) < UPRIGHT
+
+
 class Pendulum(CompiledEnvironment):
     """A pendulum that a torque swings up, compiled; contexts ``g``, ``m`` and ``l``."""
 
@@ -77,14 +81,18 @@ class Pendulum(CompiledEnvironment):
 
     def outcomes(self, states: Floats) -> dict[str, Any]:
         """Tell which pendulums ended upright."""
-        return {"upright": np.abs((states[:, 0] + np.pi) % (2 * np.pi) - np.pi) < UPRIGHT}
+        return {"upright": _is_upright(states[:, 0])}
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the pendulum, shape (height, width, 3)."""
         # Imported here so that only those who look at pictures load the drawing library.
-        from crosslearning.tasks.families.rendering import pendulum_picture
+        from crosslearning.tasks.families.rendering import Pole, pendulum_picture
 
-        return pendulum_picture(self)
+        angle = float(self.state[0])
+        push = None if self.last_action is None else float(self.last_action[0]) / MAX_TORQUE
+        pole = Pole(angle, bool(_is_upright(angle)), push)
+        g, mass, length = (float(self.parameters[n]) for n in (Pendula.G, Pendula.M, Pendula.L))
+        return pendulum_picture(pole, g, mass, length)
 
 
 def gymnasium_pendulum(render_mode: str | None = None, **context: float) -> gymnasium.Env[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +26,6 @@ from crosslearning.tasks.drawing import (
     line,
     sheet,
 )
-from crosslearning.tasks.families.cart_pole import MAX_FORCE, TRACK, CartPole, CartPoles
-from crosslearning.tasks.families.cart_pole import UPRIGHT as COSINE_UPRIGHT
-from crosslearning.tasks.families.pendulum import MAX_TORQUE, UPRIGHT, Pendula, Pendulum
 
 #: Metres from the pivot to the border of a pendulum's picture; longer ones get more.
 _PENDULUM_REACH = 1.4
@@ -37,10 +35,21 @@ _ASIDE, _POLE_REACH = 1.7, 0.95
 _USUAL_MASS, _THICK = 0.5, 9.0
 
 
-def pendulum_picture(pendulum: Pendulum, size: int = 480) -> NDArray[np.uint8]:
+class Pole(NamedTuple):
+    """A rod at a moment: its angle from upright, whether it counts as such, and what pushes it.
+
+    ``push`` is the last action as a share of the largest; None before the first.
+    """
+
+    angle: float
+    upright: bool
+    push: float | None
+
+
+def pendulum_picture(
+    pole: Pole, g: float, mass: float, length: float, size: int = 480
+) -> NDArray[np.uint8]:
     """Return a picture of a pendulum, shape (size, size, 3), with the last torque at its pivot."""
-    g, mass, length = (float(pendulum.parameters[one]) for one in (Pendula.G, Pendula.M, Pendula.L))
-    angle = float(pendulum.state[0])
     image, draw = sheet(size, size)
     pen, middle = SCALE * size / 480.0, 0.5 * SCALE * size
     unit = middle / max(_PENDULUM_REACH, 1.2 * length)
@@ -50,46 +59,48 @@ def pendulum_picture(pendulum: Pendulum, size: int = 480) -> NDArray[np.uint8]:
     for end, ink in ((0.0, GREEN), (math.pi, EDGE)):
         mark = [_turned(pivot, share * length * unit, end) for share in (0.94, 1.06)]
         line(draw, mark, ink, 3.0 * pen)
-    upright = abs((angle + math.pi) % (2.0 * math.pi) - math.pi) < UPRIGHT
-    _rod(draw, pivot, angle, length * unit, _THICK * math.sqrt(mass) * pen, upright)
-    if pendulum.last_action is not None:
-        _torque(draw, pivot, float(pendulum.last_action[0]) / MAX_TORQUE, 0.3 * unit, pen)
+    _rod(draw, pivot, pole, length * unit, _THICK * math.sqrt(mass) * pen)
+    if pole.push is not None:
+        _torque(draw, pivot, pole.push, 0.3 * unit, pen)
     disc(draw, pivot, 5.0 * pen, INK)
     _caption(draw, f"gravity {g:.1f}     {mass:.2f} kg     {length:.2f} m", size, size, pen)
     return finished(image)
 
 
-def cart_pole_picture(cart_pole: CartPole, width: int = 480) -> NDArray[np.uint8]:
-    """Return a picture of a cart-pole, shape (height, width, 3), with the last force at it."""
-    cart, pole, length, friction = (float(cart_pole.parameters[one]) for one in CartPoles)
-    x, _, angle = (float(number) for number in cart_pole.state[:3])
+def cart_pole_picture(
+    pole: Pole, x: float, track: float, contexts: tuple[float, ...], width: int = 480
+) -> NDArray[np.uint8]:
+    """Return a picture of a cart-pole, shape (height, width, 3), with the last force at it.
+
+    The track ends at ±``track``; the contexts are the masses of cart and pole, length and friction.
+    """
+    cart, mass, length, friction = contexts
     unit, above = width / (2.0 * _ASIDE), max(_POLE_REACH, 1.35 * length)
     height = 2 * round(unit * above)
     image, draw = sheet(width, height)
     pen, unit, level = SCALE * width / 480.0, SCALE * unit, 0.5 * SCALE * height
     # The track is far longer than a pole: the picture goes along with the cart, and is at the end
     # of the track when the cart is.
-    middle = x * (TRACK + 0.3 - _ASIDE) / TRACK
+    middle = x * (track + 0.3 - _ASIDE) / track
 
     def at(metres: float) -> float:
         return 0.5 * SCALE * width + (metres - middle) * unit
 
-    for mark in range(-math.floor(TRACK), math.floor(TRACK) + 1):
+    for mark in range(-math.floor(track), math.floor(track) + 1):
         line(draw, [(at(mark), 0.0), (at(mark), SCALE * height)], GRID, pen)
         draw.text((at(mark) + 5 * pen, 8 * pen), f"{mark} m", TICK, font(11.0 * pen), anchor="lt")
-    line(draw, [(at(-TRACK), level), (at(TRACK), level)], TICK, 2.0 * pen)
-    for end in (-TRACK, TRACK):
+    line(draw, [(at(-track), level), (at(track), level)], TICK, 2.0 * pen)
+    for end in (-track, track):
         line(draw, [(at(end), level - 16 * pen), (at(end), level + 16 * pen)], INK, 4.0 * pen)
     wide, high = (side * math.sqrt(cart / _USUAL_MASS) * pen for side in (25.0, 12.0))
     joint = (at(x), level)
     box = (joint[0] - wide, joint[1] - high, joint[0] + wide, joint[1] + high)
     draw.rounded_rectangle(box, 3.0 * pen, INK)
-    if cart_pole.last_action is not None:
-        _force(draw, joint, float(cart_pole.last_action[0]) / MAX_FORCE, wide, pen)
-    thick = _THICK * math.sqrt(pole / _USUAL_MASS) * pen
-    _rod(draw, joint, angle, length * unit, thick, math.cos(angle) > COSINE_UPRIGHT)
+    if pole.push is not None:
+        _force(draw, joint, pole.push, wide, pen)
+    _rod(draw, joint, pole, length * unit, _THICK * math.sqrt(mass / _USUAL_MASS) * pen)
     disc(draw, joint, 3.0 * pen, WHITE)
-    told = f"cart {cart:.2f} kg     pole {pole:.2f} kg, {length:.2f} m     friction {friction:.2f}"
+    told = f"cart {cart:.2f} kg     pole {mass:.2f} kg, {length:.2f} m     friction {friction:.2f}"
     _caption(draw, told, width, height, pen)
     return finished(image)
 
@@ -99,9 +110,9 @@ def _turned(place: Place, reach: float, angle: float) -> Place:
     return place[0] + reach * math.sin(angle), place[1] - reach * math.cos(angle)
 
 
-def _rod(draw: Draw, foot: Place, angle: float, length: float, thick: float, upright: bool) -> None:
+def _rod(draw: Draw, foot: Place, pole: Pole, length: float, thick: float) -> None:
     """Draw a rod with round ends."""
-    colour, tip = GREEN if upright else BLUE, _turned(foot, length, angle)
+    colour, tip = GREEN if pole.upright else BLUE, _turned(foot, length, pole.angle)
     line(draw, [foot, tip], colour, thick)
     for end in (foot, tip):
         disc(draw, end, 0.5 * thick, colour)
