@@ -209,8 +209,9 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     (pair,) = on_unseen(own)
     assert (pair.ours, pair.rival, pair.steps) == (ours, slow, (80.0, 4000.0))
     assert (pair.found.value, pair.found.low, pair.found.high) == (6.0, 6.0, 6.0)
+    assert on_unseen([ours, ended("ppo-mixed", 4000, 4000)]) == []
     text = report.sections({"pendulums": own})
-    assert "takes 0.08 [" in text
+    assert "`models` reaches on 3 of 3 seeds, it takes 0.08 [" in text
     assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text
 
 

@@ -172,9 +172,11 @@ def _is_rival(one: Entry) -> bool:
 def on_unseen(own: Sequence[Entry]) -> list[Against]:
     """Hold our central policies against agents for all, on unseen tasks, at no more steps.
 
-    Of ours the last mark counts that took no more steps than the rival had at its own last.
+    Of ours the last mark counts that took no more steps than the rival had at its own last. Rivals
+    with fewer than three seeds have no interval and are left out.
     """
-    rivals = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
+    mixed = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
+    rivals = [one for one in mixed if one.seeds >= 3]
     found = []
     for rival in rivals:
         most, theirs = float(rival.steps[:, -1].max()), rival.unseen[:, -1]

@@ -113,9 +113,9 @@ def _sentences(own: Sequence[Entry], threshold: float) -> list[str]:
         against = fewest(own, threshold, of)
         if against is not None:
             told.append(
-                f"Until every task is good enough, `{against.ours.method}` takes "
-                f"{_told(against.found)} of the {words} of the first rival, "
-                f"{against.rival.label}.\n"
+                f"Until every task is good enough, which `{against.ours.method}` reaches on "
+                f"{against.ours.reached(threshold).seeds} seeds, it takes {_told(against.found)} "
+                f"of the {words} of the first rival, {against.rival.label}.\n"
             )
     if pairs := on_unseen(own):
         rows = [
