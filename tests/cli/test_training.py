@@ -116,6 +116,23 @@ def test_the_first_ctrl_c_is_answered_at_once(tmp_path, monkeypatch):
     assert answers == [0]
 
 
+def test_a_second_ctrl_c_stops_at_once_and_says_what_is_kept(tmp_path, monkeypatch):
+    run, step = tmp_path / "run", Core.step
+
+    def pressing(core):
+        if core.iterate.iteration == 3:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return step(core)
+
+    monkeypatch.setattr(Core, "step", pressing)
+    length = ["--iterations", 5, "--checkpoint-every", 2]
+    said = interrupted("train", "--out", run, *TASKS, *length)
+    assert f"iteration 2 is kept. Go on with: crosslearning resume {run}" in said
+    monkeypatch.setattr(Core, "step", step)
+    assert "Finished 5 iterations" in invoke("resume", run)
+
+
 @pytest.mark.parametrize("command", ["train", "adapt"])
 def test_a_folder_in_use_is_refused_before_anything_is_compiled(command, tmp_path, monkeypatch):
     invoke("train", "--out", tmp_path / "run", *TASKS, "--iterations", 2)
