@@ -4,8 +4,10 @@ import shutil
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
+import typer
 
 from crosslearning import cli, runs
 from crosslearning.cli import application
@@ -161,3 +163,26 @@ def test_ctrl_c_while_python_imports_is_a_sentence():
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ended.returncode == 130
     assert ended.stderr == "Interrupted before anything was begun.\n"
+
+
+def leaves(command, name=()):
+    """Yield every command with its words."""
+    own = getattr(command, "commands", {})
+    for word, one in own.items():
+        yield from leaves(one, (*name, word))
+    if not own:
+        yield name, command
+
+
+def test_commands_take_the_folders_that_they_write_to_by_default():
+    found = {}
+    for words, command in leaves(typer.main.get_command(cli.app)):
+        (out,) = [one for one in command.params if one.metavar == "FOLDER"] or [None]
+        if out is not None and out.default is not None:
+            with command.make_context(words[-1], []) as context:
+                found[" ".join(words)] = context.params[out.name]
+    assert found == {
+        "quickstart": Path("runs/quickstart"),
+        "reproduce": Path("runs/reproduce"),
+        "demo fleet": Path("fleet"),
+    }

@@ -70,8 +70,8 @@ def shorten(path: object) -> str:
 def folder_option(text: str) -> Any:
     """Return the option of a folder to write to, with its help; an empty name is refused."""
 
-    def read(given: str) -> Path:
-        if not given.strip():  # Path would take it for the current folder
+    def read(given: str | Path) -> Path:  # a default is a Path already
+        if not str(given).strip():  # Path would take it for the current folder
             raise typer.BadParameter("it is empty; name a folder, such as runs/first")
         return Path(given)
 
