@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslearning.errors import FileFormatError, MissingFormulaError
-from crosslearning.plain_kernels import PlainFamily, products_of
+from crosslearning.plain_kernels import PlainFamily, kernel_matrix, products_of
 from crosslearning.rkhs import Family
 from tests.contracts.test_kernels import KERNELS
 
@@ -57,3 +57,9 @@ def test_a_family_without_knots_is_zero():
 def test_bad_descriptions_are_refused(kernel, message):
     with pytest.raises(FileFormatError, match=message):
         products_of(kernel, [0])
+
+
+def test_points_that_are_too_far_apart_to_be_squared_have_nothing_in_common():
+    kernel = {"kernel": "gaussian", "covariance": [[1.0]], "periodic": []}
+    values, _ = kernel_matrix(kernel, np.array([[1e308], [0.0]]))
+    assert values.tolist() == [[1.0, 0.0], [0.0, 1.0]]

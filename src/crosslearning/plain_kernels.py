@@ -97,8 +97,10 @@ class Factor:
         total = np.zeros((left.shape[1], right.shape[1]))
         for one, other in zip(left, right, strict=True):
             # By differences: in products of large coordinates the digits would cancel.
-            difference = one[:, None] - other[None, :]
-            total += np.abs(difference) if self.formula == "laplacian" else difference**2
+            # Squares that overflow are infinitely far apart, as they should be.
+            with np.errstate(over="ignore"):
+                difference = one[:, None] - other[None, :]
+                total += np.abs(difference) if self.formula == "laplacian" else difference**2
         return total if self.formula == "laplacian" else np.sqrt(total)
 
     def error(self, rows: Floats) -> Floats:
