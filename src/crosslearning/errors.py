@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import sysconfig
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 #: Beyond it, squares and sums of squares overflow in float64.
 LARGEST = 1e150
@@ -61,6 +64,18 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     close = difflib.get_close_matches(given, names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
     return InputError(f"no such {kind} {given!r}; {hint}")
+
+
+def told(problem: BaseException) -> str:
+    """Return what an error of a user's own code says, and which of their lines it came from."""
+    said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    others = [Path(__file__).parent, *map(Path, installed)]
+    for frame in reversed(traceback.extract_tb(problem.__traceback__)):
+        file = Path(frame.filename)
+        if file.is_file() and not any(file.is_relative_to(other) for other in others):
+            return f"{said} ({frame.filename}, line {frame.lineno})"
+    return said
 
 
 def refuse_huge(what: str, given: float) -> None:

@@ -496,7 +496,7 @@ def _raise(*_):
 
 
 FAULTS = {
-    "raises": (_raise, TaskError, "raised ValueError at step 4 .* on fire"),
+    "raises": (_raise, TaskError, r"at step 4 .* raised ValueError: .*on fire"),
     "shrinks": (lambda _, f: (f[0][:1], *f[1:]), TaskError, r"shape is \(1,\) at step 4"),
     "column": (lambda _, f: (f[0][:, None], *f[1:]), TaskError, r"shape is \(2, 1\)"),
     "words": (lambda _, f: ("here", *f[1:]), TaskError, "the observation is 'here'"),

@@ -34,6 +34,7 @@ def test_steps_are_taken_from_here_on_until_there_are_enough():
         ({"steps": 1.5}, "steps must be a whole number"),
         ({"iterations": "many"}, "iterations must be a whole number of at least 0, got 'many'"),
         ({"iterations": np.inf}, "iterations must be a whole number"),
+        ({"steps": 10**30}, "steps is 10+, which no run comes to; give at most 10+$"),
     ],
 )
 def test_a_wrong_length_is_refused(given, message):

@@ -29,6 +29,18 @@ MODULE = """
         return {"one": lambda render_mode=None: gymnasium.make("Pendulum-v1")}
 
     number = 3
+
+    def scaled(factor):
+        return carts(factor)
+
+    def wrong():
+        return carts(2)[5]
+
+    def unmade():
+        return {"one": lambda render_mode=None: {}["missing"]}
+
+    def empty():
+        return {"one": lambda render_mode=None: None}
 """
 FILE = """
     [common]
@@ -70,6 +82,25 @@ def test_a_function_in_a_module(place):
         tasks_from("my_tasks:number")
     with pytest.raises(InputError, match="no module 'your_tasks' of Python source"):
         tasks_from("your_tasks:carts")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("my_tasks:scaled", r"takes \(factor\) .*missing a required argument: 'factor'; give it"),
+        ("my_tasks:wrong", r"raised IndexError: .*my_tasks.py, line 2\d\)"),
+        ("my_tasks:unmade", r"'one' cannot be made: KeyError: 'missing' .*my_tasks.py, line"),
+        ("my_tasks:empty", r"'one': make\(\) returned None; expected a new environment"),
+        ("os:system", r"os:system takes \(command\) .*missing a required argument"),
+        ("torn:tasks", r"the module torn cannot be imported: SyntaxError: .*torn.py, line 1"),
+        ("lacking:tasks", r"cannot be imported: ModuleNotFoundError: .*lacking.py, line 1"),
+    ],
+)
+def test_what_goes_wrong_in_a_users_own_code_is_told_with_its_line(place, given, message):
+    (place / "torn.py").write_text("def tasks(:\n")
+    (place / "lacking.py").write_text("import a_package_that_is_not_there\n")
+    with pytest.raises(InputError, match=message):
+        tasks_from(given)
 
 
 def test_a_file_of_tasks(place):

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
 
 
+#: The longest that is taken; at ten million steps a second it takes three years.
+_MOST = 10**15
+
 #: Names that users give a length by where it is not taken, and what ``learn`` calls it.
 _ELSEWHERE = {"iterations": "", "steps": "steps=", "total_timesteps": "steps="}
 
@@ -46,6 +49,8 @@ class Length(NamedTuple):
             whole = False
         if not whole:
             raise InputError(f"{unit} must be a whole number of at least {least}, got {given!r}")
+        if given > _MOST:
+            raise InputError(f"{unit} is {given!r}, which no run comes to; give at most {_MOST}")
         return cls(unit, int(given))
 
     @property

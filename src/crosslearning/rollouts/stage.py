@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import TaskError
+from crosslearning.errors import TaskError, told
 from crosslearning.rollouts.executor import not_finite
 from crosslearning.rollouts.outcomes import outcome_of
 from crosslearning.rollouts.under_way import Rollout, Stretch
@@ -199,10 +199,9 @@ class Stage:
         return f" at step {self.steps} of {episodes} {', '.join(seeds)}"
 
     def _raised(self, problem: Exception) -> TaskError:
-        raised = "" if isinstance(problem, WrongAnswer) else f" raised {type(problem).__name__}"
+        said = f": {problem}" if isinstance(problem, WrongAnswer) else f" raised {told(problem)}"
         return TaskError(
-            f"task {self.task.name!r}{raised}{self._where}: {problem}. The iteration was not "
-            "applied"
+            f"task {self.task.name!r}{self._where}{said}. The iteration was not applied"
         )
 
     def close(self) -> None:

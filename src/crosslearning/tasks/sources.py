@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from crosslearning.errors import InputError
+from crosslearning.errors import CrossLearningError, InputError, told
 from crosslearning.tasks.task import Task
 from crosslearning.tasks.task_files import named_modules, tasks_of_file
 from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names
@@ -107,7 +108,28 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
     maker = getattr(_import(module), function, None)
     if not callable(maker):
         raise InputError(f"the module {module} has no function {function!r}")
-    return as_tasks(maker(**options), source.given)
+    return _called(maker, options, source.given)
+
+
+def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -> tuple[Task, ...]:
+    """Return the tasks that a user's function makes, or say what is wrong with it."""
+    try:
+        taken = inspect.signature(maker)
+    except ValueError:  # of some built-in ones nobody knows
+        taken = inspect.Signature()
+    try:
+        taken.bind(**options)
+    except TypeError as problem:
+        raise InputError(
+            f"{given} takes {taken} and was called with the task_options {dict(options)!r}: "
+            f"{problem}; give it what it needs by task_options, or defaults"
+        ) from problem
+    try:
+        return as_tasks(maker(**options), given)
+    except CrossLearningError:
+        raise
+    except Exception as problem:
+        raise InputError(f"{given} made no tasks but raised {told(problem)}") from problem
 
 
 def trust(source: TaskSource, options: Mapping[str, Any]) -> None:
@@ -201,7 +223,12 @@ def _import(module: str) -> Any:
     top = found.parents[len(module.split(".")) - (found.name != "__init__.py")]
     if str(top) not in sys.path:
         sys.path.insert(0, str(top))
-    imported = importlib.import_module(module)
+    try:
+        imported = importlib.import_module(module)
+    except CrossLearningError:
+        raise
+    except Exception as problem:
+        raise InputError(f"the module {module} cannot be imported: {told(problem)}") from problem
     if Path(imported.__file__ or "").resolve() != found.resolve():
         raise InputError(
             f"a module {module!r} is loaded already from {imported.__file__}, but {found} was "

@@ -19,7 +19,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from crosslearning.compiled import FunctionPointer
-from crosslearning.errors import CrossLearningError, InputError
+from crosslearning.errors import CrossLearningError, InputError, told
 from crosslearning.tasks.vector import Given, describe
 
 Floats = NDArray[np.float64]
@@ -168,10 +168,14 @@ class Task:
         except CrossLearningError:
             raise
         except Exception as problem:
-            kind = type(problem).__name__
             raise InputError(
-                f"the environment of task {self.name!r} cannot be made: {kind}: {problem}"
+                f"the environment of task {self.name!r} cannot be made: {told(problem)}"
             ) from problem
+        if not isinstance(environment, gymnasium.Env | VectorEnv):
+            raise InputError(
+                f"task {self.name!r}: make() returned {environment!r}; expected a new environment "
+                "of Gymnasium"
+            )
         try:
             if isinstance(environment, VectorEnv) and (self.dynamics or self.reset_options):
                 raise InputError(
