@@ -1,0 +1,319 @@
+"""The geometry of a dictionary's knots: their Gram matrix K, and the inverse P = (K + λI)⁻¹.
+
+Both are kept up to date while knots come and go, so that inserting and removing a few costs two
+matrix products. P drifts by rounding; a probe tests it on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import blas, lapack
+
+from crosslearning.errors import FileFormatError, NumericalError
+from crosslearning.rkhs.checks import Floats, finite_array
+from crosslearning.rkhs.folding import Folded, fold
+from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.program import kernel_matrix
+from crosslearning.rkhs.pruning import RIDGE
+from crosslearning.rkhs.slots import Slots, close_gaps, fill_symmetric, insert_knots
+
+# Arrays grow in steps of this many knots; a multiple of every SIMD width.
+_CAPACITY_STEP = 16
+#: Removals between two updates of P.
+BLOCK = 64
+#: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
+DRIFT_LIMIT = 1e-7
+# What files call the numbers of a state, and what they are called here.
+_NUMBERS = {"rebuilds": "rebuilds", "_size": "size", "_covered": "covered", "_probe": "_probe"}
+
+
+class Geometry:
+    """Knots in slots, with K and P.
+
+    The weights of functions lie in the slots too, and move with their knots.
+
+    Parameters
+    ----------
+    functions, outputs : int
+        How many functions have weights on the knots, and the dimension p of their values.
+    """
+
+    def __init__(self, kernel: Kernel, functions: int, outputs: int) -> None:
+        self.kernel = kernel
+        #: How often P was computed afresh.
+        self.rebuilds = 0
+        self.size = 0  # knots
+        self.covered = 0  # knots that P covers; the rest wait for the next pruning
+        self._probe = 0
+        self._weights = (functions, outputs)  # the shape of one knot's
+        self.slots = Slots(*map(np.zeros, self._shapes(0)))
+        self._factored: Floats | None = None  # the last Cholesky factor, while it is that of K
+
+    @property
+    def capacity(self) -> int:
+        """How many knots there is room for."""
+        return len(self.slots.knots)
+
+    # Checkpoints ----------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Floats], dict[str, int]]:
+        """Return everything that the next operation depends on: arrays, and whole numbers."""
+        arrays = {name: array.copy() for name, array in self.slots._asdict().items()}
+        return arrays, {name: getattr(self, own) for name, own in _NUMBERS.items()}
+
+    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, int]) -> None:
+        """Take a state back, or raise an error if it does not fit."""
+        capacity = np.shape(arrays["rows"])[-1]
+        # Compiled code does not look at bounds: what does not fit together ends here.
+        checked = (
+            finite_array(f"the dictionary's {name}", arrays[name], shape).copy()
+            for name, shape in zip(Slots._fields, self._shapes(capacity), strict=True)
+        )
+        self.slots = Slots(*checked)
+        if not 0 <= numbers["_covered"] <= numbers["_size"] <= capacity:
+            raise FileFormatError(
+                f"the dictionary has room for {capacity} knots, but claims {numbers['_size']}, "
+                f"{numbers['_covered']} of them covered"
+            )
+        for name, own in _NUMBERS.items():
+            setattr(self, own, int(numbers[name]))
+
+    # Growing and shrinking -------------------------------------------------------------
+
+    def insert(self, new: Floats, weights: Floats) -> None:
+        """Add knots, shape (n, q), and their weights, shape (n, functions, p), to the slots.
+
+        A knot that is already there, to the last bit, only adds its weights.
+        """
+        self._factored = None
+        self.reserve(self.size + len(new), filler=new[0])
+        size = insert_knots(self.kernel.program, self.slots, self.size, new, weights)
+        if size < 0:
+            raise self._not_finite()
+        self.size = size
+
+    def _shapes(self, C: int) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of the arrays of C slots."""
+        r = int(self.kernel.program.factors[-1, 2])
+        return (C, self.kernel.dimension), (r, C), (*self._weights, C), (C, C), (C, C), (C,)
+
+    def reserve(self, size: int, filler: Floats | None = None) -> None:
+        """Make room for ``size`` knots, or give much unused room back."""
+        capacity = -(-size // _CAPACITY_STEP) * _CAPACITY_STEP
+        if size <= self.capacity and capacity > self.capacity // 2:
+            return
+        keep = min(self.capacity, capacity)
+        before, self.slots = self.slots, Slots(*map(np.zeros, self._shapes(capacity)))
+        for old, new in zip(before, self.slots, strict=True):
+            part = tuple(map(slice, np.minimum(old.shape, new.shape)))
+            new[part] = old[part]
+        if filler is not None and capacity > keep:
+            self.slots.knots[keep:] = filler
+            self.slots.features[:, keep:] = self.kernel.embed(filler[None, :])
+
+    def update(self, Z: Floats, V: Floats, alive: NDArray[np.bool_]) -> None:
+        """Close the gaps that removed knots left and bring P up to date in one product."""
+        left = np.concatenate([Z, V])
+        size = close_gaps(alive, self.slots, left)
+        if len(left):
+            right = left.copy()
+            right[len(Z) :] *= -1.0
+            # P += ZZᵀ − VVᵀ in place; BLAS reads our row-major arrays as their transposes.
+            inverse = self.slots.inverse.T
+            blas.dgemm(1.0, left.T, right.T, 1.0, inverse, trans_b=1, overwrite_c=1)
+        self.size = self.covered = size
+        self._factored = None
+
+    def close(self, alive: NDArray[np.bool_]) -> None:
+        """Close the gaps that removed knots left, and let P be computed when it is next needed."""
+        self.size = close_gaps(alive, self.slots, np.empty((0, self.capacity)))
+        self.slots.inverse[:] = 0.0
+        self.covered = 0
+        self._factored = None
+
+    # The inverse -----------------------------------------------------------------------
+
+    def _cover(self) -> None:
+        """Let P cover all knots."""
+        if self.covered < self.size:
+            self.rebuild(self.size)
+
+    def rebuild(self, size: int) -> None:
+        """Compute P afresh from K by Cholesky, over the first ``size`` knots."""
+        self.rebuilds += 1
+        self.covered = size
+        if size == 0:
+            return
+        lower, _ = lapack.dpotri(self._factor(size), lower=1)
+        # dpotri fills one triangle of a matrix that is stored by columns.
+        fill_symmetric(lower.T, self.slots.inverse)
+
+    def _factor(self, size: int) -> Floats:
+        """Return C with K + λI = CCᵀ over the first ``size`` knots, in its lower triangle."""
+        if self._factored is not None and len(self._factored) == size:
+            return self._factored
+        part = slice(0, size)
+        factor, failed = lapack.dpotrf(self._normalised_gram(part, part), lower=1)
+        if failed:
+            raise self._not_positive_definite()
+        return np.asarray(factor)
+
+    def insertion(self) -> Floats:
+        """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots.
+
+        Tests P on the way, and computes it afresh if it has drifted.
+        """
+        n = self.size - self.covered
+        if n > max(2 * BLOCK, self.covered // 2):
+            self.rebuild(self.size)
+            return np.zeros((0, self.capacity))
+        Z = self._schur(test=True)
+        if Z is None:
+            self.rebuild(self.covered)
+            Z = self._schur(test=False)
+        if Z is None:
+            raise self._not_positive_definite()
+        return Z
+
+    def _schur(self, test: bool) -> Floats | None:
+        """Return the insertion's Z, or None if P fails its test or the block its Cholesky."""
+        old, new = slice(0, self.covered), slice(self.covered, self.size)
+        n = self.size - self.covered
+        # Columns for one product with P: the new knots', and one of P's own as a probe.
+        columns = np.zeros((n + 1, self.capacity))
+        columns[:n, old] = self._normalised_gram(new, old)
+        j = self._next_probe()
+        if self.covered:
+            columns[n, old] = self._normalised_gram(slice(j, j + 1), old)[0]
+            columns[n, j] += RIDGE
+        T = columns @ self.slots.inverse
+        if test and self.covered:
+            T[n, j] -= 1.0
+            if not np.max(np.abs(T[n])) <= DRIFT_LIMIT:
+                return None
+        if n == 0:
+            return np.zeros((0, self.capacity))
+        T = T[:n]
+        inner = columns[:n] @ T.T
+        schur = self._normalised_gram(new, new) - 0.5 * (inner + inner.T)
+        factor, failed = lapack.dpotrf(schur, lower=1, clean=1)
+        if failed:
+            return None
+        root, _ = lapack.dtrtri(factor, lower=1)
+        Z = -(root @ T)
+        Z[:, new] = root
+        return np.asarray(Z)
+
+    def _next_probe(self) -> int:
+        """Return which column of P to test: the largest diagonal entry, or each in turn."""
+        self._probe += 1
+        if self.covered == 0:
+            return 0
+        if self._probe % 2:
+            return int(np.argmax(np.diagonal(self.slots.inverse)[: self.covered]))
+        return (self._probe // 2) % self.covered
+
+    def _normalised_gram(self, rows: slice, columns: slice) -> Floats:
+        block = self.slots.gram[rows, columns].copy()
+        if not self.kernel.normalised:
+            block *= self.slots.scale[rows, None]
+            block *= self.slots.scale[columns]
+        if rows == columns:
+            block.flat[:: len(block) + 1] += RIDGE
+        return block
+
+    # What is asked of it ---------------------------------------------------------------
+
+    def inner_products(self, functions: Floats) -> Floats:
+        """Return the inner products of functions (F, p, L) through K + λI = CCᵀ.
+
+        Rows of C are the knots' coordinates in an orthonormal basis: half the work, and C serves
+        for the inverse too.
+        """
+        F, p, L = functions.shape
+        if not self.kernel.normalised:
+            functions = functions / self.slots.scale[:L]
+        self._factored = factor = self._factor(L)
+        # BLAS reads our row-major arrays as their transposes.
+        columns = np.ascontiguousarray(functions).reshape(F * p, L).T
+        coordinates = blas.dtrmm(1.0, factor, columns, lower=1, trans_a=1, overwrite_b=1).T
+        upper = blas.dsyrk(1.0, coordinates.reshape(F, p * L).T, trans=1)
+        return np.asarray(upper + np.triu(upper, 1).T)
+
+    def novel(self, points: Floats, tolerance: float, most: int) -> NDArray[np.int64]:
+        """Return which points are far from the span of the knots, the farthest first.
+
+        A pivoted Cholesky factorisation of what the knots leave of the points' Gram matrix.
+        """
+        self._cover()
+        embedded = self.kernel.embed(points)
+        length = np.sqrt(self.kernel.diagonal(points)) if not self.kernel.normalised else None
+
+        def columns(features: Floats, scale: Floats | None) -> Floats:
+            values = np.empty((len(points), features.shape[1]))
+            kernel_matrix(self.kernel.program, features, embedded, values)
+            if length is not None and scale is not None:
+                values *= scale
+                values /= length[:, None]
+            return values
+
+        known = columns(self.slots.features, self.slots.scale)
+        known[:, self.size :] = 0.0
+        solved = known @ self.slots.inverse
+        left = 1.0 - np.einsum("nc,nc->n", known, solved)
+        # Most points are near the knots: only the others are looked at again.
+        far = np.flatnonzero(left > tolerance)
+        points, embedded = points[far], np.ascontiguousarray(embedded[:, far])
+        known, solved, left = known[far], solved[far], left[far]
+        length = None if length is None else length[far]
+        rows = np.zeros((min(most, len(far)), len(far)))
+        chosen: list[int] = []
+        for k in range(len(rows)):
+            j = int(np.argmax(left))
+            if left[j] <= tolerance:
+                break
+            one = np.ascontiguousarray(embedded[:, j : j + 1])
+            column = columns(one, None if length is None else 1.0 / length[j : j + 1])[:, 0]
+            column -= known @ solved[j] + rows[:k, j] @ rows[:k]
+            rows[k] = column / np.sqrt(left[j])
+            left -= rows[k] ** 2
+            left[j] = 0.0
+            chosen.append(j)
+        return np.asarray(far[chosen])
+
+    def fold(self, new: Floats, weights: Floats, most: int) -> Folded:
+        """Return what becomes of new knots, (n, q) and (n, functions, p), if ``most`` are kept."""
+        self._cover()
+        old, embedded = slice(0, self.size), self.kernel.embed(new)
+        between, among = np.empty((len(new), self.capacity)), np.empty((len(new), len(new)))
+        kernel_matrix(self.kernel.program, self.slots.features, embedded, between)
+        kernel_matrix(self.kernel.program, embedded, embedded, among)
+        between = np.ascontiguousarray(between[:, old])
+        scale = np.ones(len(new))
+        if not self.kernel.normalised:
+            squares = np.diagonal(among)
+            scale = 1.0 / np.sqrt(squares, out=np.ones(len(new)), where=squares > 0.0)
+            between *= scale[:, None] * self.slots.scale[old]
+            among *= scale[:, None] * scale
+        if not (np.all(np.isfinite(between)) and np.all(np.isfinite(among))):
+            raise self._not_finite()
+        among.flat[:: len(among) + 1] += RIDGE
+        inverse = self.slots.inverse[old, old]
+        folded = fold(inverse, between, among, weights / scale[:, None, None], most)
+        kept = folded.weights * scale[folded.chosen, None, None]
+        return folded._replace(weights=kept, onto_old=folded.onto_old * self.slots.scale[old])
+
+    def _not_finite(self) -> NumericalError:
+        return NumericalError(
+            f"the {self.kernel.name} kernel is not finite between the new knots and the "
+            "dictionary; check its formula. Nothing was changed"
+        )
+
+    def _not_positive_definite(self) -> NumericalError:
+        return NumericalError(
+            f"the Gram matrix of {self.size} knots is not positive definite in float64; is the "
+            f"{self.kernel.name} kernel positive definite? crosslearning.rkhs.check_kernel tests it"
+        )
