@@ -61,20 +61,41 @@ def written(path, table):
     return True
 
 
-def take(path):
+def learn(path):
     """Read a configuration, check it, and begin to learn as it asks for."""
     config = make_config(read_config(path), source=str(path))
     if config.tasks == "linear-quadratic":
         config.learner().close()
 
 
-@cases(share=0.08, few=50)
+def make_all(path):
+    for task in load_tasks(read_source(str(path)), {}):
+        task.make().close()
+
+
+of_both_kinds = pytest.mark.parametrize(
+    ("table", "take"), [(CONFIG, learn), (TASKS, make_all)], ids=["configuration", "tasks"]
+)
+
+
+@of_both_kinds
+@cases(share=0.06, few=50)
 @given(data=st.data())
-def test_a_changed_configuration_is_refused_or_taken(place, data):
-    path = place / "run.toml"
-    if written(path, data.draw(changed(CONFIG))):
+def test_a_changed_file_is_refused_or_taken(place, table, take, data):
+    path = place / "changed.toml"
+    if written(path, data.draw(changed(table))):
         with safely(path):
             take(path)
+
+
+@of_both_kinds
+@cases(share=0.025, few=30)
+@given(data=st.data())
+def test_a_damaged_file_is_refused_or_taken(place, table, take, data):
+    path = place / "damaged.toml"
+    path.write_bytes(data.draw(damaged(tomli_w.dumps(table).encode())))
+    with safely(path):
+        take(path)
 
 
 @cases(share=0.04, few=40)
@@ -83,36 +104,4 @@ def test_any_value_of_any_field_is_refused_or_taken(place, values):
     path = place / "fields.toml"
     if written(path, {"tasks": "linear-quadratic", **values}):
         with safely(path):
-            take(path)
-
-
-@cases(share=0.03, few=30)
-@given(data=st.data())
-def test_a_damaged_configuration_is_refused_or_taken(place, data):
-    path = place / "damaged.toml"
-    path.write_bytes(data.draw(damaged(tomli_w.dumps(CONFIG).encode())))
-    with safely(path):
-        take(path)
-
-
-def make_all(path):
-    for task in load_tasks(read_source(str(path)), {}):
-        task.make().close()
-
-
-@cases(share=0.04, few=40)
-@given(data=st.data())
-def test_a_changed_file_of_tasks_is_refused_or_made(place, data):
-    path = place / "tasks.toml"
-    if written(path, data.draw(changed(TASKS))):
-        with safely(path):
-            make_all(path)
-
-
-@cases(share=0.02, few=30)
-@given(data=st.data())
-def test_a_damaged_file_of_tasks_is_refused_or_made(place, data):
-    path = place / "damaged-tasks.toml"
-    path.write_bytes(data.draw(damaged(tomli_w.dumps(TASKS).encode())))
-    with safely(path):
-        make_all(path)
+            learn(path)

@@ -139,11 +139,38 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)
 
+    def _suiting_discount(self, horizon: int, share: float) -> float:
+        """Return γ; where it is open, 1 − share/H for horizon H, but between 0.9 and 0.99."""
+        return self.discount or min(max(1.0 - share / horizon, 0.9), 0.99)
 
-def suiting_discount(horizon: int, share: float) -> float:
-    """Return γ = 1 − share/H for episodes of at most H steps, but between 0.9 and 0.99."""
-    return min(max(1.0 - share / horizon, 0.9), 0.99)
+    def _check_finite(self, *names: str) -> None:
+        for name in names:
+            if not math.isfinite(getattr(self, name)):
+                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
 
+    def _check_each(self, name: str) -> None:
+        """Refuse what is not above zero and finite, or so extreme that nothing is learned."""
+        values = getattr(self, name)
+        if not all(0.0 < value < math.inf for value in values):
+            raise InputError(f"{name} must be positive, got {values}")
+        if not all(1e-70 <= value <= 1e70 for value in values):
+            raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
+
+
+#: What methods that regress their steps, and have critics, ask for in the same words.
+Ridge = Annotated[
+    float,
+    Meta(
+        gt=0.0,
+        description="ρ of the regression that makes a step's direction: larger is smoother.",
+    ),
+]
+CriticRidge = Annotated[
+    float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
+]
+CriticKnots = Annotated[
+    int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
+]
 
 #: Steps of each task up to which the trust region learns nothing and models learn much.
 FEW_STEPS = 1_000
@@ -156,14 +183,6 @@ def method_settings(method: str) -> type[LearnerSettings]:
     package = f"crosslearning.learner.{method.replace('-', '_')}"
     settings: type[LearnerSettings] = importlib.import_module(f"{package}.settings").Settings
     return settings
-
-
-def check_each(name: str, values: Sequence[float]) -> None:
-    """Refuse numbers that are not above zero and finite, or so extreme that nothing is learned."""
-    if not all(0.0 < value < math.inf for value in values):
-        raise InputError(f"{name} must be positive, got {values}")
-    if not all(1e-70 <= value <= 1e70 for value in values):
-        raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
 
 
 def implied_method(values: Mapping[str, Any]) -> MethodName | None:

@@ -23,6 +23,7 @@ SCRIPTS = (
     "drive_view.js",
     "pendulum.js",
     "swing_drawing.js",
+    "pendulums_view.js",
     "swing_view.js",
     "algebra.js",
     "models.js",

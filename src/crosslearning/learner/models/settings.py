@@ -10,12 +10,13 @@ from msgspec import Meta
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import (
+    CriticKnots,
+    CriticRidge,
     LearnerSettings,
     Look,
     MethodName,
     Pace,
-    check_each,
-    suiting_discount,
+    Ridge,
 )
 
 #: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
@@ -121,13 +122,7 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
             "at the visited states by no more than this (root of the mean square). 0: never.",
         ),
     ] = 0.0
-    ridge: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            description="ρ of the regression that makes a step's direction: larger is smoother.",
-        ),
-    ] = 1.0
+    ridge: Ridge = 1.0
     novelty: Annotated[
         float,
         Meta(
@@ -143,12 +138,8 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     reuse: Annotated[
         int, Meta(ge=1, description="How many iterations' rollouts the critic learns from.")
     ] = 4
-    critic_ridge: Annotated[
-        float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
-    ] = 0.01
-    critic_knots: Annotated[
-        int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
-    ] = 150
+    critic_ridge: CriticRidge = 0.01
+    critic_knots: CriticKnots = 150
 
     @property
     def look(self) -> Look:
@@ -162,14 +153,12 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with what suits the tasks' horizon."""
-        discount = self.discount or suiting_discount(horizon, _LOOK_AHEAD)
+        discount = self._suiting_discount(horizon, _LOOK_AHEAD)
         return msgspec.structs.replace(self, discount=discount)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_each("action_std", self.action_std)
+        self._check_each("action_std")
         if self.model_epsilon is not None and math.isnan(self.model_epsilon):
             raise InputError("model_epsilon must be at least 0 (inf allowed), got nan")
-        for name in ("step_kl", "imagined_std", "settled", "ridge", "critic_ridge"):
-            if not math.isfinite(getattr(self, name)):
-                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
+        self._check_finite("step_kl", "imagined_std", "settled", "ridge", "critic_ridge")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings, check_each
+from crosslearning.learner.settings import LearnerSettings
 
 #: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
 STEP, SCALED_STEP = 2.0, 0.5
@@ -123,11 +123,10 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
                 f"discount is {self.discount}: rollouts would take {1 / (1 - self.discount):.2g} "
                 f"steps on average; give at most {LARGEST_DISCOUNT}"
             )
-        check_each("action_variance", self.action_variance)
+        self._check_each("action_variance")
         if self.step_size is not None and not 0.0 < self.step_size < math.inf:
             raise InputError(f"step_size must be positive and finite, got {self.step_size}")
-        if not math.isfinite(self.step_decay):
-            raise InputError(f"step_decay must be finite, got {self.step_decay}")
+        self._check_finite("step_decay")
         if self.alpha is not None and not 0.0 <= self.alpha < math.inf:
             raise InputError(f"alpha must be finite and at least 0, got {self.alpha}")
         if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):

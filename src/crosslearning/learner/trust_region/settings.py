@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar, Self
 
 import msgspec
@@ -10,11 +9,12 @@ from msgspec import Meta
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import (
+    CriticKnots,
+    CriticRidge,
     LearnerSettings,
     MethodName,
     Pace,
-    check_each,
-    suiting_discount,
+    Ridge,
 )
 
 #: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
@@ -104,13 +104,7 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     least_std: Annotated[
         float, Meta(gt=0.0, description="What the noise does not fall below, in the same units.")
     ] = 0.05
-    ridge: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            description="ρ of the regression that makes a step's direction: larger is smoother.",
-        ),
-    ] = 1.0
+    ridge: Ridge = 1.0
     novelty: Annotated[
         float,
         Meta(
@@ -123,19 +117,15 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
     new_knots: Annotated[
         int, Meta(ge=1, description="The most visited states that become knots in an iteration.")
     ] = 30
-    critic_ridge: Annotated[
-        float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
-    ] = 0.1
-    critic_knots: Annotated[
-        int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
-    ] = 200
+    critic_ridge: CriticRidge = 0.1
+    critic_knots: CriticKnots = 200
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with what suits the tasks' horizon."""
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
         return msgspec.structs.replace(
             self,
-            discount=self.discount or suiting_discount(horizon, _LOOK_AHEAD),
+            discount=self._suiting_discount(horizon, _LOOK_AHEAD),
             episode_steps=self.episode_steps or episode,
         )
 
@@ -154,7 +144,5 @@ class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields
                 f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
                 "iteration cannot have both"
             )
-        check_each("action_std", self.action_std)
-        for name in ("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge"):
-            if not math.isfinite(getattr(self, name)):
-                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
+        self._check_each("action_std")
+        self._check_finite("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge")

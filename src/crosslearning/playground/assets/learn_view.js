@@ -6,11 +6,9 @@ const WORKER_SCRIPTS = ["random.js", "pendulum.js", "algebra.js", "models.js", "
 const ROUNDS = 4;
 const WORST = -1500;
 
-class LearnView {
+class LearnView extends PendulumsView {
   constructor({ machines }, page) {
-    this.page = page;
-    this.machines = machines;
-    this.playing = !page.still;
+    super(machines, page);
     this.auto = true;
     this.radius = 0.5;
     this.seed = 1;
@@ -30,9 +28,7 @@ class LearnView {
   }
 
   restart() {
-    this.states = this.machines.map(() => ({ angle: Math.PI - 0.1, speed: 0, torque: 0 }));
-    this.before = this.states;
-    this.clock = this.time = 0;
+    this.hang(() => Math.PI - 0.1);
   }
 
   // How alike the models are, from the slider's place: its ends are pooled and separate.
@@ -171,46 +167,26 @@ class LearnView {
     if (this.time > 8) this.restart();
   }
 
-  stepOnce() {
-    this.playing = false;
-    this.advance();
-    this.before = this.states;
-  }
-
-  frame(seconds) {
-    if (this.playing) {
-      this.clock += seconds * STEP_RATE;
-      while (this.clock >= 1) {
-        this.clock -= 1;
-        this.advance();
-      }
-    }
-    this.draw();
-  }
-
   // Drawing ---------------------------------------------------------------------------
 
   draw() {
-    const longest = Math.max(...this.machines.map(({ l }) => l));
     sharp(this.canvas, (context, width, height) => {
       const high = Math.round(0.6 * height), places = seats(3, width, high, 3.7 * rem());
       this.machines.forEach((machine, n) => {
-        const [a, b] = [this.before[n], this.states[n]], share = this.playing ? this.clock : 1;
-        const state = { ...b, angle: a.angle + share * (b.angle - a.angle) };
-        this.drawDots(context, places[n], machine, n, longest);
+        this.drawDots(context, places[n], machine, n);
         const labels = [
           [this.returns ? `return ${told(this.returns[n])}` : "knows nothing yet", "name"],
           [numbersOf(machine, places[n]), "numbers"],
         ];
-        drawPendulum(context, places[n], machine, state, { shade: policyColour(2 + n), longest, selected: false, labels });
+        this.drawMachine(context, places[n], n, { shade: policyColour(2 + n), selected: false, labels });
       });
       this.drawCurves(context, 0, high, width, height - high);
     });
   }
 
   // Where the machine has been: the angle around the pivot, the farther out the faster.
-  drawDots(context, seat, machine, n, longest) {
-    const length = rodLength(seat, machine, longest);
+  drawDots(context, seat, machine, n) {
+    const length = rodLength(seat, machine, this.longest);
     context.fillStyle = policyColour(2 + n);
     context.globalAlpha = 0.4;
     for (const { task, angle, speed } of this.dots) {

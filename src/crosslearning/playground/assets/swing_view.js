@@ -1,18 +1,14 @@
 // The family of pendulums: each swings by itself, and under the hand.
 "use strict";
 
-const STEP_RATE = 1 / TIME_STEP;
-
-class SwingView {
+class SwingView extends PendulumsView {
   constructor(family, page) {
+    super(family.machines.map((one) => ({ ...one })), page);
     this.family = family;
-    this.page = page;
-    this.playing = !page.still;
     this.by = "own";
     this.noise = 0;
     this.selected = 0;
     this.normal = normalNumbers(randomNumbers(7));
-    this.machines = family.machines.map((one) => ({ ...one }));
     this.canvas = el("canvas", {
       tabindex: 0,
       role: "application",
@@ -24,12 +20,9 @@ class SwingView {
   }
 
   restart() {
-    // All hang at rest, a little off, so that what is different shows.
-    this.states = this.machines.map((_, n) => ({ angle: Math.PI - 0.15 + 0.02 * n, speed: 0, torque: 0 }));
-    this.before = this.states;
+    // A little off, so that what is different shows.
+    this.hang((n) => Math.PI - 0.15 + 0.02 * n);
     this.upFor = this.machines.map(() => 0);
-    this.clock = 0;
-    this.time = 0;
   }
 
   policyOf(n) {
@@ -90,13 +83,6 @@ class SwingView {
 
   // Time ------------------------------------------------------------------------------
 
-  stepOnce() {
-    this.playing = false;
-    this.advance();
-    this.before = this.states;
-    this.clock = 0;
-  }
-
   advance() {
     this.before = this.states;
     this.states = this.states.map((state, n) => {
@@ -110,27 +96,13 @@ class SwingView {
     this.time += TIME_STEP;
   }
 
-  frame(seconds) {
-    if (this.playing) {
-      this.clock += seconds * STEP_RATE;
-      while (this.clock >= 1) {
-        this.clock -= 1;
-        this.advance();
-      }
-    }
-    this.draw();
-  }
-
   // Drawing ---------------------------------------------------------------------------
 
   draw() {
-    const longest = Math.max(...this.machines.map(({ l }) => l));
     this.chosenTitle.textContent = `Pendulum ${this.selected + 1}`;
     sharp(this.canvas, (context, width, height) => {
       this.seats = seats(this.machines.length, width, height, 4.8 * rem());
       this.machines.forEach((machine, n) => {
-        const [a, b] = [this.before[n], this.states[n]], share = this.playing ? this.clock : 1;
-        const state = { ...b, angle: a.angle + share * (b.angle - a.angle) };
         const doing = this.upFor[n] ? `upright for ${this.upFor[n].toFixed(1)} s` : this.policyOf(n) ? "swinging up" : "let go";
         const labels = [
           [`${n + 1}`, "name"],
@@ -138,7 +110,7 @@ class SwingView {
           [doing, "state"],
         ];
         const shade = policyColour(this.by === "own" ? 2 + n : this.by === "central" ? 0 : 1);
-        drawPendulum(context, this.seats[n], machine, state, { shade, longest, selected: n === this.selected, labels });
+        this.drawMachine(context, this.seats[n], n, { shade, selected: n === this.selected, labels });
       });
     });
   }
@@ -157,8 +129,8 @@ class SwingView {
       const n = this.seats.findIndex((s) => px >= s.left && px < s.left + s.wide && py >= s.top && py < s.top + s.high);
       if (n < 0) return;
       this.select(n);
-      const longest = Math.max(...this.machines.map(({ l }) => l)), seat = this.seats[n];
-      const [bx, by] = bobOf(seat, this.machines[n], this.states[n].angle, longest);
+      const seat = this.seats[n];
+      const [bx, by] = bobOf(seat, this.machines[n], this.states[n].angle, this.longest);
       const near = Math.hypot(px - bx, py - by) < Math.max(26, 0.35 * seat.reach);
       if (near || Math.hypot(px - seat.x, py - seat.y) < 1.15 * seat.reach) {
         this.held = { n, at: performance.now(), speed: 0 };
