@@ -1,7 +1,7 @@
 """Who races, and for how long: every method, and the one table of budgets.
 
-Steps are environment steps over all tasks of a family. Ours has ten seeds, rivals five; the tasks of
-a family are the same for all.
+Steps are environment steps over all tasks of a family. Ours has ten seeds, rivals have five; the
+tasks of a family are the same for all.
 """
 
 from __future__ import annotations

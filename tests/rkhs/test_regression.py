@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.rkhs import Dictionary, Gaussian, Linear, Polynomial
+from crosslearning.rkhs import dictionary as dictionaries
 from crosslearning.rkhs.pruning import RIDGE
 from crosslearning.rkhs.regression import FamilyRegression
 
@@ -135,6 +136,35 @@ def test_novel_states_are_those_of_the_definition(kernel, seed, known, most):
     found = dictionary.novel(states, 0.05, most)
     expected = plain_novel(kernel, knots, states, 0.05, most)
     assert found.tolist() == expected
+
+
+def left_of(kernel, knots, states):
+    """Return which share of each state's kernel the span of knots leaves."""
+    across = kernel(states, knots)
+    inverse = np.linalg.pinv(kernel(knots, knots), hermitian=True)
+    return 1.0 - np.einsum("nm,mk,nk->n", across, inverse, across) / kernel.diagonal(states)
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, Polynomial([1.0, 1.0], 3)])
+@pytest.mark.parametrize(("known", "most"), [(0, 100), (4, 100), (4, 5)])
+def test_many_states_are_looked_at_in_parts(monkeypatch, kernel, known, most):
+    monkeypatch.setattr(dictionaries, "MANY_STATES", 100)
+    monkeypatch.setattr(dictionaries, "_PART", 60)
+    draw = np.random.default_rng(0)
+    dictionary = Dictionary(kernel, 1, 1)
+    knots, states = draw.normal(size=(known, 2)), draw.normal(size=(500, 2))
+    if known:
+        dictionary.extend(knots, np.ones((known, 1, 1)))
+    found = dictionary.novel(states, 0.05, most)
+    assert len(np.unique(found)) == len(found) <= most
+    assert len(dictionary) == known
+    for k in range(1, len(found)):
+        before = np.concatenate([knots, states[found[:k]]])
+        assert left_of(kernel, before, states[found[k]][None])[0] > 0.05 - 1e-4
+    if most == 100:
+        assert 2 < len(found) < 100
+        every = np.concatenate([knots, states[found]])
+        assert np.max(left_of(kernel, every, states)) <= 0.05 + 1e-4
 
 
 def test_nothing_is_new_at_the_knots():

@@ -38,6 +38,8 @@ class ValueFunctions:
         self.dictionary = Dictionary(kernel, tasks, 1)
         self.regression = FamilyRegression(kernel, tasks, blocks)
         self.offsets = np.zeros(tasks)
+        #: The dictionary's weights: a copy, of which there need not be one for every task.
+        self._weights = self.dictionary.weights
 
     def push(self, states: Sequence[Floats]) -> None:
         """Take in a batch, the states of every task, and forget the oldest; learn nothing yet."""
@@ -61,6 +63,7 @@ class ValueFunctions:
         if len(chosen):
             dictionary.extend(new[chosen], np.zeros((len(chosen), N, 1)))
         regression.use(dictionary.knots)
+        self._weights = dictionary.weights
         for _ in range(sweeps):
             weights = np.empty((len(dictionary), N, 1))
             for i in range(N):
@@ -70,8 +73,10 @@ class ValueFunctions:
                 weights[:, i] = regression.solve(i, targets, self.ridge)
                 self.offsets[i] = mean
             dictionary.replace(weights)
+            self._weights = weights
         dictionary.prune(0.0, self.knots)
         regression.use(dictionary.knots)
+        self._weights = dictionary.weights
 
     def values(self, task: int, states: Floats) -> Floats:
         """Return V of a task at states (n, q): shape (n,)."""
@@ -80,8 +85,8 @@ class ValueFunctions:
 
     def kept_values(self, block: int, task: int) -> Floats:
         """Return V of a task at its states in a batch that was taken in."""
-        weights = self.dictionary.weights[:, task]
-        return np.asarray(self.offsets[task] + self.regression.values(block, task, weights)[:, 0])
+        found = self.regression.values(block, task, self._weights[:, task])
+        return np.asarray(self.offsets[task] + found[:, 0])
 
     # Checkpoints -----------------------------------------------------------------------
 
@@ -107,3 +112,4 @@ class ValueFunctions:
             {n.removeprefix("regression."): a for n, a in arrays.items()}, states
         )
         self.dictionary, self.offsets = dictionary, offsets.copy()
+        self._weights = dictionary.weights

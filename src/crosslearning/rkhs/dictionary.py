@@ -25,6 +25,8 @@ from crosslearning.rkhs.slots import Slots, add_multiples
 
 #: Weights beyond which a cache does not hold them: from there on products take the place of loops.
 MANY_WEIGHTS = 2**18
+#: States beyond which what is novel among them is looked for in parts, and the size of a part.
+MANY_STATES, _PART = 8192, 2048
 #: Where weights are many, the knots above the cap that pruning is to choose from, as a share of it.
 _SPARE = 0.25
 
@@ -154,7 +156,8 @@ class Dictionary:
         A pivoted Cholesky factorisation of what the knots leave of the states' Gram matrix:
         each state in turn is the one farthest from the span of the knots and of the states
         chosen before it, as long as the square of that distance is above ``tolerance`` times
-        κ(s, s) and no more than ``most`` are chosen.
+        κ(s, s) and no more than ``most`` are chosen. Very many states are looked at in parts,
+        each against what was chosen from the parts before it.
 
         Parameters
         ----------
@@ -163,7 +166,22 @@ class Dictionary:
         most : int
         """
         points = finite_array("states", states, (None, self.kernel.dimension))
-        return self._geometry.novel(points, tolerance, most)
+        if len(points) <= MANY_STATES:
+            return self._geometry.novel(points, tolerance, most)
+        known, chosen = Dictionary(self.kernel, 1, 1), np.empty(0, dtype=np.int64)
+        if len(self):
+            known.extend(self.knots, np.zeros((len(self), 1, 1)))
+        parts = -(-len(points) // _PART)
+        for first in range(parts):
+            # Each has states of all tasks and times.
+            part = np.arange(first, len(points), parts)
+            found = part[known._geometry.novel(points[part], tolerance, most - len(chosen))]
+            chosen = np.concatenate([chosen, found])
+            if len(chosen) == most:
+                break
+            if len(found):
+                known.extend(points[found], np.zeros((len(found), 1, 1)))
+        return chosen
 
     # Functions -------------------------------------------------------------------------
 
