@@ -8,11 +8,18 @@ from hypothesis import strategies as st
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.rkhs import Dictionary, Gaussian, Linear, Polynomial
 from crosslearning.rkhs import dictionary as dictionaries
+from crosslearning.rkhs import regression as regressions
 from crosslearning.rkhs.pruning import RIDGE
 from crosslearning.rkhs.regression import FamilyRegression
 
 KERNEL = Gaussian(std=[1.0, 0.7])
 SIZES = [(30, 41), (25, 12), (50, 33)]
+
+
+@pytest.fixture(params=["few tasks", "many tasks"])
+def few_or_many(request, monkeypatch):
+    """Keep matrices for every task, or compute them when they are needed."""
+    monkeypatch.setattr(regressions, "MANY_TASKS", 64 if request.param == "few tasks" else 0)
 
 
 def blocks(seed=0, sizes=SIZES, q=2):
@@ -27,6 +34,7 @@ def plain_weights(kernel, knots, states, targets, ridge):
     return np.linalg.solve(phi.T @ phi + ridge * (gram + added), phi.T @ np.concatenate(targets))
 
 
+@pytest.mark.usefixtures("few_or_many")
 @pytest.mark.parametrize("kernel", [KERNEL, Linear(std=[1.0, 1.0]), Polynomial([2.0, 2.0], 2)])
 def test_it_is_the_plain_ridge_regression(kernel):
     draw, data = np.random.default_rng(1), blocks()
@@ -47,6 +55,7 @@ def test_it_is_the_plain_ridge_regression(kernel):
         )
 
 
+@pytest.mark.usefixtures("few_or_many")
 def test_knots_that_come_and_go_leave_what_a_fresh_start_would_give():
     draw, data = np.random.default_rng(2), blocks()
     pool = draw.normal(size=(12, 2))
@@ -68,6 +77,7 @@ def test_knots_that_come_and_go_leave_what_a_fresh_start_would_give():
         )
 
 
+@pytest.mark.usefixtures("few_or_many")
 def test_a_saved_regression_goes_on_bit_for_bit():
     draw, data = np.random.default_rng(3), blocks()
     knots = draw.normal(size=(21, 2))
@@ -84,6 +94,7 @@ def test_a_saved_regression_goes_on_bit_for_bit():
     np.testing.assert_array_equal(one.solve(1, targets, 0.5), other.solve(1, targets, 0.5))
 
 
+@pytest.mark.usefixtures("few_or_many")
 def test_a_state_that_does_not_fit_is_refused():
     data = blocks()[:1]
     regression = FamilyRegression(KERNEL, 2, 2)

@@ -3,7 +3,8 @@
 The function of a task is f = Σ_m κ(s_m, ·) α_m on knots that all tasks share. Its weights solve
 (ΦᵀΦ + ρK) α = Φᵀy, with Φ the kernel between the task's data and the knots. What is dear is ΦᵀΦ;
 it is kept for every block of data, and only what changes is computed: a new block of n states on
-m knots costs n·m², k new knots cost n·m·k for every block that is kept.
+m knots costs n·m², k new knots cost n·m·k for every block that is kept. Of very many tasks these
+matrices would fill the memory, a megabyte and more for a task's block: they are computed anew.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.pruning import RIDGE
 
 Floats = NDArray[np.float64]
+
+#: Tasks beyond which no matrices are kept for each of them.
+MANY_TASKS = 64
 
 
 class FamilyRegression:
@@ -40,7 +44,8 @@ class FamilyRegression:
         #: The knots' Gram matrix K, shape (m, m).
         self.gram: Floats = np.empty((0, 0))
         #: Of each block, newest first, and of each task in it: the states (n, q); the kernel
-        #: between knots and states, Φᵀ of shape (m, n); ΦᵀΦ.
+        #: between knots and states, Φᵀ of shape (m, n); ΦᵀΦ. The last two, if they are kept.
+        self._keeps = tasks <= MANY_TASKS
         self._states: list[list[Floats]] = []
         self._features: list[list[Floats]] = []
         self._products: list[list[Floats]] = []
@@ -50,10 +55,11 @@ class FamilyRegression:
 
     def push(self, states: Sequence[Floats]) -> None:
         """Take in a block: the states of every task, shapes (n_i, q)."""
-        features = [_between(self.kernel, self.knots, own) for own in states]
         self._states.insert(0, list(states))
-        self._features.insert(0, features)
-        self._products.insert(0, [phi @ phi.T for phi in features])
+        if self._keeps:
+            features = [_between(self.kernel, self.knots, own) for own in states]
+            self._features.insert(0, features)
+            self._products.insert(0, [phi @ phi.T for phi in features])
         for kept in (self._states, self._features, self._products):
             del kept[self.blocks :]
 
@@ -76,9 +82,8 @@ class FamilyRegression:
 
         self.gram = joined(self.gram, _between(self.kernel, added, knots))
         self.knots = knots.copy()
-        for states, features, products in zip(
-            self._states, self._features, self._products, strict=True
-        ):
+        kept = zip(self._states, self._features, self._products, strict=True) if self._keeps else ()
+        for states, features, products in kept:
             for i, own in enumerate(states):
                 fresh = _between(self.kernel, added, own)
                 features[i] = np.concatenate([features[i].take(taken, axis=0), fresh])
@@ -86,7 +91,13 @@ class FamilyRegression:
 
     def values(self, block: int, task: int, weights: Floats) -> Floats:
         """Return the function of given weights (m, p) at a block's states: shape (n, p)."""
-        return np.asarray(self._features[block][task].T @ weights)
+        return np.asarray(self._at(block, task).T @ weights)
+
+    def _at(self, block: int, task: int) -> Floats:
+        """Return Φᵀ of a task in a block."""
+        if self._keeps:
+            return self._features[block][task]
+        return _between(self.kernel, self.knots, self._states[block][task])
 
     def states(self, block: int, task: int) -> Floats:
         """Return the states of a task in a block, shape (n, q)."""
@@ -100,9 +111,10 @@ class FamilyRegression:
         matrix = ridge * self.gram
         matrix.flat[:: len(matrix) + 1] += ridge * RIDGE * (1.0 + np.diagonal(self.gram))
         right = np.zeros((len(self.knots), targets[0].shape[1]))
-        for features, products, y in zip(self._features, self._products, targets, strict=True):
-            matrix += products[task]
-            right += features[task] @ y
+        for block, y in enumerate(targets):
+            features = self._at(block, task)
+            matrix += self._products[block][task] if self._keeps else features @ features.T
+            right += features @ y
         try:
             return np.asarray(cho_solve(cho_factor(matrix, overwrite_a=True), right))
         except (np.linalg.LinAlgError, ValueError) as problem:
@@ -115,25 +127,29 @@ class FamilyRegression:
 
     def state(self) -> dict[str, Floats]:
         """Return what cannot be computed anew to the same bits; the states are kept elsewhere."""
-        products = [own for block in self._products for own in block]
-        m = len(self.knots)
-        stacked = np.array(products).reshape(len(self), self.tasks, m, m)
-        return {"knots": self.knots.copy(), "gram": self.gram.copy(), "products": stacked}
+        m, state = len(self.knots), {"knots": self.knots.copy(), "gram": self.gram.copy()}
+        if self._keeps:
+            products = [own for block in self._products for own in block]
+            state["products"] = np.array(products).reshape(len(self), self.tasks, m, m)
+        return state
 
     def restore(self, arrays: Mapping[str, Floats], states: Sequence[Sequence[Floats]]) -> None:
         """Take a state back, with the states of each block, newest first."""
-        knots, gram, products = arrays["knots"], arrays["gram"], arrays["products"]
-        m, q = len(knots), self.kernel.dimension
-        shapes = (m, q), (m, m), (len(states), self.tasks, m, m)
-        for array, shape in zip((knots, gram, products), shapes, strict=True):
-            if array.shape != shape or not np.all(np.isfinite(array)):
+        m = len(arrays["knots"])
+        shapes: dict[str, tuple[int, ...]]
+        shapes = {"knots": (m, self.kernel.dimension), "gram": (m, m)}
+        if self._keeps:
+            shapes["products"] = (len(states), self.tasks, m, m)
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
                 raise FileFormatError("its parts do not fit together: a regression")
-        self.knots, self.gram = knots.copy(), gram.copy()
+        self.knots, self.gram = arrays["knots"].copy(), arrays["gram"].copy()
         self._states = [list(block) for block in states]
-        self._products = [[own.copy() for own in block] for block in products]
-        self._features = [
-            [_between(self.kernel, self.knots, own) for own in block] for block in states
-        ]
+        if self._keeps:
+            self._products = [[own.copy() for own in block] for block in arrays["products"]]
+            self._features = [
+                [_between(self.kernel, self.knots, own) for own in block] for block in states
+            ]
 
 
 def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
