@@ -88,8 +88,8 @@ def policy_gradient_of_four() -> list[Row]:
 
 
 def trust_region() -> list[Row]:
-    """Measure the trust region on 100 random maps, of which every one is run for 200 steps."""
-    return _rows("100 tasks, trust region", measured("random:100", 2, TRUST_REGION, 1), False)
+    """Measure the trust region on 1,000 random maps, of which every one is run for 200 steps."""
+    return _rows("1,000 tasks, trust region", measured("random:1000", 2, TRUST_REGION, 3), False)
 
 
 BENCHMARKS = [policy_gradient, policy_gradient_of_four, trust_region]

@@ -210,6 +210,10 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     assert (pair.ours, pair.rival, pair.steps) == (ours, slow, (80.0, 4000.0))
     assert (pair.found.value, pair.found.low, pair.found.high) == (6.0, 6.0, 6.0)
     assert on_unseen([ours, ended("ppo-mixed", 4000, 4000)]) == []
+    # Each of our marks beside the rival's last one before our next.
+    grown = entry("models", [{"marks": [mark(n, -9.0) for n in (50, 100, 900)]}] * 3)
+    rival = entry("ppo-mixed", [{"marks": [mark(n, -9.0) for n in (20, 60, 80, 200, 800)]}] * 3)
+    assert [one.steps for one in on_unseen([grown, rival])] == [(50.0, 80.0), (100.0, 800.0)]
     text = report.sections({"pendulums": own})
     assert "`models` reaches on 3 of 3 seeds, it takes 0.08 [" in text
     assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text

@@ -40,17 +40,20 @@ def race_figure(found: Sequence[Entry], threshold: float) -> Figure:
         short = EngFormatter(sep="") if what == "steps" else FuncFormatter(lambda x, _: f"{x:g}")
         axes.xaxis.set_major_formatter(short)
         axes.xaxis.set_minor_formatter(NullFormatter())
-    for one in found:
-        if _is(one, Engineer):
-            _controller(panels, one)
+    engineers = [one for one in found if _is(one, Engineer)]
+    for one in engineers:
+        _controller(panels, one)
     panels[0].set(xlabel="environment steps over all tasks", ylabel="mean return on the tasks")
     panels[1].set(xlabel="seconds of learning, one core")
-    ends = [mark.value for one in drawn for mark in one.along("returns")]
-    lowest, highest = min([*ends, threshold]), max([*ends, threshold])
+    ends = [threshold, *(mark.value for one in drawn for mark in one.along("returns"))]
+    room = max(ends) - min(ends) or 1.0
+    # A controller that fails altogether would leave no room for the rest.
+    controlled = [one.along("returns")[-1].value for one in engineers]
+    ends += [value for value in controlled if value > min(ends) - room]
+    lowest, highest = min(ends), max(ends)
     room = highest - lowest or 1.0
     panels[0].set_ylim(lowest - 0.05 * room, highest + 0.12 * room)
     handles: list[Any] = [parts.entry(one.label, **_look(one)) for one in drawn]
-    engineers = [one for one in found if _is(one, Engineer)]
     handles += [parts.entry(one.label, **_look(one)) for one in engineers]
     handles.append(parts.entry("enough, on every task", color=GREY, linestyle="--", linewidth=1.0))
     handles.append(parts.band_handle("95 % intervals over seeds"))

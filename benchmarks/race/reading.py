@@ -172,21 +172,21 @@ def _is_rival(one: Entry) -> bool:
 def on_unseen(own: Sequence[Entry]) -> list[Against]:
     """Hold our central policies against agents for all, on unseen tasks, at no more steps.
 
-    Of ours the last mark counts that took no more steps than the rival had at its own last. Rivals
-    with fewer than three seeds have no interval and are left out.
+    Every mark of ours is held against the rival's last one before our next, so that ours has never
+    had more steps. Rivals with fewer than three seeds have no interval and are left out.
     """
     mixed = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
-    rivals = [one for one in mixed if one.seeds >= 3]
     found = []
-    for rival in rivals:
-        most, theirs = float(rival.steps[:, -1].max()), rival.unseen[:, -1]
-        for ours in own:
-            marks = np.flatnonzero(ours.steps.max(axis=0) <= most)
-            if not _is_default(ours) or len(marks) == 0:
-                continue
-            mark = int(marks[-1])
-            gain = _difference(ours.unseen[:, mark], theirs)
-            found.append(Against(ours, rival, gain, (float(ours.steps[:, mark].max()), most)))
+    for rival in (one for one in mixed if one.seeds >= 3):
+        for ours in filter(_is_default, own):
+            steps, theirs = (one.steps.max(axis=0) for one in (ours, rival))
+            # How many of our marks there are up to each of the rival's.
+            marks = np.searchsorted(steps, theirs, side="right")
+            last = np.append(np.diff(marks) > 0, True)
+            for k in np.flatnonzero(last & (marks > 0)):
+                gain = _difference(ours.unseen[:, marks[k] - 1], rival.unseen[:, k])
+                pair = float(steps[marks[k] - 1]), float(theirs[k])
+                found.append(Against(ours, rival, gain, pair))
     return found
 
 

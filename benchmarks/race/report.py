@@ -89,9 +89,9 @@ def sections(found: Mapping[str, Sequence[Entry]]) -> str:
     """Return the results as Markdown, a section for each family."""
     parts = []
     for family, own in found.items():
-        threshold = f"{FAMILIES[family].threshold:g}".replace("-", "−")
+        what, threshold = FAMILIES[family].what, f"{FAMILIES[family].threshold:g}".replace("-", "−")
         parts.append(
-            f"### {family}\n\n{FAMILIES[family].what.capitalize()}. Enough is {threshold} on every "
+            f"### {family}\n\n{what[0].upper()}{what[1:]}. Enough is {threshold} on every "
             f"task.\n\n{markdown(HEADINGS, rows(family, own))}"
         )
         adapted = [(one, one.adapted) for one in own if one.adapted is not None]
