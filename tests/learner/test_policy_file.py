@@ -115,6 +115,8 @@ def change(data, path, value):
         (["scale", "half"], [1.0], "half must be finite numbers"),
         (["actions", "dtype"], "int8", "expected floating point"),
         (["actions", "low"], [3.0, 3.0], "low end above its high one"),
+        (["actions", "low"], [float("nan"), -1.0], "or none at all"),
+        (["actions", "low"], [float("inf"), -1.0], "low end above its high one"),
         (["actions", "names"], ["a", "a"], "a name of its own"),
         (["version"], 2, "install a newer crosslearning"),
         (["kind"], "learner", "holds a learner, expected a policy"),

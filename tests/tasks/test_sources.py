@@ -93,11 +93,13 @@ def test_a_function_in_a_module(place):
         ("my_tasks:empty", r"'one': make\(\) returned None; expected a new environment"),
         ("os:system", r"os:system takes \(command\) .*missing a required argument"),
         ("torn:tasks", r"the module torn cannot be imported: SyntaxError: .*torn.py, line 1"),
+        ("ending:tasks", r"the module ending cannot be imported: SystemExit: 2 .*ending.py, line 1"),
         ("lacking:tasks", r"cannot be imported: ModuleNotFoundError: .*lacking.py, line 1"),
     ],
 )
 def test_what_goes_wrong_in_a_users_own_code_is_told_with_its_line(place, given, message):
     (place / "torn.py").write_text("def tasks(:\n")
+    (place / "ending.py").write_text("raise SystemExit(2)\n")
     (place / "lacking.py").write_text("import a_package_that_is_not_there\n")
     with pytest.raises(InputError, match=message):
         tasks_from(given)

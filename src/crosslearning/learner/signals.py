@@ -109,12 +109,13 @@ class Signals:
         for key, missing in (("low", -math.inf), ("high", math.inf)):
             given = [missing if end is None else float(end) for end in data[key]]
             ends.append(np.array(given).reshape(shape).astype(kind))
-        if np.any(ends[0] > ends[1]):
-            raise FileFormatError(f"an {what} has its low end above its high one")
+        low, high = ends
+        # Of ends that are no numbers neither is below the other.
+        if not np.all((low <= high) & (low < math.inf) & (high > -math.inf)):
+            raise FileFormatError(f"an {what} has its low end above its high one, or none at all")
         units = data["units"]
         names = [
             name if unit is None else f"{name} [{unit}]"
             for name, unit in zip(data["names"], units, strict=True)
         ]
-        low, high = ends
         return cls(low, high, cls.named(names, what, low.size))

@@ -128,7 +128,7 @@ def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -
         return as_tasks(maker(**options), given)
     except CrossLearningError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise InputError(f"{given} made no tasks but raised {told(problem)}") from problem
 
 
@@ -227,7 +227,7 @@ def _import(module: str) -> Any:
         imported = importlib.import_module(module)
     except CrossLearningError:
         raise
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:  # a script may end, or read its own arguments
         raise InputError(f"the module {module} cannot be imported: {told(problem)}") from problem
     if Path(imported.__file__ or "").resolve() != found.resolve():
         raise InputError(
