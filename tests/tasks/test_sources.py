@@ -93,7 +93,7 @@ def test_a_function_in_a_module(place):
         ("my_tasks:empty", r"'one': make\(\) returned None; expected a new environment"),
         ("os:system", r"os:system takes \(command\) .*missing a required argument"),
         ("torn:tasks", r"the module torn cannot be imported: SyntaxError: .*torn.py, line 1"),
-        ("ending:tasks", r"the module ending cannot be imported: SystemExit: 2 .*ending.py, line 1"),
+        ("ending:tasks", r"module ending cannot be imported: SystemExit: 2 .*ending.py, line 1"),
         ("lacking:tasks", r"cannot be imported: ModuleNotFoundError: .*lacking.py, line 1"),
     ],
 )
