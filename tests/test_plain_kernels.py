@@ -63,3 +63,9 @@ def test_points_that_are_too_far_apart_to_be_squared_have_nothing_in_common():
     kernel = {"kernel": "gaussian", "covariance": [[1.0]], "periodic": []}
     values, _ = kernel_matrix(kernel, np.array([[1e308], [0.0]]))
     assert values.tolist() == [[1.0, 0.0], [0.0, 1.0]]
+
+
+def test_widths_that_cannot_be_multiplied_are_taken():
+    kernel = {"kernel": "gaussian", "covariance": [[1e154, 0.0], [0.0, 1e155]], "periodic": []}
+    values, _ = kernel_matrix(kernel, np.array([[0.0, 0.0], [1e77, 0.0]]))
+    np.testing.assert_allclose(values[0, 1], np.exp(-0.5))

@@ -172,6 +172,7 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
     covariance = _covariance(kernel, len(dimensions))
     periods, sizes = _marked(kernel, "periodic"), _marked(kernel, "logarithmic")
     variances = np.diag(covariance)
+    widths = np.sqrt(variances)
     plain = [d for d in range(len(dimensions)) if d not in periods]
     root = np.linalg.cholesky(covariance[np.ix_(plain, plain)])
     circles = []
@@ -185,7 +186,7 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
         tuple((dimensions[d], size) for d, size in sorted(sizes.items())),
         tuple(circles),
         # A full covariance that is nearly singular costs digits.
-        condition=float(np.linalg.cond(covariance / np.sqrt(np.outer(variances, variances)))),
+        condition=float(np.linalg.cond(covariance / widths / widths[:, None])),
     )
 
 

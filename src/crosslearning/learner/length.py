@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from crosslearning.errors import InputError
+from crosslearning.learner.settings import LARGEST_COUNT
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
 
-
-#: The longest that is taken; at ten million steps a second it takes three years.
-_MOST = 10**15
 
 #: Names that users give a length by where it is not taken, and what ``learn`` calls it.
 _ELSEWHERE = {"iterations": "", "steps": "steps=", "total_timesteps": "steps="}
@@ -49,8 +47,10 @@ class Length(NamedTuple):
             whole = False
         if not whole:
             raise InputError(f"{unit} must be a whole number of at least {least}, got {given!r}")
-        if given > _MOST:
-            raise InputError(f"{unit} is {given!r}, which no run comes to; give at most {_MOST}")
+        if given > LARGEST_COUNT:
+            raise InputError(
+                f"{unit} is {given!r}, which no run comes to; give at most {LARGEST_COUNT}"
+            )
         return cls(unit, int(given))
 
     @property
