@@ -115,6 +115,7 @@ def change(data, path, value):
         (["scale", "half"], [1.0], "half must be finite numbers"),
         (["actions", "dtype"], "int8", "expected floating point"),
         (["actions", "low"], [3.0, 3.0], "low end above its high one"),
+        (["actions", "shape"], [float("inf")], "do not fit"),
         (["actions", "low"], [float("nan"), -1.0], "or none at all"),
         (["actions", "low"], [float("inf"), -1.0], "low end above its high one"),
         (["actions", "names"], ["a", "a"], "a name of its own"),

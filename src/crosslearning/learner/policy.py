@@ -25,6 +25,8 @@ Floats = NDArray[np.float64]
 
 FILE_KIND = "policy"
 FILE_VERSION = 1
+#: What lists of the wrong length, infinite counts and endless nesting raise.
+_BEYOND = (IndexError, OverflowError, RecursionError)
 
 
 class Policy:
@@ -211,7 +213,7 @@ class Policy:
             raise
         except KeyError as problem:
             raise FileFormatError(f"a policy lacks {problem}") from problem
-        except (TypeError, ValueError, AttributeError, IndexError, RecursionError) as problem:
+        except (TypeError, ValueError, AttributeError, *_BEYOND) as problem:
             raise FileFormatError(f"the parts of a policy do not fit: {problem}") from problem
         return policy
 

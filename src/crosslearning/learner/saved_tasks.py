@@ -57,7 +57,7 @@ def tasks_of_file(
         absent = Absent(f"the tasks of this learner are not here: {problem}")
     try:
         observations, actions = (space_from_plain(space) for space in spaces)
-    except (KeyError, TypeError, ValueError) as problem:
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise FileFormatError(f"{path} does not tell the spaces of its tasks") from problem
     return tuple(Task(name, absent, spaces=(observations, actions)) for name in names), None
 
