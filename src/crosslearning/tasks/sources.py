@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import inspect
 import json
 import os
 import re
@@ -114,22 +113,13 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
 def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -> tuple[Task, ...]:
     """Return the tasks that a user's function makes, or say what is wrong with it."""
     try:
-        taken = inspect.signature(maker)
-    except ValueError:  # of some built-in ones nobody knows
-        taken = inspect.Signature()
-    try:
-        taken.bind(**options)
-    except TypeError as problem:
-        raise InputError(
-            f"{given} takes {taken} and was called with the task_options {dict(options)!r}: "
-            f"{problem}; give it what it needs by task_options, or defaults"
-        ) from problem
-    try:
         return as_tasks(maker(**options), given)
     except CrossLearningError:
         raise
     except (Exception, SystemExit) as problem:
-        raise InputError(f"{given} made no tasks but raised {told(problem)}") from problem
+        raise InputError(
+            f"{given}, called with the task_options {dict(options)!r}, raised {told(problem)}"
+        ) from problem
 
 
 def trust(source: TaskSource, options: Mapping[str, Any]) -> None:
