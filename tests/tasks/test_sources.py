@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.errors import InputError
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.saved_tasks import tasks_of_file
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, register_task_set, task_set, tasks_from
 from crosslearning.tasks.sources import TaskSource, load_tasks, read_source
@@ -218,3 +219,20 @@ def test_a_learner_without_its_tasks_is_still_a_policy(tmp_path):
         alone.learn(1)
     whole = CrossLearner.load(tmp_path / "own", tasks=tasks)
     np.testing.assert_array_equal(whole.learn(2).family.weights, learner.learn(2).family.weights)
+
+
+@pytest.mark.parametrize("shape", [[float("inf")], [2], ["x"], None])
+def test_spaces_that_do_not_fit_are_refused(place, shape):
+    space = {"low": [-1.0], "high": [1.0], "shape": shape, "dtype": "float64"}
+    source = {"given": "my_tasks:carts", "content": "", "code": {"my_tasks": "0"}}
+    described = {
+        "tasks": ["one"],
+        "task_options": {},
+        "task_source": source,
+        "spaces": [space, space],
+    }
+    with pytest.raises(FileFormatError, match="does not tell the spaces"):
+        tasks_of_file("some file", described)
+    whole = {**space, "shape": [1]}
+    (absent,), _ = tasks_of_file("some file", {**described, "spaces": [whole, whole]})
+    assert absent.name == "one"
