@@ -1,7 +1,7 @@
 """Numbers over seeds with intervals that cover, also where seeds are few.
 
 How often they do is measured by :mod:`benchmarks.coverage`. With fewer than three seeds there is
-no interval: two would need one of some nine times their distance.
+no interval: that of two would be thirteen times as wide as they are apart.
 """
 
 from __future__ import annotations

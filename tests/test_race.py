@@ -27,6 +27,11 @@ def mark(steps, *totals, seconds=1.0, unseen=-5.0):
     return {"steps": steps, "seconds": spent, "training": {"totals": totals}, "unseen": there}
 
 
+def never():
+    """Return a seed on which no task ever was good enough."""
+    return {"marks": [mark(90, -900.0)]}
+
+
 class Standing:
     """An agent that never moves, and notes what it is told."""
 
@@ -252,6 +257,16 @@ def test_one_seed_has_no_interval():
     one = entry("sac-mixed", [{"marks": [mark(10, -300.0, -100.0)]}])
     (row,) = report.rows("pendulums", [one])
     assert row[4] == "−200"
+
+
+def test_a_ratio_with_too_many_censored_seeds_has_no_upper_end():
+    ours = entry("models", [{"marks": [mark(n, -100.0)]} for n in (40, 40, 80)] + [never()] * 2)
+    theirs = entry("sac-told", [{"marks": [mark(n, -100.0)]} for n in (400, 500, 500, 600, 800)])
+    against = fewest([ours, theirs], -200.0)
+    assert (against.found.low, against.found.high) == (40 / 600, math.inf)
+    assert "takes 0.16 [0.0667, ∞] of the environment steps" in report.sections(
+        {"pendulums": [ours, theirs]}
+    )
 
 
 def test_measured_cells_are_folded_into_a_table_and_read_from_it(little, tmp_path):
