@@ -144,7 +144,9 @@ def projection() -> list[Row]:
         points = generator.standard_normal((N, 800)) * generator.lognormal(size=(N, 1))
         D = points @ points.T
         radius = 0.5 * math.sqrt(np.mean(np.diag(D)))
-        [median] = in_turns(lambda D=D, r=radius: exact_projection(D, r), rounds=20)
+        [median] = in_turns(
+            lambda D=D, r=radius: exact_projection(D, r), rounds=20, clock=time.process_time
+        )
         medians.append(median)
     detail = ", ".join(f"{n}: {human(s)}" for n, s in zip(sizes, medians, strict=True))
     rows += [
