@@ -41,6 +41,23 @@ def test_the_interquartile_mean_leaves_a_quarter_out_at_each_end():
     assert found.low < found.value == 3.0 < found.high < 10.0
 
 
+def test_differences_are_scipys_yuen():
+    generator = np.random.default_rng(1)
+    first, second = generator.exponential(size=11), generator.normal(1.0, 3.0, 6)
+    found = intervals.difference_over_seeds(first, second)
+    scipys = stats.ttest_ind(first, second, equal_var=False, trim=0.25).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high))
+    assert found.value == pytest.approx(
+        stats.trim_mean(first, 0.25) - stats.trim_mean(second, 0.25)
+    )
+    # Beside a sample without an error the interval is that of the other alone.
+    alone, other = intervals.over_seeds(first), intervals.difference_over_seeds(first, np.zeros(4))
+    assert (alone.value, alone.low, alone.high) == pytest.approx(
+        (other.value, other.low, other.high)
+    )
+    assert intervals.difference_over_seeds(np.ones(5), np.zeros(5)) == Interval(1.0, 1.0, 1.0)
+
+
 def test_one_and_two_seeds_have_no_interval():
     assert intervals.over_seeds([1.0, 3.0]) == Interval(2.0, -math.inf, math.inf)
     assert not intervals.difference_over_seeds([1.0, 2.0, 4.0], [1.0, 2.0]).known

@@ -18,7 +18,6 @@ from crosslearning.statistics import (
     share,
     skewness_of,
     student,
-    student_difference,
     student_quantile,
     wilson,
 )
@@ -130,25 +129,6 @@ def test_share_is_wilsons_interval():
 def test_unknown_values_are_left_out():
     assert mean_with_unknown(np.array([1.0, np.nan, 3.0])) == student([1.0, 3.0])
     assert math.isnan(mean_with_unknown(np.full(2, np.nan)).value)
-
-
-def test_trimmed_means_and_differences_are_yuens():
-    generator = np.random.default_rng(1)
-    first, second = generator.exponential(size=11), generator.normal(1.0, 3.0, 6)
-    for trim in (0.0, 0.25):
-        found = student_difference(first, second, trim=trim)
-        low, high = stats.ttest_ind(first, second, equal_var=False, trim=trim).confidence_interval()
-        assert (found.low, found.high) == pytest.approx((low, high))
-        assert found.value == pytest.approx(
-            stats.trim_mean(first, trim) - stats.trim_mean(second, trim)
-        )
-    # Beside a sample without an error the interval is that of the other alone.
-    alone, other = student(first, trim=0.25), student_difference(first, np.zeros(4), trim=0.25)
-    assert (alone.value, alone.low, alone.high) == pytest.approx(
-        (other.value, other.low, other.high)
-    )
-    assert student_difference(np.ones(5), np.zeros(5)) == Interval(1.0, 1.0, 1.0)
-    assert not student_difference([1.0], [1.0, 2.0]).known
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.02, 0.02), (0.3, 0.1), (0.0, 0.05)])

@@ -1,9 +1,7 @@
 """Numbers with intervals: one type for all of them, and the ways to compute one.
 
-Student's for means, Tukey and McLaughlin's for trimmed means, Welch's and Yuen's for their
-differences, Wilson's for shares, Bonett and Price's for differences of paired shares, and Hall's
-for means of very skewed samples. How often they cover is measured by ``benchmarks.coverage``.
-Where nothing is known of an end, it is infinite.
+Student's for means, Wilson's for shares, Bonett and Price's for differences of paired shares, and
+Hall's for means of very skewed samples. Where nothing is known of an end, it is infinite.
 """
 
 from __future__ import annotations
@@ -89,54 +87,16 @@ def f_tail(value: float, first: float, second: float) -> float:
     return float(fdtrc(first, second, value))
 
 
-def student(values: ArrayLike, confidence: float = CONFIDENCE, trim: float = 0.0) -> Interval:
-    """Return a mean with Student's two-sided interval, without ends for a single value.
-
-    Where values are trimmed, by the fraction ``trim`` at each end, the mean and its interval are
-    Tukey and McLaughlin's: the variance is that of the winsorised values, and the degrees of
-    freedom are those of the values that are left.
-    """
-    mean, error, degrees = _mean_and_error(values, trim)
-    return _around(mean, error, degrees, confidence)
-
-
-def student_difference(
-    first: ArrayLike, second: ArrayLike, confidence: float = CONFIDENCE, trim: float = 0.0
-) -> Interval:
-    """Return the difference of two means of independent samples with Welch's interval.
-
-    Of trimmed means, see :func:`student`, it is Yuen's.
-    """
-    (a, error_a, left_a), (b, error_b, left_b) = (
-        _mean_and_error(values, trim) for values in (first, second)
-    )
-    error = math.hypot(error_a, error_b)
-    degrees = min(left_a, left_b)
-    if degrees > 0 and error > 0.0:
-        degrees = error**4 / (error_a**4 / left_a + error_b**4 / left_b)
-    return _around(a - b, error, degrees, confidence)
-
-
-def _mean_and_error(values: ArrayLike, trim: float) -> tuple[float, float, float]:
-    """Return the trimmed mean, its standard error and the degrees of freedom of that."""
+def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
+    """Return a mean with Student's two-sided interval, without ends for a single value."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) == 0 or not np.all(np.isfinite(numbers)):
         raise InputError(f"an interval needs finite numbers, got {values!r}")
-    cut = int(trim * len(numbers))
-    left = np.sort(numbers)[cut : len(numbers) - cut] if cut else numbers
-    n = len(left)
+    mean, n = float(np.mean(numbers)), len(numbers)
     if n == 1:
-        return float(left[0]), math.inf, 0
-    # At each end the values that were cut off count as the outermost that were not.
-    winsorised = np.clip(numbers, left[0], left[-1]) if cut else numbers
-    squares = float(np.var(winsorised)) * len(numbers)
-    return float(np.mean(left)), math.sqrt(squares / (n * (n - 1))), n - 1
-
-
-def _around(mean: float, error: float, degrees: float, confidence: float) -> Interval:
-    if degrees <= 0:
         return Interval(mean, -math.inf, math.inf)
-    half = student_quantile(0.5 + 0.5 * confidence, degrees) * error
+    error = float(np.std(numbers, ddof=1)) / math.sqrt(n)
+    half = student_quantile(0.5 + 0.5 * confidence, n - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 
