@@ -57,7 +57,9 @@ def points_of(seed: int) -> tuple[str, np.ndarray]:
     points = KINDS[kind](draw, int(draw.integers(1, 31)), int(draw.integers(1, 9)))
     offset = draw.normal(size=points.shape[1]) * 10.0 ** draw.integers(0, 4)
     points = points + (draw.random() < 1 / 3) * offset
-    return kind, points * 10.0 ** draw.uniform(-150.0, 150.0)
+    # Squares of what is much smaller than 1e-150 are no numbers with sixteen digits any more.
+    size = float(np.max(np.abs(points))) or 1.0
+    return kind, points / size * 10.0 ** draw.uniform(-150.0, 150.0)
 
 
 def solved_radius(points: np.ndarray) -> float | None:

@@ -192,6 +192,7 @@ def _drive(
     console: Console,
     mine: Callable[[], bool],
 ) -> Outcome:
+    folder.note_system()
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])

@@ -208,6 +208,28 @@ class RunFolder:
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
         whole.replace(self.model)
 
+    def systems(self) -> list[dict[str, Any]]:
+        """Return what the run was computed with, see :func:`system_info`; nothing if unknown."""
+        try:
+            systems = json.loads(self._systems.read_bytes())
+        except (OSError, *MALFORMED):
+            return []
+        known = isinstance(systems, list) and all(isinstance(one, dict) for one in systems)
+        return systems if known else []
+
+    def note_system(self) -> None:
+        """Keep what this process computes with, if the run was not computed with it before."""
+        from crosslearning.runs.system_info import system_info
+
+        systems, now = self.systems(), system_info()
+        if now not in systems:
+            text = json.dumps([*systems, now], indent=1)
+            write_atomically(self._systems, f"{text}\n".encode())
+
+    @property
+    def _systems(self) -> Path:
+        return self.path / "systems.json"
+
     def save_snapshot(self, learner: CrossLearner) -> Path:
         """Write the policies of this iteration beside those of earlier ones."""
         path = self._snapshots / f"iteration-{learner.iteration:08d}.safetensors"
