@@ -6,7 +6,7 @@ CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint types contract bench faults fuzz docs clean
+.PHONY: help quickstart fleet play test lint types contract bench faults fuzz portable docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,9 +54,12 @@ faults: $(DEV)  ## break runs on purpose, print a table of what is lost
 fuzz: $(DEV)  ## give files and the command line 100,000 strange things
 	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -n 2 tests/fuzz
 
+portable: $(DEV)  ## run the numerical tests as on other processors
+	$(RUN)python scripts/portable.py
+
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) site figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .portable site figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
