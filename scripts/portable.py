@@ -28,8 +28,9 @@ NUMERICAL = [
     *(f"tests/{name}" for name in ("certificates", "contracts", "gradients", "learner", "models")),
     *(f"tests/{name}" for name in ("rkhs", "rollouts", "runs", "sweep", "tasks", "theory")),
     *(f"tests/test_{name}.py" for name in ("adaptation", "comparison", "compiled", "evaluation")),
-    *(f"tests/test_{name}.py" for name in ("identification", "model_errors", "plain_kernels")),
-    *(f"tests/test_{name}.py" for name in ("relatedness", "statistics", "trajectories")),
+    *(f"tests/test_{name}.py" for name in ("documentation", "identification", "model_errors")),
+    *(f"tests/test_{name}.py" for name in ("plain_kernels", "relatedness", "statistics")),
+    "tests/test_trajectories.py",
     # It starts clusters of its own, which compute as every other worker does.
     "--ignore=tests/rollouts/test_ray.py",
 ]
@@ -111,9 +112,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help=f"only 'old', on {' '.join(QUICK)}")
     parser.add_argument("--only", choices=known, action="append", help="an emulation, or several")
-    parser.add_argument("tests", nargs="*", help="for pytest, instead of the numerical tests")
+    parser.epilog = "Anything else is for pytest; tests that it names take the place of these."
     asked, options = parser.parse_known_args()
-    tests = [*(asked.tests or (QUICK if asked.quick else NUMERICAL)), *options]
+    named = any((ROOT / word.split("::")[0]).exists() for word in options)
+    tests = [*([] if named else QUICK if asked.quick else NUMERICAL), *options]
     # "old" is two of the others at once: one run in the place of two.
     every = [name for name in known if name != "old"]
     rows = [("native", native["blas"], "", "")]
