@@ -251,6 +251,7 @@ def _drive(
                         file.restore()
                     for path, content in essentials.items():
                         write_atomically(path, content)
+                    folder.note_system()
                     folder.save_checkpoint(learner)
             log.flush()
         finally:
