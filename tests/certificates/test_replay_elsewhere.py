@@ -53,7 +53,7 @@ def test_here_a_changed_weight_fails(tmp_path, run):
         ("libc", "musl 1.2"),
         ("features", "SSE SSE2"),
         ("crosslearning", "0.0.1"),
-        ("numba_cpu", None),
+        ("numba_cpu", ""),
     ],
 )
 def test_elsewhere_other_bits_are_not_comparable(tmp_path, run, name, value):
@@ -114,7 +114,15 @@ def test_a_run_that_another_kernel_made(tmp_path):
 
 def test_a_list_of_systems_that_cannot_be_read_is_unknown(tmp_path, run):
     path = copy_of(run, tmp_path)
-    for text in ("", "{}", "[1]", '[{"processor": [1]}]', "\xff", "[" * 100_000):
+    for text in (
+        "",
+        "{}",
+        "[1]",
+        '[{"processor": [1]}]',
+        "\xff",
+        "[" * 100_000,
+        "[{}" + ",{}" * 100 + "]",
+    ):
         (path / "systems.json").write_text(text)
         (path / "record.json").unlink(missing_ok=True)
         assert "unrecorded" in differences(certify(path, samples=10).made_on)
@@ -129,3 +137,5 @@ def test_systems_in_words():
     assert differences([other]) == "features with NEON more and none less than here"
     assert in_words(now).startswith("processor ")
     assert in_words({}) == "unknown"
+    assert in_words({"processor": "a\x1b[2Jb\n"}) == "processor a[2Jb"
+    assert "\x1b" not in differences([{**now, "libc": "\x1b[2J"}])

@@ -8,7 +8,9 @@ import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
 _KEEP = 2
+#: More systems than anybody trains one run on were not written by this library.
+_Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
@@ -208,14 +212,12 @@ class RunFolder:
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
         whole.replace(self.model)
 
-    def systems(self) -> list[dict[str, Any]]:
+    def systems(self) -> list[dict[str, str]]:
         """Return what the run was computed with, see :func:`system_info`; nothing if unknown."""
         try:
-            systems = json.loads(self._systems.read_bytes())
-        except (OSError, *MALFORMED):
+            return msgspec.json.decode(self._systems.read_bytes(), type=_Systems)
+        except (OSError, msgspec.MsgspecError):
             return []
-        known = isinstance(systems, list) and all(isinstance(one, dict) for one in systems)
-        return systems if known else []
 
     def note_system(self) -> None:
         """Keep what this process computes with, if the run was not computed with it before."""

@@ -69,7 +69,7 @@ def _processor() -> str:
 def in_words(system: Mapping[str, Any]) -> str:
     """Return the little of a system that a person asks for first; files may hold anything."""
     names = ("processor", "libc", "blas", "numba_cpu", "python", "numpy", "scipy", "numba")
-    known = [f"{name} {str(system[name])[:100]}" for name in names if name in system]
+    known = [f"{name} {_shown(system[name])}" for name in names if name in system]
     return "; ".join(known) or "unknown"
 
 
@@ -86,9 +86,14 @@ def _difference(system: Mapping[str, Any]) -> str:
         if name not in unknown and system[name] != now[name]:
             made, here = set(system[name].split()), set(now[name].split())
             more, less = " ".join(sorted(made - here)), " ".join(sorted(here - made))
-            whole = f"{system[name][:100]}, here {now[name]}"
-            listed = f"with {more[:200] or 'none'} more and {less[:200] or 'none'} less than here"
+            whole = f"{_shown(system[name])}, here {now[name]}"
+            listed = f"with {_shown(more) or 'none'} more and {less or 'none'} less than here"
             said.append(f"{name} {listed if name == 'features' else whole}")
     if unknown:
         said.append(f"an unrecorded {', '.join(unknown)}")
     return "; ".join(said)
+
+
+def _shown(value: Any) -> str:
+    """Return what a folder says, without what would move a terminal's cursor."""
+    return "".join(filter(str.isprintable, str(value)[:200]))
