@@ -7,7 +7,7 @@ DEV    := $(VENV)/.dev-installed
 SCHEMA := $(RUN)check-jsonschema --quiet --builtin-schema
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint bench faults fuzz docs wheel clean
+.PHONY: help quickstart fleet play test lint bench faults fuzz portable docs wheel clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ faults: $(DEV)  ## break runs on purpose, print a table of what is lost
 fuzz: $(DEV)  ## give files and the command line 100,000 strange things
 	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -n 2 tests/fuzz
 
+portable: $(DEV)  ## run the numerical tests as on other processors
+	$(RUN)python scripts/portable.py
+
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
@@ -69,5 +72,5 @@ wheel: $(DEV)  ## build the distributions into dist/ and use the wheel alone
 	$(RUN)python scripts/check_wheel.py --dist dist
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) site dist figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .portable site dist figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

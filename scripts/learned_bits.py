@@ -1,7 +1,7 @@
 """Print digests of what short runs learn, one line a run.
 
 A change that must not alter what is learned leaves every line as it was. Digests depend on the
-machine, so compare two versions on one::
+processor and on the libraries, so compare two versions on one machine, with the same ones::
 
     python scripts/learned_bits.py > before.txt     # then change the code
     python scripts/learned_bits.py | diff before.txt -

@@ -21,6 +21,7 @@ from crosslearning.rkhs import (
     Product,
 )
 from crosslearning.runs import RunConfig, make_config, train
+from crosslearning.runs.system_info import in_words, system_info
 
 runner = CliRunner()
 TASKS = ["--tasks", "linear-quadratic", "--max-knots", "20"]
@@ -63,6 +64,7 @@ def test_info_shows_widths(tmp_path):
     shown = invoke("info", tmp_path / "run")
     assert "widths (standard" in shown
     assert "covariance" not in shown
+    assert f"made on: {in_words(system_info())}" in " ".join(shown.split())
 
 
 # Ctrl-C before the first iteration is whole, and folders that are in use. -------------------

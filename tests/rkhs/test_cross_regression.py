@@ -215,6 +215,26 @@ def test_newton_converges_on_hard_cases(case, method, share):
     assert optimality.stationarity <= 1e-6
 
 
+@pytest.mark.parametrize(
+    ("seed", "sizes", "epsilon"),
+    [
+        (63, (0, 7, 0, 0, 0, 0, 7), 1.9535),
+        (63, (0, 7, 0, 0, 0, 0, 7), 1.973),
+        (70, (0, 6, 0, 0, 0, 3, 0, 0), 1.4077),
+        (114, (1, 0, 0, 0, 7, 1), 1.5589),
+        (114, (1, 0, 0, 0, 7, 1), 1.7319),
+    ],
+)
+def test_tasks_without_points_whose_functions_coincide(seed, sizes, epsilon):
+    # ε lies between the mean square distance and the radius of the smallest ball.
+    regression = regression_of(*related(seed, sizes))
+    fit = regression.fit(epsilon)
+    gap = fit.gap()
+    assert fit.status is FitStatus.SOLVED, fit.residual
+    assert gap.primal == pytest.approx(gap.dual, rel=1e-8)
+    assert fit.distances.max() == pytest.approx(epsilon)
+
+
 def test_a_search_that_is_cut_short_says_so(monkeypatch):
     monkeypatch.setattr("crosslearning.rkhs.multipliers._MOST_STEPS", 2)
     regression = regression_of(*related(4, (12, 3, 20, 7), unlike=0.6))

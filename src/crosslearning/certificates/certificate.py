@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from crosslearning.certificates.reading import Reading, verified, working
-from crosslearning.certificates.replay import replay_run
+from crosslearning.certificates.replay import replay_run, systems_of
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Check
@@ -80,6 +80,8 @@ class Certificate(Reading):
     pruning: PruningHistory | None
     alpha: float | None  #: the wanted stationarity: as asked now, or else as the run was asked for
     gaps: tuple[StationarityGap, ...] = ()
+    #: What the run was computed with, see :mod:`crosslearning.runs.system_info`; empty if unknown.
+    made_on: tuple[dict[str, Any], ...] = ()
     #: The lines of metrics up to this iteration, for figures; not part of the JSON.
     metrics: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
@@ -136,6 +138,7 @@ def certify(
     with suppress(KeyError, TypeError, ValueError):
         known["pruning"] = pruning_history(metrics, verification.settings)
     known |= {"replayed": replay, "alpha": alpha, "metrics": metrics}
+    known["made_on"] = tuple(systems_of(run, verification))
     certificate = Certificate.of(verification, samples, seed, **known)
     if not certificate.passed:
         reason = "a check of the files failed, so that it would speak of another run than this"

@@ -20,6 +20,7 @@ from crosslearning.certificates.text import (
     table,
     wrapped,
 )
+from crosslearning.runs.system_info import in_words
 
 _Line = TypeVar("_Line")
 
@@ -67,6 +68,8 @@ def _files_verdict(certificate: Certificate) -> str:
     text = f"Files: certified. {total - len(impossible)} of {total} checks passed, none failed"
     if impossible:
         text += f"; not possible: {', '.join(impossible)}"
+    if any(name.startswith("replay") for name in impossible):
+        return f"{text}. Training the run again here proves nothing of its bytes."
     if certificate.replayed:
         return f"{text}. Training the run again gave the same bytes."
     return f"{text}. The run was not trained again (--replay)."
@@ -144,14 +147,16 @@ def _integrity(certificate: Certificate) -> str:
         if check.status in instead:
             lines.append(wrapped(f"      {instead[check.status]}: {check.expected}", 8))
     note = (
-        "The run was trained again from its seed and compared."
+        "The run was trained again from its seed and compared, byte for byte, which says something "
+        "where it was made on the same processor with the same libraries."
         if certificate.replayed
         else "The run was not trained again. These checks find damage and edits, also where the "
         "checksums were made anew. They cannot find a forger who rewrites all files so that they "
         "agree, the record among them: --replay can, it trains the run again from its seed and "
         "compares byte for byte."
     )
-    return "\n".join([*lines, wrapped(note)])
+    made = [wrapped(f"Made on: {in_words(system)}.") for system in certificate.made_on]
+    return "\n".join([*lines, wrapped(note), *made])
 
 
 def _constraint(certificate: Certificate) -> str:

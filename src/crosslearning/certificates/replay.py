@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tempfile
-from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,15 @@ from rich.console import Console
 
 from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
-from crosslearning.errors import CrossLearningError
+from crosslearning.errors import CrossLearningError, NumericalError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.length import Length
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
-from crosslearning.runs.record import versions
+from crosslearning.runs.system_info import differences
+
+#: Metrics whose numbers differ by less, relatively or absolutely, are told to agree.
+_ALIKE = 1e-6
 
 
 def replay_run(
@@ -29,28 +32,34 @@ def replay_run(
     """Train a run again, in memory, and compare what it left with what comes out.
 
     Nothing in its folder is changed. The checks are of the model's file (or of the newest
-    checkpoint), of the other checkpoints and of the lines of metrics.
+    checkpoint), of the other checkpoints and of the lines of metrics. Where the run was computed
+    with something else than there is here (see :mod:`crosslearning.runs.system_info`), the same
+    bits still pass, but others are not comparable: they speak neither for the run nor against it.
     """
     checks = Checks()
     try:
         _replay(checks, RunFolder.open(run), verification, console)
     except CrossLearningError as problem:
-        return [Check("replay", "fail", str(problem), "the run can be trained again")]
-    differ = _versions_differ(verification.record or {})
-    return [
-        dataclasses.replace(one, found=one.found + differ) if one.status == "fail" else one
-        for one in checks.made
-    ]
+        checks.expect("replay", False, str(problem), "the run can be trained again")
+        if not isinstance(problem, NumericalError):
+            return checks.made[-1:]
+    elsewhere = differences(systems_of(run, verification))
+    return [_excused(check, elsewhere) if elsewhere else check for check in checks.made]
 
 
-def _versions_differ(record: Mapping[str, Any]) -> str:
-    """Say which versions are not those of the run: they may round otherwise."""
-    made = record.get("made_with")
-    if not isinstance(made, dict):
-        return ""
-    changed = [(name, now) for name, now in versions().items() if made.get(name) != now]
-    other = "; ".join(f"{name} {made.get(name)}, now {now}" for name, now in changed)
-    return f" (made with {other}: these may round otherwise)" if other else ""
+def systems_of(run: str | Path, verification: Verification) -> list[dict[str, Any]]:
+    """Return all that the run was computed with, as its folder and its record know it."""
+    systems, made = RunFolder(run).systems(), (verification.record or {}).get("made_with")
+    return [*systems, made] if isinstance(made, dict) and made not in systems else systems
+
+
+def _excused(check: Check, elsewhere: str) -> Check:
+    """Return a check that other bits did not pass, as one that cannot be made on this system."""
+    if check.status != "fail":
+        return check
+    found = f"{check.found}; not comparable here, made on {elsewhere}"
+    expected = "a replay on the system that made the run: only there must the bits be the same"
+    return dataclasses.replace(check, status="not possible", found=found, expected=expected)
 
 
 def _replay(
@@ -76,6 +85,7 @@ def _replay(
     logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
+    unlike: list[int] = []
     with tempfile.TemporaryDirectory() as place:
         again = Path(place) / "again.safetensors"
 
@@ -88,6 +98,8 @@ def _replay(
                 old = {k: v for k, v in logged[report.iteration].items() if k in line}
                 if old != {k: line[k] for k in old}:
                     different.append(report.iteration)
+                    if not _alike(old, line):
+                        unlike.append(report.iteration)
             if report.iteration in saved:
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
 
@@ -95,13 +107,25 @@ def _replay(
             learner.learn(callback=after, progress=console or False, **target.left(learner))
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
     if finished:
-        different += [k for k in logged if k > learner.iteration]
+        missing = [k for k in logged if k > learner.iteration]
+        different, unlike = different + missing, unlike + missing
     found = f"{sum(k <= learner.iteration for k in logged)} lines the same"
     found += f", from iteration {first} on" if first else ""
     if different:
         found = f"other numbers at iteration {min(different)}, {len(different)} lines"
+        alike = sum(k < min(unlike, default=math.inf) for k in logged)
+        found += f"; the first {alike} of {len(logged)} lines agree within {_ALIKE:g}"
     expected = "every line as the replay gives it"
     checks.expect("replay: metrics.jsonl", not different, found, expected)
+
+
+def _alike(old: Any, new: Any) -> bool:
+    """Tell whether all numbers of some metrics are nearly the same."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return all(name in new and _alike(value, new[name]) for name, value in old.items())
+    if isinstance(old, int | float) and isinstance(new, int | float):
+        return math.isclose(old, new, rel_tol=_ALIKE, abs_tol=_ALIKE)
+    return bool(old == new)
 
 
 def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, place: str) -> None:

@@ -155,6 +155,7 @@ def resume(
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
     from crosslearning.runs.metrics import recent_returns
+    from crosslearning.runs.system_info import in_words
     from crosslearning.statistics import readable
 
     folder = runs.RunFolder.open(run)
@@ -173,6 +174,8 @@ def info(run: RunArgument) -> None:
     console.print(table)
     state = "finished" if folder.model.exists() else "not finished"
     console.print(f"state: {state}; checkpoints at: {', '.join(saved) or 'none'}")
+    for system in folder.systems():
+        show_line(f"made on: {in_words(system)}")
     if metrics:
         last, length = metrics[-1], config.length
         made = {name: str(last[name]) for name in ("iteration", "steps")}

@@ -192,6 +192,7 @@ def _drive(
     console: Console,
     mine: Callable[[], bool],
 ) -> Outcome:
+    folder.note_system()
     events = folder.path / "tensorboard" if config.tensorboard else None
     log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])
@@ -250,6 +251,7 @@ def _drive(
                         file.restore()
                     for path, content in essentials.items():
                         write_atomically(path, content)
+                    folder.note_system()
                     folder.save_checkpoint(learner)
             log.flush()
         finally:

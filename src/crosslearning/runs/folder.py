@@ -8,7 +8,9 @@ import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
 _KEEP = 2
+#: More systems than anybody trains one run on were not written by this library.
+_Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
@@ -207,6 +211,26 @@ class RunFolder:
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
         whole.replace(self.model)
+
+    def systems(self) -> list[dict[str, str]]:
+        """Return what the run was computed with, see :func:`system_info`; nothing if unknown."""
+        try:
+            return msgspec.json.decode(self._systems.read_bytes(), type=_Systems)
+        except (OSError, msgspec.MsgspecError):
+            return []
+
+    def note_system(self) -> None:
+        """Keep what this process computes with, if the run was not computed with it before."""
+        from crosslearning.runs.system_info import system_info
+
+        systems, now = self.systems(), system_info()
+        if now not in systems:
+            text = json.dumps([*systems, now], indent=1)
+            write_atomically(self._systems, f"{text}\n".encode())
+
+    @property
+    def _systems(self) -> Path:
+        return self.path / "systems.json"
 
     def save_snapshot(self, learner: CrossLearner) -> Path:
         """Write the policies of this iteration beside those of earlier ones."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numba
-import numpy as np
-
 from crosslearning.learner import CrossLearner
+from crosslearning.runs.system_info import system_info
 
 #: The format of ``record.json``; raised when an older crosslearning could not read it.
 RECORD_VERSION = 1
@@ -40,17 +37,5 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "norms": family.norms().tolist(),
         "distances": family.distances().tolist(),
         "sha256": {k: hashlib.sha256(path.read_bytes()).hexdigest() for k, path in files.items()},
-        "made_with": versions(),
-    }
-
-
-def versions() -> dict[str, str]:
-    """Return what a later repetition should share if it is to give the same bits."""
-    from crosslearning import __version__
-
-    return {
-        "crosslearning": __version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "machine": platform.machine(),
+        "made_with": system_info(),
     }
