@@ -103,6 +103,18 @@ def test_samples_scatter_where_nothing_was_seen(dynamics, family):
         assert spread["far"] > 2.0 * spread["near"]
 
 
+def test_knots_leave_a_thousandth_of_the_kernel_at_most(family, dynamics):
+    """However noisy the data are: where little is asked of a model, its knots are not too few."""
+    noisy = [own._replace(noise=np.array([0.5])) for own in dynamics.chosen]
+    points = np.concatenate([np.concatenate([own.states, own.actions], axis=1) for own in family])
+    for own in fit(family, dynamics.frame, noisy, None, 200).fits:
+        kernel, knots = own.family.kernel, own.family.knots
+        across = kernel(knots, points)
+        explained = np.sum(across * np.linalg.solve(kernel(knots, knots), across), axis=0)
+        assert len(knots) < 0.5 * len(points)
+        assert np.max(1.0 - explained / kernel.diagonal(points)) <= 1e-3
+
+
 def test_angles_go_round():
     draw = np.random.default_rng(0)
     angle, action = draw.uniform(-np.pi, np.pi, 60), draw.uniform(-1, 1, (60, 1))

@@ -1,5 +1,7 @@
 """Learning in models: rounds are whole, what was seen is never lost, and it learns."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,10 +10,11 @@ from crosslearning.errors import InputError, NumericalError, TaskError
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, task_set
-from tests.learner.examples import Drift, assert_same_bits, drift, recorded_reports
+from tests.learner.examples import UNPRUNED, Drift, assert_same_bits, drift, recorded_reports
 
 SMALL = {"method": "models", "round_steps": 12, "bout": 3, "rollouts": 4, "look_ahead": 5}
 SMALL |= {"max_knots": 30, "seed": 1}
+SIDES = {"right": 1.0, "left": -1.0}
 
 
 def two(**changes):
@@ -68,6 +71,41 @@ def test_the_reward_that_was_seen_is_a_mean_over_steps():
     report = recorded_reports(learner, 1)[0]
     means = [own.rewards.mean() for own in learner.method.data]
     np.testing.assert_allclose(report.numbers["seen_reward"], means)
+
+
+class Paying(Drift):
+    """Pays for going right, or left."""
+
+    def __init__(self, sign, render_mode=None):
+        super().__init__()
+        self.sign = sign
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, self.sign * float(self.place[0]), *rest
+
+
+@pytest.mark.parametrize("samples", [0, 3])
+def test_every_policy_learns_in_the_model_of_its_own_task(samples):
+    tasks = [Task(name, partial(Paying, sign), horizon=50) for name, sign in SIDES.items()]
+    learner = CrossLearner(tasks, np.inf, **SMALL, samples=samples).learn(3)
+    for i, sign in enumerate(SIDES.values()):
+        assert sign * learner.policy(i).mean(np.zeros((1, 2)))[0, 0] > 0.1
+
+
+def test_steps_shorten_with_the_square_of_what_is_left_of_a_round():
+    """The second of two has a quarter of δ, the second of four nine sixteenths: lengths as 2 : 3.
+
+    The first step is the same in both, and so is the direction of the second.
+    """
+    places = np.random.default_rng(0).uniform(-1.0, 1.0, (6, 2))
+
+    def second(bout):
+        learner = CrossLearner([drift("a"), drift("b")], np.inf, **{**SMALL, **UNPRUNED, "bout": bout})
+        first, after = (learner.learn(1).family(places) for _ in range(2))
+        return after - first
+
+    np.testing.assert_allclose(second(2), second(4) * 2.0 / 3.0, rtol=1e-6, atol=1e-9)
 
 
 def test_reports_tell_of_the_models():
