@@ -101,7 +101,9 @@ def test_steps_shorten_with_the_square_of_what_is_left_of_a_round():
     places = np.random.default_rng(0).uniform(-1.0, 1.0, (6, 2))
 
     def second(bout):
-        learner = CrossLearner([drift("a"), drift("b")], np.inf, **{**SMALL, **UNPRUNED, "bout": bout})
+        learner = CrossLearner(
+            [drift("a"), drift("b")], np.inf, **{**SMALL, **UNPRUNED, "bout": bout}
+        )
         first, after = (learner.learn(1).family(places) for _ in range(2))
         return after - first
 

@@ -132,24 +132,19 @@ def test_a_task_that_pays_nothing_moves_nothing():
     assert np.any(learner.family.weights[:, 1] != 0.0)
 
 
-class Rise(Drift):
-    """Episodes of one step that pay ``pay``, whatever is done."""
+def test_a_critic_that_is_wrong_by_a_constant_changes_nothing():
+    """Advantages are centred: steps are better or worse than others, not than was foreseen."""
 
-    pay = 0.0
+    def learned(shift):
+        learner = small([drift("one")], reuse=2).learn(2)
+        critic = learner.method.critic
+        advantages = critic.advantages
+        critic.advantages = lambda *given: advantages(*given) + shift
+        return learner.learn(1).family
 
-    def step(self, action):
-        seen, *_ = super().step(action)
-        return seen, Rise.pay, True, False, {}
-
-
-def test_a_rise_that_no_action_brought_about_moves_nothing(monkeypatch):
-    """Advantages are centred: every step was better than foreseen, but none better than another."""
-    task = Task("rise", lambda render_mode=None: Rise(), horizon=50)
-    learner = small([task], reuse=1).learn(2)
-    monkeypatch.setattr(Rise, "pay", 1.0)
-    learner.learn(1)
-    assert np.all(learner.method.critic.values(0, np.zeros((1, 2))) > 0.0)
-    assert not np.any(learner.family.weights)
+    plain, shifted = learned(0.0), learned(5.0)
+    np.testing.assert_array_equal(shifted.knots, plain.knots)
+    np.testing.assert_allclose(shifted.weights, plain.weights, rtol=1e-6, atol=1e-9)
 
 
 def test_a_step_is_judged_by_the_critic_that_had_not_seen_it():
