@@ -105,7 +105,8 @@ def test_samples_scatter_where_nothing_was_seen(dynamics, family):
 
 def test_knots_leave_a_thousandth_of_the_kernel_at_most(family, dynamics):
     """However noisy the data are: where little is asked of a model, its knots are not too few."""
-    noisy = [own._replace(noise=np.array([0.5])) for own in dynamics.chosen]
+    rough = {"noise": np.array([0.5]), "widths": np.full(3, 2.0)}
+    noisy = [own._replace(**rough) for own in dynamics.chosen]
     points = np.concatenate([np.concatenate([own.states, own.actions], axis=1) for own in family])
     for own in fit(family, dynamics.frame, noisy, None, 200).fits:
         kernel, knots = own.family.kernel, own.family.knots
