@@ -138,6 +138,10 @@ def test_angles_go_round():
     told = found.predict(0, seam, np.zeros((2, 1)))
     np.testing.assert_allclose(told[0], told[1], atol=1e-4)
     assert told[0, 0] == pytest.approx(0.4, abs=0.05)
+    # A step leads on from wherever it begins, beyond the seam at the other end.
+    after = found.follow(0, np.array([[1.0, 0.0], [3.0, 0.0]]), np.zeros((2, 1)))
+    wanted = [1.5 + 0.1 * np.cos(1.0), 3.5 + 0.1 * np.cos(3.0) - 2.0 * np.pi]
+    np.testing.assert_allclose(after[:, 0], wanted, atol=0.05)
     # A coordinate that never moves is predicted to stay.
     np.testing.assert_allclose(told[:, 1], 0.0, atol=1e-9)
 

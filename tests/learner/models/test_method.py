@@ -2,12 +2,15 @@
 
 from functools import partial
 
+import msgspec
 import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, NumericalError, TaskError
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner.models.exploration import explorers
+from crosslearning.models.imagination import imagine
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, task_set
 from tests.learner.examples import UNPRUNED, Drift, assert_same_bits, drift, recorded_reports
@@ -108,6 +111,29 @@ def test_steps_shorten_with_the_square_of_what_is_left_of_a_round():
         return after - first
 
     np.testing.assert_allclose(second(2), second(4) * 2.0 / 3.0, rtol=1e-6, atol=1e-9)
+
+
+def test_exploration_goes_where_the_models_disagree():
+    """The more ways to act there are to choose from, the farther apart the models come on it."""
+    learner = two(look_ahead=20).learn(3)
+    method, iterate = learner.method, learner._core.iterate
+    N, S, q = 2, learner.settings.samples, 3
+    starts = np.concatenate([own.states[:1] for own in method.data])
+    task, still = np.arange(N), np.zeros((N, 20, 1))
+
+    def apart(ways):
+        """Return the spread of the models' paths, all by the way to act that was chosen."""
+        settings = msgspec.structs.replace(learner.settings, explorers=ways)
+        units = method.noise.std, method.frame.unit[:q]
+        chosen = explorers(iterate, settings, method.data, method.world, units, 20)
+        paths = [
+            imagine(chosen, method.world, starts, task, task + N * s, still).states
+            for s in range(S)
+        ]
+        return np.mean(np.std(paths, axis=0) / method.frame.unit[:q])
+
+    one, many = (np.mean([apart(ways) for _ in range(20)]) for ways in (1, 12))
+    assert many > one
 
 
 def test_reports_tell_of_the_models():

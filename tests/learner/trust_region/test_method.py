@@ -185,6 +185,30 @@ def test_densities_are_those_of_normal_distributions():
     np.testing.assert_allclose(left, np.log(2.0 * np.pi), atol=1e-12)
 
 
+class Flat(Drift):
+    """Episodes of one step, all paid the same."""
+
+    pay = 0.0
+
+    def step(self, action):
+        seen, *_ = super().step(action)
+        return seen, Flat.pay, True, False, {}
+
+
+def test_steps_that_were_paid_alike_say_nothing_of_the_noise(monkeypatch):
+    """Also old ones, which were all paid less than the newest: none had a better deviation."""
+    task = Task("flat", lambda render_mode=None: Flat(), horizon=50)
+    learner = small([task], reuse=2, episode_steps=1, least_steps=400).learn(1)
+    monkeypatch.setattr(Flat, "pay", 1.0)
+    method, found = learner.method, []
+    direction = method.direction
+    method.direction = lambda *given: found.append(direction(*given)) or found[-1]
+    learner.learn(1)
+    assert len(method.batches) == 2
+    # The mean of 400 numbers z² − 1, weighted by a quarter: 0.018 is its standard deviation.
+    np.testing.assert_allclose(found[0].growth, 0.0, atol=0.08)
+
+
 # Learning ---------------------------------------------------------------------------------
 
 
