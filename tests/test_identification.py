@@ -103,31 +103,6 @@ def test_it_is_a_function_of_its_seed(breezes):
     assert (one.episodes, one.steps) == (2, 30)
 
 
-class Noted(Windy):
-    """Keeps the seeds that it is reset with."""
-
-    def __init__(self, wind, seeds):
-        super().__init__(wind)
-        self.seeds = seeds
-
-    def reset(self, *, seed=None, options=None):
-        self.seeds.append(seed)
-        return super().reset(seed=seed, options=options)
-
-
-def test_a_new_task_is_not_judged_by_episodes_that_its_model_knows(monkeypatch):
-    monkeypatch.setattr(identification, "_CENTRES", 30)
-    old, new = [], []
-    tasks = [
-        Task("same", lambda render_mode=None, s=s: Noted(0.2, s), horizon=15) for s in (old, new)
-    ]
-    learner = CrossLearner(tasks[:1], max_knots=20).learn(1)
-    old.clear()
-    crosslearning.identify(learner, tasks[1], episodes=2)
-    assert len(set(new) - {None}) == 2
-    assert not (set(old) & set(new)) - {None}
-
-
 def test_one_trained_task_says_whether_a_new_one_is_like_it():
     learner = CrossLearner([cart(1.0).task("cart")], max_knots=20, step_size=0.1).learn(3)
     assert crosslearning.identify(learner, cart(1.0).task("same"), episodes=3).familiar
