@@ -9,6 +9,7 @@ from benchmarks import adaptation as benchmark
 from crosslearning import CrossLearner
 from crosslearning.adaptation import AdaptationCurve, adapt_run, adaptation_curve
 from crosslearning.errors import InputError
+from crosslearning.evaluation import evaluate
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import task_set
 from tests.learner.examples import assert_same_bits, drift
@@ -47,6 +48,14 @@ def test_a_curve_from_a_good_start_is_ahead(learner):
     assert good.steps[0] == 0
     again = adaptation_curve(task, learner.central.function, **settings)
     np.testing.assert_array_equal(good.returns, again.returns)
+
+
+def test_a_curve_is_measured_on_the_starts_of_its_seed(learner):
+    task, settings = learner.tasks[0], {"iterations": 1, "points": 1, "trials": 3, "horizon": 5}
+    for seed in (0, 1):
+        curve = adaptation_curve(task, learner.central.function, seed=seed, **settings)
+        (own,) = evaluate([learner.central], [task], seed=seed, trials=3, horizon=5)
+        assert curve.returns[0] == pytest.approx(own.discounted_return.value)
 
 
 def test_rollouts_are_counted_whatever_the_estimator(learner):

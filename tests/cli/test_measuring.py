@@ -65,6 +65,16 @@ def test_json_has_the_old_names_and_the_new(run):
     assert pair["verdict"] == "undecided"
 
 
+def test_another_seed_measures_other_starts(run):
+    def returns(seed):
+        arguments = ["evaluate", str(run), "--trials", "3", "--horizon", "7", "--json"]
+        rows = json.loads(runner.invoke(cli.app, [*arguments, "--seed", seed]).output)
+        return [row["discounted_return"]["value"] for row in rows]
+
+    assert returns("0") == returns("0")
+    assert returns("0") != returns("1")
+
+
 def test_the_table_shows_listed_outcomes_and_what_only_some_tasks_tell(capsys, monkeypatch):
     def numbers(task, rates, means):
         known = Interval(0.5, 0.25, 0.75)

@@ -124,7 +124,7 @@ def test_states_lie_inside_and_at_the_ends():
     assert np.all(np.isfinite(states_for(endless)))
 
 
-@pytest.mark.parametrize("wrong", [1.001, np.nan])
+@pytest.mark.parametrize("wrong", [1.001, 1.000001, np.nan])
 def test_an_export_that_does_something_else_is_not_written(wrong, tmp_path, monkeypatch):
     policy = policy_of()
     with pytest.raises(NumericalError, match="does not do what the policy does"):

@@ -35,6 +35,14 @@ def test_curves_of_a_thousand_tasks_are_a_spread():
     np.testing.assert_allclose(returns, expected)
 
 
+def test_the_inner_band_holds_four_tasks_in_five():
+    _, axes = parts.new_figure((3, 2))
+    curves = {str(k): np.full(2, float(k)) for k in range(101)}
+    parts.draw_spread(axes, np.arange(2.0), curves)
+    heights = [band.get_paths()[0].vertices[:, 1] for band in axes.collections]
+    assert [(own.min(), own.max()) for own in heights] == [(0.0, 100.0), (10.0, 90.0)]
+
+
 def test_evaluations_of_a_thousand_tasks_are_a_spread():
     interval = {"value": 1.0, "low": 0.0, "high": 2.0}
     results = [{"task": name, "discounted_return": interval, "rates": {}} for name in NAMES]

@@ -10,7 +10,8 @@ import crosslearning
 from crosslearning import CrossLearner, learn_from
 from crosslearning.errors import InputError
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
-from crosslearning.logged import shares_outside
+from crosslearning.logged import leaving, shares_outside
+from crosslearning.models.imagination import imagine
 from tests.learner.examples import assert_same_bits
 from tests.logged.examples import pendulum_log
 
@@ -143,6 +144,27 @@ def test_policies_that_leave_the_data_are_told_of():
     with pytest.warns(UserWarning, match=r"policies leave the data.*'rough' in \d+%"):
         learner = learn_from({"rough": log}, iterations=20, progress=False)
     assert shares_outside(learner)["rough"] > 0.1
+
+
+def test_a_rollout_that_ended_does_not_end_the_others(learned, monkeypatch):
+    """Of its steps one is counted; of the others, of which nothing is known here, all are."""
+    H, sizes = learned.method.settings.look_ahead, []
+
+    def first_ends(*given):
+        path = imagine(*given)
+        goes_on = np.ones_like(path.goes_on)
+        goes_on[0] = 0.0
+        return path._replace(goes_on=goes_on)
+
+    def unsure(dynamics, task, points, generator):
+        sizes.append(len(points))
+        return (np.arange(len(points)) >= H).astype(float)
+
+    monkeypatch.setattr(leaving, "imagine", first_ends)
+    monkeypatch.setattr(leaving, "_deviations", unsure)
+    first, other, *_ = shares_outside(learned).values()
+    assert first == pytest.approx((sizes[0] - H) / (sizes[0] - H + 1))
+    assert other == pytest.approx((sizes[1] - H) / sizes[1])
 
 
 def test_an_end_that_was_seen_is_learned():

@@ -103,6 +103,19 @@ def test_samples_scatter_where_nothing_was_seen(dynamics, family):
         assert spread["far"] > 2.0 * spread["near"]
 
 
+def test_knots_leave_a_thousandth_of_the_kernel_at_most(family, dynamics):
+    """However noisy the data are: where little is asked of a model, its knots are not too few."""
+    rough = {"noise": np.array([0.5]), "widths": np.full(3, 2.0)}
+    noisy = [own._replace(**rough) for own in dynamics.chosen]
+    points = np.concatenate([np.concatenate([own.states, own.actions], axis=1) for own in family])
+    for own in fit(family, dynamics.frame, noisy, None, 200).fits:
+        kernel, knots = own.family.kernel, own.family.knots
+        across = kernel(knots, points)
+        explained = np.sum(across * np.linalg.solve(kernel(knots, knots), across), axis=0)
+        assert len(knots) < 0.5 * len(points)
+        assert np.max(1.0 - explained / kernel.diagonal(points)) <= 1e-3
+
+
 def test_angles_go_round():
     draw = np.random.default_rng(0)
     angle, action = draw.uniform(-np.pi, np.pi, 60), draw.uniform(-1, 1, (60, 1))
@@ -125,6 +138,10 @@ def test_angles_go_round():
     told = found.predict(0, seam, np.zeros((2, 1)))
     np.testing.assert_allclose(told[0], told[1], atol=1e-4)
     assert told[0, 0] == pytest.approx(0.4, abs=0.05)
+    # A step leads on from wherever it begins, beyond the seam at the other end.
+    after = found.follow(0, np.array([[1.0, 0.0], [3.0, 0.0]]), np.zeros((2, 1)))
+    wanted = [1.5 + 0.1 * np.cos(1.0), 3.5 + 0.1 * np.cos(3.0) - 2.0 * np.pi]
+    np.testing.assert_allclose(after[:, 0], wanted, atol=0.05)
     # A coordinate that never moves is predicted to stay.
     np.testing.assert_allclose(told[:, 1], 0.0, atol=1e-9)
 

@@ -12,6 +12,7 @@ from crosslearning.paper.experiment import (
     CROSS,
     DEFAULT_READING,
     POLICIES,
+    RADII,
     Experiment,
     Scale,
 )
@@ -81,6 +82,13 @@ def test_every_reading_is_learned_and_judged_under_its_own_rules(done):
     text = (path / "readings.md").read_text()
     assert text.startswith("2 seeds, 8 iterations")
     assert text.count("\n| `") == 2
+
+
+def test_the_worst_arrival_is_that_of_a_task_over_seeds():
+    rates = [dict(zip(RADII, own, strict=True)) for own in ((1.0, 0.0, 1.0), (1.0, 1.0, 0.5))]
+    training = [{r: {"arrived": arrived} for r, arrived in own.items()} for own in rates]
+    results = {seed: {CROSS: {"final": {"training": own}}} for seed, own in enumerate(training)}
+    assert worst_arrival(results) == 0.5
 
 
 def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):

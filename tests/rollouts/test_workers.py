@@ -22,12 +22,13 @@ from crosslearning.rollouts import (
 )
 from crosslearning.rollouts.auto_executor import AutoExecutor
 from crosslearning.rollouts.backends import Backend, read_backend
-from crosslearning.rollouts.pool import MOST_LOST
+from crosslearning.rollouts.pool import MOST_LOST, LostError
+from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.rollouts.shards import SHARDS_PER_WORKER, Job, cut, part_of, put
 from crosslearning.rollouts.worker import WorkerState, pack_setup
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task
-from tests.contracts.test_executors import in_shards, random_policies
+from tests.contracts.test_executors import Here, in_shards, random_policies
 from tests.learner.examples import drift
 from tests.rollouts.slow_tasks import Slow, odd_seed, slow_tasks
 
@@ -133,6 +134,33 @@ def test_what_workers_warn_of_is_heard_here():
 
 
 # Faults ----------------------------------------------------------------------------------------
+
+
+class Fragile(Here):
+    """A pool whose worker is lost over the second job that it is given, and once more over it."""
+
+    given = 0
+
+    def _run(self, *job):
+        self.given += 1
+        if self.given in (2, 3):
+            raise LostError("fell over")
+        return super()._run(*job)
+
+
+def test_what_is_run_rollout_by_rollout_is_put_where_it_belongs():
+    """After two lost workers a shard is split: its results are those of the whole all the same."""
+    tasks = slow_tasks()
+    policies = random_policies(tasks, 0).expansion
+    plan = plan_episodes(np.random.default_rng(3), tasks, 12, 4)
+    expected = GymnasiumExecutor(tasks).episodes(policies, plan)
+    names = [task.name for task in tasks]
+    executor = ShardedExecutor(tasks, lambda setup: Fragile(setup, names, 1))
+    found = executor.episodes(policies, plan)
+    assert len(executor.pool.events) == 2
+    executor.close()
+    for name in ("observations", "actions", "rewards", "lengths", "terminated"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
 
 
 def test_workers_that_die_over_a_rollout_name_it():

@@ -6,8 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import warnings
+from contextlib import suppress
 
 import pytest
 
@@ -121,6 +123,52 @@ def test_a_lock_is_not_inherited_and_says_who_holds_it(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+OWN_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from crosslearning.runs.lock import owned
+with owned(Path(sys.argv[1])):
+    if os.fork():
+        os.kill(os.getpid(), signal.SIGKILL)
+    sys.stdin.read()
+    os._exit(0)
+"""
+
+
+def test_a_fork_does_not_keep_the_folder_of_one_who_was_killed(tmp_path):
+    arguments = [sys.executable, "-c", OWN_AND_DIE, str(tmp_path)]
+    # The fork lives until its input ends.
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE) as parent:
+        assert parent.wait() == -signal.SIGKILL
+        with owned(tmp_path) as mine:
+            assert mine()
+
+
+def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
+    """The file that was waited for may be gone: a lock on it would keep nobody out."""
+    waiting, has_it, may_go = (threading.Event() for _ in range(3))
+
+    def wait_and_own():
+        waiting.set()
+        while not has_it.is_set():
+            with suppress(StorageError), owned(tmp_path):
+                has_it.set()
+                may_go.wait(60.0)
+
+    other = threading.Thread(target=wait_and_own)
+    with owned(tmp_path):
+        other.start()
+        waiting.wait(60.0)
+        time.sleep(0.1)
+    assert has_it.wait(60.0)
+    try:
+        with pytest.raises(StorageError, match="is being written by"), owned(tmp_path):
+            pass
+    finally:
+        may_go.set()
+        other.join()
 
 
 def test_a_lock_whose_owner_has_written_nothing_yet(tmp_path):

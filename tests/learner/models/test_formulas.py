@@ -50,6 +50,20 @@ def test_a_reward_that_is_told_is_known_where_nothing_was_seen(seed):
     assert known.method.frame.limits[1, 3] > plain.method.frame.limits[1, 3]
 
 
+def test_a_formula_is_asked_in_the_units_of_the_task():
+    asked = []
+
+    def watched(observations, actions, following):
+        asked.append(actions)
+        return pay(observations, actions, following)
+
+    learner = CrossLearner(told(reward=watched), **SMALL).learn(1)
+    space = learner.tasks[0].action_space
+    actions = np.concatenate(asked)
+    assert np.all((space.low <= actions) & (actions <= space.high))
+    assert np.max(actions) > 0.9 * space.high[0]
+
+
 def test_the_motion_is_what_it_was():
     states, actions = somewhere()
     plain = CrossLearner("pendulums:2", **SMALL).learn(1).method.dynamics

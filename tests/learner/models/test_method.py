@@ -1,17 +1,23 @@
 """Learning in models: rounds are whole, what was seen is never lost, and it learns."""
 
+from functools import partial
+
+import msgspec
 import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, NumericalError, TaskError
 from crosslearning.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner.models.exploration import explorers
+from crosslearning.models.imagination import imagine
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, task_set
-from tests.learner.examples import Drift, assert_same_bits, drift, recorded_reports
+from tests.learner.examples import UNPRUNED, Drift, assert_same_bits, drift, recorded_reports
 
 SMALL = {"method": "models", "round_steps": 12, "bout": 3, "rollouts": 4, "look_ahead": 5}
 SMALL |= {"max_knots": 30, "seed": 1}
+SIDES = {"right": 1.0, "left": -1.0}
 
 
 def two(**changes):
@@ -68,6 +74,66 @@ def test_the_reward_that_was_seen_is_a_mean_over_steps():
     report = recorded_reports(learner, 1)[0]
     means = [own.rewards.mean() for own in learner.method.data]
     np.testing.assert_allclose(report.numbers["seen_reward"], means)
+
+
+class Paying(Drift):
+    """Pays for going right, or left."""
+
+    def __init__(self, sign, render_mode=None):
+        super().__init__()
+        self.sign = sign
+
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, self.sign * float(self.place[0]), *rest
+
+
+@pytest.mark.parametrize("samples", [0, 3])
+def test_every_policy_learns_in_the_model_of_its_own_task(samples):
+    tasks = [Task(name, partial(Paying, sign), horizon=50) for name, sign in SIDES.items()]
+    learner = CrossLearner(tasks, np.inf, **SMALL, samples=samples).learn(3)
+    for i, sign in enumerate(SIDES.values()):
+        assert sign * learner.policy(i).mean(np.zeros((1, 2)))[0, 0] > 0.1
+
+
+def test_steps_shorten_with_the_square_of_what_is_left_of_a_round():
+    """The second of two has a quarter of δ, the second of four nine sixteenths: lengths as 2 : 3.
+
+    The first step is the same in both, and so is the direction of the second.
+    """
+    places = np.random.default_rng(0).uniform(-1.0, 1.0, (6, 2))
+
+    def second(bout):
+        learner = CrossLearner(
+            [drift("a"), drift("b")], np.inf, **{**SMALL, **UNPRUNED, "bout": bout}
+        )
+        first, after = (learner.learn(1).family(places) for _ in range(2))
+        return after - first
+
+    np.testing.assert_allclose(second(2), second(4) * 2.0 / 3.0, rtol=1e-6, atol=1e-9)
+
+
+def test_exploration_goes_where_the_models_disagree():
+    """The more ways to act there are to choose from, the farther apart the models come on it."""
+    learner = two(look_ahead=20).learn(3)
+    method, iterate = learner.method, learner._core.iterate
+    N, S, q = 2, learner.settings.samples, 3
+    starts = np.concatenate([own.states[:1] for own in method.data])
+    task, still = np.arange(N), np.zeros((N, 20, 1))
+
+    def apart(ways):
+        """Return the spread of the models' paths, all by the way to act that was chosen."""
+        settings = msgspec.structs.replace(learner.settings, explorers=ways)
+        units = method.noise.std, method.frame.unit[:q]
+        chosen = explorers(iterate, settings, method.data, method.world, units, 20)
+        paths = [
+            imagine(chosen, method.world, starts, task, task + N * s, still).states
+            for s in range(S)
+        ]
+        return np.mean(np.std(paths, axis=0) / method.frame.unit[:q])
+
+    one, many = (np.mean([apart(ways) for _ in range(20)]) for ways in (1, 12))
+    assert many > one
 
 
 def test_reports_tell_of_the_models():

@@ -5,15 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import norm
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.learner.trust_region.batches import pack, unpack
+from crosslearning.learner.trust_region.batches import log_densities, pack, unpack
 from crosslearning.learner.trust_region.method import mean_divergence, step_lengths
 from crosslearning.rkhs import Family, Gaussian, Polynomial
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks.linear_quadratic import cart
-from tests.learner.examples import UNPRUNED, Drift, drift, recorded_reports
+from tests.learner.examples import UNPRUNED, Drift, assert_same_bits, drift, recorded_reports
 
 
 def small(tasks=None, epsilon=np.inf, **settings):
@@ -129,6 +130,83 @@ def test_a_task_that_pays_nothing_moves_nothing():
     learner.learn(3)
     assert np.all(learner.family.weights[:, 0] == 0.0)
     assert np.any(learner.family.weights[:, 1] != 0.0)
+
+
+def test_a_critic_that_is_wrong_by_a_constant_changes_nothing():
+    """Advantages are centred: steps are better or worse than others, not than was foreseen."""
+
+    def learned(shift):
+        learner = small([drift("one")], reuse=2).learn(2)
+        critic = learner.method.critic
+        advantages = critic.advantages
+        critic.advantages = lambda *given: advantages(*given) + shift
+        return learner.learn(1).family
+
+    plain, shifted = learned(0.0), learned(5.0)
+    np.testing.assert_array_equal(shifted.knots, plain.knots)
+    np.testing.assert_allclose(shifted.weights, plain.weights, rtol=1e-6, atol=1e-9)
+
+
+def test_a_step_is_judged_by_the_critic_that_had_not_seen_it():
+    """A critic that was fitted to the newest returns would explain them away."""
+    learner = small([drift("one")]).learn(2)
+    method, states = learner.method, np.random.default_rng(0).uniform(-1.0, 1.0, (5, 2))
+    before, during = method.critic.values(0, states), []
+    direction = method.direction
+
+    def watched(*given):
+        during.append(method.critic.values(0, states))
+        return direction(*given)
+
+    method.direction = watched
+    learner.learn(1)
+    np.testing.assert_array_equal(during, [before])
+    assert np.any(method.critic.values(0, states) != before)
+
+
+def test_old_steps_count_no_more_than_the_clip_allows():
+    """However unlikely an action was when it was taken, it weighs as one at the clip."""
+
+    def learned(shift):
+        learner = small([drift("one")], reuse=2, ratio_clip=2.0).learn(1)
+        newest = learner.method.batches[0]
+        newest[0] = newest[0]._replace(densities=newest[0].densities - shift)
+        return learner.learn(1).family
+
+    assert_same_bits(learned(20.0), learned(30.0))
+    assert np.any(learned(0.0).weights != learned(20.0).weights)
+
+
+def test_densities_are_those_of_normal_distributions():
+    """Up to one constant, also between noise of different size: old batches had another."""
+    deviations = np.random.default_rng(0).normal(size=(6, 2))
+    stds = np.array([[0.4, 0.9], [0.1, 0.2], [2.0, 1.0]])
+    left = [log_densities(deviations, std) - norm.logpdf(deviations, 0, std).sum(1) for std in stds]
+    np.testing.assert_allclose(left, np.log(2.0 * np.pi), atol=1e-12)
+
+
+class Flat(Drift):
+    """Episodes of one step, all paid the same."""
+
+    pay = 0.0
+
+    def step(self, action):
+        seen, *_ = super().step(action)
+        return seen, Flat.pay, True, False, {}
+
+
+def test_steps_that_were_paid_alike_say_nothing_of_the_noise(monkeypatch):
+    """Also old ones, which were all paid less than the newest: none had a better deviation."""
+    task = Task("flat", lambda render_mode=None: Flat(), horizon=50)
+    learner = small([task], reuse=2, episode_steps=1, least_steps=400).learn(1)
+    monkeypatch.setattr(Flat, "pay", 1.0)
+    method, found = learner.method, []
+    direction = method.direction
+    method.direction = lambda *given: found.append(direction(*given)) or found[-1]
+    learner.learn(1)
+    assert len(method.batches) == 2
+    # The mean of 400 numbers z² − 1, weighted by a quarter: 0.018 is its standard deviation.
+    np.testing.assert_allclose(found[0].growth, 0.0, atol=0.08)
 
 
 # Learning ---------------------------------------------------------------------------------

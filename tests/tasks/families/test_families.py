@@ -142,6 +142,14 @@ def test_a_cart_pole_left_alone_loses_energy_to_friction():
     assert energies[-1] < energies[0] - 0.02
 
 
+def test_a_cart_stops_at_the_end_of_its_track():
+    pole = CartPole(friction=0.0)
+    end = pole.observation_space.high[0]
+    pole.reset(options={"state": [end - 0.01, 5.0, 0.0, 0.0, 0.0]})
+    seen, *_ = pole.step([0.0])
+    assert seen[:2].tolist() == [end, 0.0]
+
+
 def test_an_upright_pole_is_told():
     task = task_set("cart-poles:1")[0]
     states = np.zeros((2, 5))
