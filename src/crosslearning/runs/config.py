@@ -13,7 +13,7 @@ import tomli_w
 from msgspec import Meta, field
 
 from crosslearning.errors import InputError
-from crosslearning.files import MALFORMED
+from crosslearning.files import MALFORMED, read_file
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
@@ -231,7 +231,7 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
 def read_config(path: str | Path) -> dict[str, Any]:
     """Return the fields that a TOML file sets, unchecked."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(read_file(Path(path)).decode())
     except OSError as problem:
         raise InputError(f"cannot read {path}: {problem.strerror}") from problem
     except MALFORMED as problem:
