@@ -337,10 +337,11 @@ class RunFolder:
         try:
             content = json.loads(read_file(self._signature))
             paths = {str(name): str(path) for name, path in content["modules"].items()}
-            expected = signature_of(self.path, read_file(self._config), source, paths)
-            return paths if is_signature(content["signature"], expected) else None
+            signature, config = content["signature"], read_file(self._config)
         except (OSError, *MALFORMED):
             return None
+        expected = signature_of(self.path, config, source, paths)
+        return paths if is_signature(signature, expected) else None
 
     def load_file(
         self, path: Path, tasks: str | TaskSource | None = None, **how: Any
