@@ -72,7 +72,7 @@ FILES = [
     "checkpoints/iteration-00000004.safetensors",
     "checkpoints/iteration-00000099.safetensors",
 ]
-FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "tensorboard", "report"]
+FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "report", "tensorboard", "theory"]
 
 
 def replace_by_link(path, target):

@@ -41,7 +41,15 @@ if TYPE_CHECKING:
 FOLDER_VERSION = 1
 _KEEP = 2
 #: The folders in a run's folder.
-_FOLDERS = ("checkpoints", "snapshots", "certificate", "figures", "tensorboard", "report")
+_FOLDERS = (
+    "checkpoints",
+    "snapshots",
+    "certificate",
+    "figures",
+    "report",
+    "tensorboard",
+    "theory",
+)
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
