@@ -158,7 +158,7 @@ def without_signature(place):
 
 
 def with_strange_signature(place):
-    (place / "run" / "signature.json").write_text('{"modules": [], "signature": 3}')
+    (place / "run" / "signature.json").write_text('{"modules": {}, "signature": "\\ud800"}')
     return place / "run"
 
 
