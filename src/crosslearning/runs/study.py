@@ -50,7 +50,7 @@ class Run:
         """Take the run to its end; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            before, asked = (config.to_plain() for config in (folder.config(), self.config))
+            before, asked = folder.config().to_plain(), self.config.chosen().to_plain()
             # How its rollouts are run does not matter.
             _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
             if folder.model.exists():
