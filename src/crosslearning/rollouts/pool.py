@@ -238,7 +238,7 @@ class ProcessPool(WorkerPool):
             self._folder = tempfile.TemporaryDirectory(prefix="crosslearning-")
         path = Path(self._folder.name) / "setup"
         path.write_bytes(self._setup)
-        with _safe_start():
+        with safe_start():
             self._executor = ProcessPoolExecutor(
                 self._workers, initializer=_set_up_process, initargs=(os.getpid(),)
             )
@@ -286,7 +286,7 @@ class ProcessPool(WorkerPool):
         self.start()
         assert self._folder is not None
         setup = str(Path(self._folder.name) / "setup")
-        with _safe_start():
+        with safe_start():
             try:
                 future: Future[bytes] = self._executor.submit(
                     run_job, setup, self._step_seconds, *policies, job
@@ -343,7 +343,7 @@ def _ending(text: str) -> str:
 
 
 @contextmanager
-def _safe_start() -> Iterator[None]:
+def safe_start() -> Iterator[None]:
     """Start processes that import nothing from the working folder, and that do not see Ctrl-C."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"

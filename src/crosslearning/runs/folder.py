@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
-from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
+from crosslearning.files import (
+    MALFORMED,
+    PART,
+    cannot_read,
+    guard,
+    list_folder,
+    read_file,
+    remove_file,
+    remove_parts,
+    rename_file,
+    write_atomically,
+)
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
 from crosslearning.plain_kernels import same_kernel
-from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
 from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
 
 # What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
@@ -31,6 +44,16 @@ FOLDER_VERSION = 1
 _KEEP = 2
 #: More systems than anybody trains one run on were not written by this library.
 _Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
+#: The folders in a run's folder.
+_FOLDERS = (
+    "checkpoints",
+    "snapshots",
+    "certificate",
+    "figures",
+    "report",
+    "tensorboard",
+    "theory",
+)
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
@@ -58,6 +81,8 @@ class RunFolder:
 
         A learner that does not start from zero is kept as the checkpoint of its iteration.
         """
+        from crosslearning.runs.signature import sign
+
         folder = cls(path)
         folder.require_free()
         folder.tidy()
@@ -66,11 +91,13 @@ class RunFolder:
             about["has_start"] = True
         if learner.source is not None:
             about["tasks"] = learner.source.to_plain()
+        content = config_text(config).encode()
+        sign(folder.path, content, learner.source)
         write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
         if has_start:
             folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
-        write_config(folder._config, config)
+        write_atomically(folder._config, content)
         return folder
 
     @classmethod
@@ -81,6 +108,7 @@ class RunFolder:
             raise InputError(f"there is no folder {path}; give that of a run")
         if folder.path.is_file():
             raise InputError(f"{path} is a file; give the folder of a run")
+        folder.guard()
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
         version = folder._about()["version"]
@@ -90,6 +118,10 @@ class RunFolder:
                 f"reads up to {FOLDER_VERSION}); install the newer one"
             )
         return folder
+
+    def guard(self) -> None:
+        """Refuse links and special files in the folder, and follow none in it from now on."""
+        guard(self.path, _FOLDERS)
 
     def exists(self) -> bool:
         """Tell whether the folder holds a run."""
@@ -119,7 +151,7 @@ class RunFolder:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(self._version.read_bytes())
+            about: dict[str, Any] = json.loads(read_file(self._version))
             about["version"]
         except (OSError, *MALFORMED) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
@@ -170,8 +202,10 @@ class RunFolder:
 
     def config(self) -> RunConfig:
         """Return what the run was asked for."""
-        # Runs of old name no method: there was one.
+        # Runs of old name no method: there was one. And how rollouts are run is not for a folder
+        # to say, but for whoever opens it.
         values = {"method": METHODS[0], **read_config(self._config)}
+        values = {name: value for name, value in values.items() if name not in HOW_FIELDS}
         return make_config(values, source=str(self._config))
 
     def checkpoints(self) -> list[tuple[int, Path]]:
@@ -188,15 +222,18 @@ class RunFolder:
             remove_parts(folder)
 
     def essentials(self) -> dict[Path, bytes]:
-        """Return the files without which a folder is no run."""
-        return {path: path.read_bytes() for path in (self._version, self._config)}
+        """Return the files without which a folder is no run, or not known to be the user's."""
+        from crosslearning.runs.signature import signature_file
+
+        paths = (self._version, signature_file(self.path), self._config)
+        return {path: read_file(path) for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
         path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
         learner.save(path)
         for _, old in self.checkpoints()[:-_KEEP]:
-            old.unlink(missing_ok=True)
+            remove_file(old)
         return path
 
     def save_model(self, learner: CrossLearner) -> None:
@@ -210,12 +247,12 @@ class RunFolder:
         learner.save(whole)
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
-        whole.replace(self.model)
+        rename_file(whole, self.model.name)
 
     def systems(self) -> list[dict[str, str]]:
         """Return what the run was computed with, see :func:`system_info`; nothing if unknown."""
         try:
-            return msgspec.json.decode(self._systems.read_bytes(), type=_Systems)
+            return msgspec.json.decode(read_file(self._systems), type=_Systems)
         except (OSError, msgspec.MsgspecError):
             return []
 
@@ -246,10 +283,12 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, length: Length) -> None:
+    def extend(self, length: Length, tasks: str | TaskSource | None = None) -> None:
         """Ask for another length; a finished run becomes one that goes on."""
+        from crosslearning.runs.signature import sign
+
         config = self.config()
-        learner = self.load() if self.model.exists() or self.checkpoints() else None
+        learner = self.load(tasks=tasks) if self.model.exists() or self.checkpoints() else None
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
             raise InputError(
@@ -259,37 +298,78 @@ class RunFolder:
             self.require_fit(learner, self.model if self.model.exists() else self.path)
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
-            write_atomically(self._checkpoints / name, self.model.read_bytes())
-        write_config(self._config, config.replace(**{length.unit: length.amount}))
-        self.model.unlink(missing_ok=True)
-        self.record.unlink(missing_ok=True)
+            write_atomically(self._checkpoints / name, read_file(self.model))
+        content = config_text(config.replace(**{length.unit: length.amount})).encode()
+        with suppress(InputError):  # what is not the user's own is not signed
+            sign(self.path, content, self.source())
+        write_atomically(self._config, content)
+        remove_file(self.model)
+        remove_file(self.record)
 
     def source(self) -> TaskSource:
-        """Return where the run's tasks come from, if this user may have them made."""
-        from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+        """Return where the run's tasks come from, if they may be made without being named again.
+
+        These are sets that ship, and what a folder names that is the user's own, as it was written
+        and where it was written; see :mod:`crosslearning.runs.signature`.
+        """
+        from crosslearning.runs.signature import signed_paths
+        from crosslearning.tasks.sources import TaskSource, is_named, not_yours
 
         config, kept = self.config(), self._about().get("tasks")
         try:
-            found = read_source(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except (KeyError, TypeError, AttributeError) as problem:
+            source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
+        except MALFORMED as problem:
             raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
-        require_trust(found, config.task_options)
-        return found
+        if is_named(source):
+            return source
+        paths = signed_paths(self.path, read_file(self._config), source)
+        if paths is None:
+            raise not_yours(source.given)
+        return dataclasses.replace(source, paths=paths, options=config.task_options)
+
+    def is_own(self) -> bool:
+        """Tell whether :meth:`source` returns what the run names."""
+        try:
+            self.source()
+        except InputError:
+            return False
+        return True
+
+    def adopt(self, source: TaskSource) -> None:
+        """Sign a run that goes on with tasks that the user has named, if they are those it names.
+
+        For the owner of the folder alone: from now on it asks no more.
+        """
+        from crosslearning.runs.signature import sign
+
+        if source.given == self.config().tasks and not self.is_own():
+            about = {**self._about(), "tasks": source.to_plain()}
+            write_atomically(self._version, f"{json.dumps(about)}\n".encode())
+            sign(self.path, read_file(self._config), source)
+
+    def load_file(
+        self, path: Path, tasks: str | TaskSource | None = None, **how: Any
+    ) -> CrossLearner:
+        """Return the learner of a file of the run, with tasks that the user names or has signed."""
+        from crosslearning.learner import CrossLearner
+
+        if tasks is None:
+            with suppress(InputError):
+                tasks = self.source()
+        return CrossLearner.load(path, tasks, **how)
 
     def load_newest(
-        self, how: Mapping[str, Any], tasks: str | None = None, fitting: bool = False
+        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None, fitting: bool = False
     ) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none.
 
         Those before it are passed over with a warning. If the learner is to be ``fitting``, it
         must be what ``config.toml`` asks for.
         """
-        from crosslearning.learner import CrossLearner
-
         problems: list[CrossLearningError] = []
         for iteration, path in reversed(self.checkpoints()):
             try:
-                learner = CrossLearner.load(path, tasks, **how)
+                learner = self.load_file(path, tasks, **how)
                 if learner.iteration != iteration:
                     raise FileFormatError(f"{path} is of iteration {learner.iteration}")
                 if fitting:
@@ -349,23 +429,28 @@ class RunFolder:
                 f"{shlex.quote(str(self._config))} --out NEW"
             )
 
-    def load(self, workers: int = 1, best: bool = False, tasks: str | None = None) -> CrossLearner:
+    def load(
+        self,
+        workers: int | None = 1,
+        best: bool = False,
+        tasks: str | TaskSource | None = None,
+        **how: Any,
+    ) -> CrossLearner:
         """Return the run's learner: finished, or as far as it got; or with its best policies.
 
-        ``tasks`` are in the place of those that the run names.
+        ``tasks`` are in the place of those that the run names, which must else be the user's own
+        or a set that ships: without them its policies can be used, but not trained or evaluated.
         """
-        from crosslearning.learner import CrossLearner
-
         if best:
             if not self.best.exists():
                 raise InputError(
                     f"{self.path} keeps no best policies; they are kept by runs with evaluations "
                     "on the way: crosslearning train --evaluate-every 100"
                 )
-            return CrossLearner.load(self.best, tasks, workers=workers)
+            return self.load_file(self.best, tasks, workers=workers, **how)
         if self.model.exists():
-            return CrossLearner.load(self.model, tasks, workers=workers)
-        learner = self.load_newest({"workers": workers}, tasks)
+            return self.load_file(self.model, tasks, workers=workers, **how)
+        learner = self.load_newest({"workers": workers, **how}, tasks)
         if learner is None:
             raise InputError(f"{self.path} has no checkpoint yet; run '{self.resume_command}'")
         return learner
@@ -382,7 +467,7 @@ class RunFolder:
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a folder that are named after an iteration, oldest first."""
     try:
-        paths = list(folder.iterdir())
+        paths = [folder / name for name in list_folder(folder)]
     except FileNotFoundError:
         return []
     except OSError as problem:  # what cannot be looked into must not pass for empty

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
-from crosslearning.files import MALFORMED, cannot_read, write_atomically
+from crosslearning.files import MALFORMED, cannot_read, open_file, read_file, write_atomically
 from crosslearning.statistics import mean_of_known
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def read_lines(path: Path, fields: Sequence[str]) -> list[dict[str, Any]]:
 def _parsed(path: Path, fields: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return the lines of a file as they stand there, each with its content, None if damaged."""
     try:
-        texts = path.read_bytes().split(b"\n")
+        texts = read_file(path).split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as problem:
@@ -113,7 +113,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
     What a killed run left half-written after it is passed over.
     """
     try:
-        with path.open("rb") as stream:
+        with os.fdopen(open_file(path), "rb") as stream:
             size, taken = stream.seek(0, 2), _TAIL
             while True:
                 stream.seek(max(0, size - taken))
@@ -219,7 +219,7 @@ class MetricsLog:
                 doubtful = []
         write_atomically(path, b"".join(kept))
         self._path = path
-        self._stream = path.open("a+", encoding="utf-8")
+        self._stream = os.fdopen(open_file(path, os.O_RDWR | os.O_APPEND), "a+", encoding="utf-8")
         self._writer: Any = None
         if tensorboard is not None:
             purge = iteration + 1 if iteration else None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crosslearning.files import read_file
 from crosslearning.learner import CrossLearner
 from crosslearning.runs.system_info import system_info
 
@@ -36,6 +37,5 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "knots": len(family.knots),
         "norms": family.norms().tolist(),
         "distances": family.distances().tolist(),
-        "sha256": {k: hashlib.sha256(path.read_bytes()).hexdigest() for k, path in files.items()},
-        "made_with": system_info(),
+from crosslearning.files import read_file
     }

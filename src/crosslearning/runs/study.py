@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import write_atomically
+from crosslearning.files import MALFORMED, guard, read_file, write_atomically
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts.backends import read_backend
 from crosslearning.runs.config import HOW_FIELDS, RunConfig
@@ -50,10 +50,15 @@ class Run:
         """Take the run to its end; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            before, asked = (config.to_plain() for config in (folder.config(), self.config))
+            before, asked = folder.config().to_plain(), self.config.chosen().to_plain()
             # How its rollouts are run does not matter.
             _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
-            return folder.model.exists() or resume(self.path).finished
+            if folder.model.exists():
+                return True
+            # The user named the tasks of the study: a run that was made by another machine of a
+            # cluster, or where no key can be kept, is theirs too.
+            tasks = None if folder.is_own() else self.config.tasks
+            return resume(self.path, tasks=tasks, **self.config.how()).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
 
@@ -98,10 +103,10 @@ class Measurement:
     def stored(self) -> dict[str, Any] | None:
         """Return the answer that the file holds to this question; None if it must be made."""
         try:
-            stored: dict[str, Any] = json.loads(self.path.read_text())
-        except (FileNotFoundError, ValueError):
+            stored: dict[str, Any] = json.loads(read_file(self.path))
+            return stored if stored.get("asked") == self.asked else None
+        except (FileNotFoundError, *MALFORMED):
             return None  # not there, or damaged
-        return stored if stored.get("asked") == self.asked else None
 
 
 #: Steps that follow one another.
@@ -153,6 +158,7 @@ def go_through(chain: Chain) -> bool:
 
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     """Write down in ``request.json`` what a folder is for, or refuse one for another thing."""
+    guard(path)
     file = path / "request.json"
     if RunFolder(path).exists():
         raise InputError(f"{path} holds a run; choose another folder with --out")
@@ -160,8 +166,8 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
     try:
-        before = _flat(json.loads(file.read_text()))
-    except (ValueError, AttributeError) as problem:
+        before = _flat(json.loads(read_file(file)))
+    except MALFORMED as problem:
         raise FileFormatError(f"{file} is damaged; choose another folder") from problem
     # As a file gives it back, lists in the place of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
