@@ -13,7 +13,7 @@ from rich.console import Console
 
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, visible
 from crosslearning.statistics import CONFIDENCE
 
 #: No measured number is near these; squares of what lies between them are numbers still.
@@ -74,12 +74,12 @@ class Reading:
         """Return the reading of a run whose files were verified."""
         model = verification.model
         return cls(
-            run=verification.run,
-            source=verification.source,
+            run=visible(verification.run),
+            source=visible(verification.source),
             finished=verification.finished,
             iteration=None if model is None else model.iteration,
             epsilon=None if model is None else model.epsilon,
-            projection=str(verification.settings.get("projection", "")),
+            projection=visible(verification.settings.get("projection", ""), 100),
             tasks=() if model is None else model.tasks,
             samples=samples,
             seed=seed,

@@ -99,7 +99,11 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
     folder named after the moment at which it was written, in UTC.
     """
     newest = folder / f"{name}.json"
-    texts = {folder / f"{name}.txt": page.encode(), newest: f"{data}\n".encode()}
+    # A folder's name may be no text.
+    texts = {
+        folder / f"{name}.txt": page.encode("utf-8", "backslashreplace"),
+        newest: f"{data}\n".encode("utf-8", "backslashreplace"),
+    }
     try:
         if newest.exists() and newest.read_bytes() != texts[newest]:
             _keep(folder, newest)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from crosslearning.cli.application import (
+    MOST,
     HorizonOption,
     announce_compilation,
     app,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from crosslearning.sweep.stages import Origin
 
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Processes; default: one for every processor.")
+    int | None, typer.Option(min=1, max=MOST, help="Processes; default: one for every processor.")
 ]
 OnOption = Annotated[
     str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
@@ -37,7 +38,8 @@ def reproduce(
     out: Annotated[Path, folder_option("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Default: 10 (5 for readings); quick: 3 (2).")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Default: 10 (5 for readings); quick: 3 (2)."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
     readings: Annotated[
@@ -91,15 +93,16 @@ def sweep(
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
     ] = "0,0.5,1,2,4,8",
-    seeds: Annotated[int, typer.Option(min=1, help="Paths, with the seeds 0, 1, ….")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Paths, with the seeds 0, 1, ….")] = 5,
     stage_iterations: Annotated[
-        int | None, typer.Option(min=1, help="Of every later stage; default: half the first's.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Of every later stage; default: half the first's."),
     ] = None,
     held_out: Annotated[
         str | None,
         typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
+    trials: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes per training task.")] = 200,
     horizon: HorizonOption = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")

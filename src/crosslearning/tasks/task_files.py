@@ -20,6 +20,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,7 +29,7 @@ import gymnasium
 import numpy as np
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.task import Task
+from crosslearning.tasks.task import MOST_TASKS, Task
 
 _OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
 #: How Python words that a function has no such argument.
@@ -49,6 +50,10 @@ def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
     tasks = []
     for table in _tables(data, source):
         grid = _grid(table, source)
+        if math.prod(map(len, grid.values())) > MOST_TASKS:
+            raise InputError(
+                f"{source}: a grid has more than {MOST_TASKS} tasks; give fewer values"
+            )
         for values in itertools.product(*grid.values()):
             varied = dict(zip(grid, values, strict=True))
             tasks.append(_task(table, varied, source))

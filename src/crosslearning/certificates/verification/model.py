@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.plain_files import PlainFile
-from crosslearning.errors import MissingFormulaError
+from crosslearning.errors import MissingFormulaError, visible
 from crosslearning.plain_kernels import kernel_features, kernel_matrix
 
 Floats = NDArray[np.float64]
@@ -197,7 +197,7 @@ def _check_slots(
 def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> PlainModel:
     """Return norms and distances, Σ_p wᵀKw, with bounds on their rounding errors."""
     description = content.description
-    tasks = tuple(str(name) for name in description["tasks"])
+    tasks = tuple(visible(name, 500) for name in description["tasks"])
     N, L = len(tasks), len(gram)
     rows = content.arrays["rows"][: N + 1, :, :L]
     apart = rows[:N] - rows[N]

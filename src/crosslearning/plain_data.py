@@ -1,0 +1,87 @@
+"""Plain data that a folder holds: read from ordinary files alone, and of a known form.
+
+Whoever sends a folder decides what its files hold. So a reader says which form it expects, and
+whatever else is there, JSON of any shape or a pipe in the place of a file, ends in a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from crosslearning.errors import FileFormatError, StorageError, visible
+
+_Form = TypeVar("_Form")
+#: No file of a run is larger, and what is read must fit into memory.
+_MOST_BYTES = 1 << 31
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of an ordinary file.
+
+    A pipe or a device, which may never end, is refused, as is a file too large for memory.
+
+    Raises
+    ------
+    FileNotFoundError
+        If nothing is there, or a link to nothing.
+    StorageError
+        If it cannot be read.
+    """
+    try:
+        # A pipe without a writer would keep whoever opens it waiting.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(handle, "rb") as stream:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise StorageError(f"{visible(path)} is no ordinary file; it is not read")
+            if status.st_size > _MOST_BYTES:
+                raise StorageError(
+                    f"{visible(path)} has {status.st_size} bytes, more than any file of a run; it "
+                    "is not read"
+                )
+            return stream.read()
+    except (FileNotFoundError, StorageError):
+        raise
+    except (OSError, ValueError) as problem:
+        why = getattr(problem, "strerror", None) or problem
+        raise StorageError(f"cannot read {visible(path)}: {why}; see that you may read it") from (
+            problem
+        )
+
+
+def read_json(path: Path, form: type[_Form]) -> _Form:
+    """Return the JSON of a file, of a form such as a ``msgspec.Struct``, or say what is wrong.
+
+    A file that is not there is Python's ``FileNotFoundError``, for whoever can do without.
+    """
+    return decode(read_bytes(path), form, path)
+
+
+def decode(content: bytes | str, form: type[_Form], source: object) -> _Form:
+    """Return JSON text as data of a form; ``source`` names it in the message."""
+    try:
+        return msgspec.convert(json.loads(content), form)
+    except (msgspec.MsgspecError, ValueError, RecursionError, OverflowError) as problem:
+        raise FileFormatError(
+            f"{visible(source)} is damaged, or no JSON of its kind ({visible(problem, 200)}); "
+            "restore it from a copy, or remove it"
+        ) from problem
+
+
+def json_text(data: Any, **options: Any) -> str:
+    """Return plain data as JSON text, with null in the place of a number that is not finite."""
+    return json.dumps(_finite(data), allow_nan=False, **options)
+
+
+def _finite(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if isinstance(data, float) and data - data != 0.0 else data

@@ -1,0 +1,1 @@
+"""Hostile folders, files and names, given to every command."""
