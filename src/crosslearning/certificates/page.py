@@ -23,7 +23,7 @@ from crosslearning.certificates.text import (
 )
 from crosslearning.files import write_atomically
 from crosslearning.plain_data import decode, read_bytes
-from crosslearning.signatures import is_signed, sign
+from crosslearning.runs.signature import is_signature, sign
 
 _Line = TypeVar("_Line")
 _PURPOSE, _SIGNATURE = "certificate", "certificate.signature"
@@ -65,7 +65,8 @@ def kept_certificate(folder: Path) -> tuple[dict[str, Any], str] | None:
     """
     try:
         parts = _parts(folder)
-        if not is_signed(read_bytes(folder / _SIGNATURE).decode("ascii"), _PURPOSE, *parts):
+        given = read_bytes(folder / _SIGNATURE).decode("ascii")
+        if not is_signature(given, sign(_PURPOSE, *parts)):
             return None
         return decode(parts[1], dict[str, Any], folder), parts[0].decode()
     except (OSError, ValueError):

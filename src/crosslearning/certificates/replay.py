@@ -61,11 +61,10 @@ def _replay(
     # A run that did not start from zero keeps its start as a checkpoint, until later ones take
     # its place: then the oldest that is left is the beginning.
     kept = folder.checkpoints()
-    how = config.how(on="auto")  # the cluster that it was trained on may be gone
     if not folder.has_start:
-        learner = config.learner(how, tasks=folder.source())
+        learner = config.learner(tasks=folder.source())
     elif kept:
-        learner = CrossLearner.load(kept[0][1], **how)
+        learner = folder.load_file(kept[0][1], **config.how())
     else:
         reason = "the run did not start from zero, and no checkpoint of it is left to begin with"
         checks.impossible("replay", reason, "train it again from where it started")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -65,13 +66,35 @@ def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
 
 
 def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = ()) -> RunConfig:
-    """Return the configuration of a file and the flags, which win; ``own`` is set by a sweep."""
+    """Return the configuration of a file and the flags, which win; ``own`` is set by a sweep.
+
+    What a file names as code, and a cluster, whose answers are unpickled, are taken only if the
+    flags name them too.
+    """
     values = read_config(file) if file is not None else {}
+    named = {name for name, value in flags.items() if value is not None}
+    tasks, on = values.get("tasks"), values.get("on")
+    if isinstance(tasks, str) and "tasks" not in named and not _is_set(tasks):
+        raise InputError(
+            f"{file} names the tasks {tasks!r}, which are no set that ships, and a file runs no "
+            f"code by itself. If you trust it, say so: --tasks {shlex.quote(tasks)}"
+        )
+    if isinstance(on, str) and on.startswith("ray") and "on" not in named:
+        raise InputError(
+            f"{file} asks for the cluster {on!r}, and a file connects to none by itself. If you "
+            f"trust it, say so: --on {shlex.quote(on)}"
+        )
     for name in own:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
     values |= one_length({name: read_flag(name, v) for name, v in flags.items() if v is not None})
     return make_config(values, source=str(file or "the flags"))
+
+
+def _is_set(given: str) -> bool:
+    from crosslearning.tasks.sources import TaskSource, is_named
+
+    return is_named(TaskSource(given))
 
 
 def read_flag(name: str, value: Any) -> Any:

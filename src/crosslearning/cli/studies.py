@@ -119,7 +119,7 @@ def sweep(
     from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
     from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
-    checked = asked_config(config, fields, OWN_FIELDS)
+    checked = asked_config(config, fields, OWN_FIELDS).chosen()
     first = checked.length.amount
     later = stage_iterations or max(1, first // 2)
     path = EpsilonPath(read_epsilons(epsilons), first, later, cast("Origin", origin))

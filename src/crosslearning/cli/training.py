@@ -55,7 +55,8 @@ def quickstart(
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
     with _telling_what_is_kept(out):
-        config = runs.make_config({"tasks": "paper", "epsilon": 3.0, "iterations": iterations})
+        asked = {"tasks": "paper", "method": "policy-gradient", "iterations": iterations}
+        config = runs.make_config({**asked, "epsilon": 3.0})
         if runs.RunFolder(out).exists():
             if runs.RunFolder.open(out).config() != config:
                 raise InputError(f"{out} holds another run; choose another folder with --out")
@@ -81,7 +82,7 @@ def train(
     """Learn a task set, in a new run folder."""
     with _telling_what_is_kept(out):
         runs.RunFolder(out).require_free()
-        checked = asked_config(config, fields)
+        checked = asked_config(config, fields).chosen()
         if fields["method"] is None:
             given = {name: value for name, value in fields.items() if value is not None}
             method = checked.settings.method
@@ -126,14 +127,14 @@ def adapt(
 def resume(
     run: RunArgument,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Threads or processes; default: as begun.")
+        int | None, typer.Option(min=1, max=MOST, help="Threads or processes for the rollouts.")
     ] = None,
     on: Annotated[
         str | None,
-        typer.Option(help="threads, processes, ray, ray://host:port or auto; default: as begun."),
+        typer.Option(help="threads, processes, ray, ray://host:port or auto; default: auto."),
     ] = None,
     step_seconds: Annotated[
-        float | None, typer.Option(help="How long a step may take; default: as begun.")
+        float | None, typer.Option(help="How long a step may take; default: as long as it likes.")
     ] = None,
     iterations: Annotated[
         int | None,
@@ -144,7 +145,7 @@ def resume(
         typer.Option(min=1, max=MOST, help="The same in environment steps, over all tasks."),
     ] = None,
     tasks: Annotated[
-        str | None, typer.Option(help="The tasks, if they are not yours or have moved.")
+        str | None, typer.Option(help="The tasks, if the run is not yours, was copied or moved.")
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""

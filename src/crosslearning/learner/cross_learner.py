@@ -40,7 +40,7 @@ from crosslearning.learner.signals import Signals
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
-from crosslearning.tasks.sources import TaskSource, read_source, trust
+from crosslearning.tasks.sources import TaskSource, read_source
 from crosslearning.tasks.task import warn_of_no_limit
 
 if TYPE_CHECKING:
@@ -115,8 +115,6 @@ class CrossLearner:
         self.task_options = dict(task_options or {})
         self.tasks = resolve_tasks(given, self.task_options)
         warn_of_no_limit(self.tasks)
-        if isinstance(tasks, str) and self.source is not None:
-            trust(self.source, self.task_options)
         described = kernel if isinstance(kernel, Mapping) else None
         method = implied_method(settings) or suiting_method(self.tasks)
         asked = {"epsilon": epsilon, "kernel": described, **settings, "method": method}
@@ -445,7 +443,7 @@ class CrossLearner:
     def load(
         cls,
         path: str | Path,
-        tasks: str | Sequence[Task] | None = None,
+        tasks: str | TaskSource | Sequence[Task] | None = None,
         kernel: Kernel | None = None,
         workers: int | None = None,
         on: str = "threads",
@@ -457,8 +455,8 @@ class CrossLearner:
         ----------
         path : str or Path
         tasks : str or sequence of Task, optional
-            Needed to learn on if the tasks are your own and cannot be found again, or are a
-            stranger's. Without them the policies can be used, but not trained further.
+            Needed to learn on if the tasks are not a set that ships: a file runs nothing that it
+            names. Without them the policies can be used, but not trained further.
         kernel : Kernel, optional
             Needed if its kernel is a formula of your own.
         workers, on, step_seconds
@@ -472,14 +470,10 @@ class CrossLearner:
             if description["version"] == 1:
                 _upgrade(arrays, description)
             settings = settings_from_plain(description["settings"])
-            options = (
-                None
-                if tasks is not None and not isinstance(tasks, str)
-                else (description["task_options"])
-            )
             given: Any = tasks
-            if tasks is None:
-                given, options = tasks_of_file(path, description)
+            source, options = None, description["task_options"] if isinstance(tasks, str) else None
+            if tasks is None or isinstance(tasks, TaskSource):
+                given, source = tasks_of_file(path, description, tasks)
             if kernel is None:
                 kernel = kernel_from_dict(description["kernel"])
             elif kernel.to_dict() != description["kernel"]:
@@ -490,6 +484,9 @@ class CrossLearner:
             values = {**msgspec.structs.asdict(settings), "kernel": settings.kernel or kernel}
             how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
             learner = cls(given, task_options=options, **how, **values)
+            if source is not None:
+                learner.source = source
+                learner.task_options = dict(description["task_options"] or {})
             names = [task.name for task in learner.tasks]
             if names != description["tasks"]:
                 raise InputError(f"{path} was learned on {description['tasks']}, got {names}")

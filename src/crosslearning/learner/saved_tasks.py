@@ -12,7 +12,7 @@ import numpy as np
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.tasks import Task
-from crosslearning.tasks.sources import TaskSource, load_tasks, read_source, require_trust
+from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours
 
 
 def space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
@@ -34,22 +34,27 @@ def space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
 
 
 def tasks_of_file(
-    path: str | Path, description: Mapping[str, Any]
-) -> tuple[TaskSource | tuple[Task, ...], dict[str, Any] | None]:
-    """Return the tasks that a learner's file names, and their options.
+    path: str | Path, description: Mapping[str, Any], source: TaskSource | None = None
+) -> tuple[tuple[Task, ...], TaskSource | None]:
+    """Return the tasks of a learner's file, and their source.
 
-    Where they cannot be had, stand-ins with the same names and spaces: the policies can be used,
-    and whoever wants to learn or to evaluate is told what is missing.
+    Without a ``source`` from somebody who vouches for it, only named sets are made: what else a
+    file names is not imported. Where tasks cannot be had, stand-ins with the same names and spaces:
+    the policies can be used, and whoever wants to learn or to evaluate is told what is missing.
     """
-    options = dict(description["task_options"] or {})
     names = [str(name) for name in description["tasks"]]
-    spaces = description.get("spaces")
+    spaces, options = description.get("spaces"), dict(description["task_options"] or {})
     try:
-        source = _source(path, description, names)
-        require_trust(source, options)
-        found = [task.name for task in load_tasks(source, options)]
+        source = source or _source(path, description, names)
+        if source.options is not None and dict(source.options) != options:
+            raise InputError(
+                f"{path} was learned with the task_options {options}, but its run asks for "
+                f"{dict(source.options)}"
+            )
+        tasks = load_tasks(source, options)
+        found = [task.name for task in tasks]
         if found == names or spaces is None:
-            return source, options
+            return tasks, source
         raise InputError(f"{path} was learned on {names}, but {source.given} gives {found}")
     except CrossLearningError as problem:
         if spaces is None or isinstance(problem, FileFormatError):
@@ -63,15 +68,17 @@ def tasks_of_file(
 
 
 def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
-    saved = description.get("task_source")
-    if saved is not None:
-        return TaskSource.from_plain(saved)
     if description["task_set"] is None:
         raise InputError(
             f"{path} was learned on tasks of its author's ({names}); pass them: "
             "CrossLearner.load(path, tasks=...)"
         )
-    return read_source(description["task_set"])
+    saved = description.get("task_source")
+    given = str(description["task_set"])
+    source = TaskSource(given) if saved is None else TaskSource.from_plain(saved)
+    if not is_named(source):
+        raise not_yours(source.given)
+    return source
 
 
 def check_actions(path: str | Path, description: Mapping[str, Any], task: Task) -> None:

@@ -207,9 +207,11 @@ def suiting_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName
     return "models" if few else "trust-region"
 
 
-def make_settings(values: Mapping[str, Any]) -> LearnerSettings:
+def make_settings(
+    values: Mapping[str, Any], kind: type[LearnerSettings] | None = None
+) -> LearnerSettings:
     """Return checked settings of the method that ``values`` name, or say which field is wrong."""
-    kind = method_settings(values.get("method", METHODS[0]))
+    kind = kind or method_settings(values.get("method", METHODS[0]))
     check_names(values, kind.__struct_fields__, "setting")
     # Numbers of NumPy's, such as those of a linspace, are numbers too.
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}

@@ -128,12 +128,30 @@ def _stop_all() -> None:
 
 
 @contextmanager
+def safe_path() -> Iterator[None]:
+    """Let processes that are started here not look for modules in the working folder.
+
+    Python would look there first, also for its own: a stranger's ``runpy.py`` would be run. Where
+    this process looks for modules is told to them once they have started.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
 def _without_main() -> Iterator[None]:
     """Hide the main module, so that a new process does not run the user's script once more.
 
     What tasks need of it travels with them.
     """
-    with _starting:
+    with _starting, safe_path():
         main = sys.modules["__main__"]
         sys.modules["__main__"] = ModuleType("__main__")
         try:

@@ -13,7 +13,7 @@ import tomli_w
 from msgspec import Meta, field
 
 from crosslearning.errors import InputError
-from crosslearning.files import MALFORMED, write_atomically
+from crosslearning.files import MALFORMED
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
@@ -119,6 +119,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
     ] = False
+    #: What was asked for, while the method is left to the tasks; see :meth:`chosen`.
+    left_open: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         _ = self.length, read_where(self.on)  # say what is wrong with them
@@ -130,17 +132,24 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """How long the run is, from its beginning."""
         return Length.of(self.iterations, self.steps, least=1)
 
-    def how(self, **changes: Any) -> dict[str, Any]:
-        """Return how rollouts are run, with changes that are not None."""
-        asked = {name: getattr(self, name) for name in HOW_FIELDS}
-        return asked | {name: value for name, value in changes.items() if value is not None}
+    def how(self) -> dict[str, Any]:
+        """Return how rollouts are run."""
+        return {name: getattr(self, name) for name in HOW_FIELDS}
 
-    def learner(
-        self,
-        how: Mapping[str, Any] | None = None,
-        start: Family | None = None,
-        tasks: TaskSource | None = None,
-    ) -> CrossLearner:
+    def chosen(self) -> RunConfig:
+        """Return a configuration that names its method: by default the one that suits its tasks.
+
+        For this the tasks are built, and only here: until then nothing that the configuration
+        names is imported.
+        """
+        if self.left_open is None:
+            return self
+        from crosslearning.tasks.sources import load_tasks, read_source
+
+        tasks = load_tasks(read_source(self.tasks), self.task_options)
+        return make_config({**self.left_open, "method": suiting_method(tasks, self.steps)})
+
+    def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
         from crosslearning.learner import CrossLearner
 
@@ -148,12 +157,14 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             tasks or self.tasks,
             task_options=self.task_options,
             start=start,
-            **(how or self.how()),
-            **msgspec.structs.asdict(self.settings),
+            **self.how(),
+            **msgspec.structs.asdict(self.chosen().settings),
         )
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""
+        if self.left_open is not None:
+            return make_config({**self.left_open, **one_length(changes)})
         own = one_length({name: value for name, value in changes.items() if name in RUN_FIELDS})
         learning = {name: value for name, value in changes.items() if name not in RUN_FIELDS}
         settings = make_settings({**msgspec.structs.asdict(self.settings), **learning})
@@ -162,13 +173,18 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def to_plain(self) -> dict[str, Any]:
         """Return all fields by name, those of the learner among them, as plain data."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        return {**plain.pop("settings"), **plain}
+        settings = plain.pop("settings")
+        if plain.pop("left_open") is not None:
+            settings["method"] = None
+        return {**settings, **plain}
 
 
 #: Fields that say how rollouts are run, and change nothing of what is learned.
 HOW_FIELDS = ("workers", "on", "step_seconds")
 #: The fields of a run that are not the learner's.
-RUN_FIELDS = tuple(name for name in RunConfig.__struct_fields__ if name != "settings")
+RUN_FIELDS = tuple(
+    name for name in RunConfig.__struct_fields__ if name not in ("settings", "left_open")
+)
 
 
 def one_length(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,7 +200,8 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     Parameters
     ----------
     values : mapping
-        Fields by name, of the run and of the learner; what is missing takes its default.
+        Fields by name, of the run and of the learner; what is missing takes its default. A
+        method that is neither named nor implied stays open, see :meth:`RunConfig.chosen`.
     source : str
         Where they come from, for the message.
     """
@@ -193,8 +210,14 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     try:
         known = {name for method in METHODS for name in method_settings(method).__struct_fields__}
         check_names(learning, (*known, *RUN_FIELDS), "field")
-        learning["method"] = implied_method(learning) or _suiting(own)
-        kind = method_settings(learning["method"])
+        method = implied_method(learning)
+        if method is None:
+            asked, settings = convert_fields(own, RunConfig), dict(learning)
+            settings.pop("method", None)
+            shared = make_settings(settings, LearnerSettings)
+            return msgspec.structs.replace(asked, settings=shared, left_open=dict(values))
+        learning["method"] = method
+        kind = method_settings(method)
         check_names(learning, (*kind.__struct_fields__, *RUN_FIELDS), "field")
         pace = kind.pace._asdict()
         if own.get("steps") is not None:
@@ -203,15 +226,6 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
         return msgspec.structs.replace(asked, settings=make_settings(learning))
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
-
-
-def _suiting(fields: Mapping[str, Any]) -> str:
-    """Return the method that suits a run's tasks, if nothing was said of it."""
-    from crosslearning.tasks.sources import load_tasks, read_source
-
-    asked = convert_fields(dict(fields), RunConfig)
-    tasks = load_tasks(read_source(asked.tasks), asked.task_options)
-    return suiting_method(tasks, asked.steps)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -224,10 +238,14 @@ def read_config(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path} is not a TOML file: {problem}") from problem
 
 
-def write_config(path: str | Path, config: RunConfig) -> None:
-    """Write a configuration, defaults filled in, as TOML."""
-    lines = {name: value for name, value in config.to_plain().items() if value is not None}
-    write_atomically(path, tomli_w.dumps(lines).encode())
+def config_text(config: RunConfig) -> str:
+    """Return a configuration, defaults filled in, as TOML; not how rollouts are run."""
+    lines = {
+        name: value
+        for name, value in config.to_plain().items()
+        if value is not None and name not in HOW_FIELDS
+    }
+    return tomli_w.dumps(lines)
 
 
 class FieldDescription(NamedTuple):

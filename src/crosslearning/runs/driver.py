@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from crosslearning.errors import (
@@ -28,7 +29,7 @@ from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import owned
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
-from crosslearning.tasks.sources import load_tasks, read_source
+from crosslearning.tasks.sources import TaskSource, check_code, load_tasks, read_source
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def train(
         the same place.
     """
     RunFolder(path).require_free()
+    config = config.chosen()
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
@@ -101,32 +103,38 @@ def resume(
     path : str or Path
         The run's folder.
     workers : int, optional
-        Threads or processes for the rollouts; by default as begun.
+        Threads or processes for the rollouts, however many the run began with.
     console : Console, optional
         Shows progress.
     tasks : str, optional
-        The tasks of a run that someone else trained, or whose code has moved.
+        The tasks of a run that someone else trained, that was copied, moved or edited, or whose
+        code has changed.
     iterations, steps : int, optional
         A new length, in one or the other, which makes a finished run go on.
     on : str, optional
-        Where rollouts run; by default as begun.
+        Where rollouts run, wherever the run began; by default ``"auto"``.
     step_seconds : float, optional
-        How long a step may take; by default as begun.
+        How long a step may take.
     """
-    changes = {"workers": workers, "on": on, "step_seconds": step_seconds}
+    how = {"workers": workers, "on": on or "auto", "step_seconds": step_seconds}
     console = console or Console(quiet=True)
     folder = RunFolder.open(path)
-    if iterations is None and steps is None and folder.model.exists():
-        return _finished(folder, changes, tasks)
+    longer = iterations is not None or steps is not None
+    if not longer and tasks is None and folder.model.exists():
+        return _finished(folder, how, None)
+    # What cannot go on is told before anything is locked or changed.
+    source = read_source(tasks) if tasks else folder.source()
+    check_code(source)
     with owned(folder.path) as mine:
         folder.tidy()
-        if iterations is not None or steps is not None:
-            _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks)
-        elif folder.model.exists():  # since it was looked for
-            return _finished(folder, changes, tasks)
-        config = folder.config()
-        how = config.how(**changes)
-        learner = folder.load_newest(how, tasks, fitting=True)
+        if longer:
+            _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks or source)
+        elif folder.model.exists():
+            outcome = _finished(folder, how, tasks or source)
+            folder.adopt(source)
+            return outcome
+        config = msgspec.structs.replace(folder.config(), **how)
+        learner = folder.load_newest(how, tasks or source, fitting=True)
         if learner is None:
             if folder.has_start:
                 raise FileFormatError(
@@ -135,7 +143,7 @@ def resume(
                 )
             if folder.read_metrics():
                 console.print("There is no checkpoint: the run begins anew.")
-            learner = config.learner(how, tasks=read_source(tasks) if tasks else folder.source())
+            learner = config.learner(tasks=source)
         length = config.length
         if length.unit == "iterations" and learner.iteration > length.amount:
             raise InputError(
@@ -143,13 +151,14 @@ def resume(
                 f"{learner.iteration} already; ask for more: {folder.resume_command} --iterations "
                 f"{learner.iteration + 1}"
             )
+        folder.adopt(source)
         return _drive(folder, config, learner, console, mine)
 
 
-def _finished(folder: RunFolder, changes: Mapping[str, Any], tasks: str | None) -> Outcome:
+def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource | None) -> Outcome:
     """Return a run that has come to its end before."""
     config = folder.config()
-    learner = CrossLearner.load(folder.model, tasks, **config.how(**changes))
+    learner = folder.load(tasks=tasks, **how)
     folder.require_fit(learner, folder.model)
     reason, length = f"The run had finished at iteration {learner.iteration}.", config.length
     if getattr(config.settings, "alpha", None) is None and not length.reached(learner):
@@ -171,13 +180,13 @@ def _kept(folder: RunFolder, learner: CrossLearner, averages: Averages) -> str:
     return f"{said}; go on with: {folder.resume_command}"
 
 
-def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | None) -> None:
+def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | TaskSource) -> None:
     """Give a run another length, or say why it cannot have that."""
-    if tasks is None:
+    before, options = folder.config().length, folder.config().task_options
+    if isinstance(tasks, TaskSource):
         # What cannot go on is told before the folder is changed.
-        load_tasks(folder.source(), folder.config().task_options)
-    before = folder.config().length
-    folder.extend(length)
+        load_tasks(tasks, options)
+    folder.extend(length, tasks)
     if length.unit == before.unit and length.amount < before.amount:
         console.print(
             f"The run was to have {before.amount} {length.unit}; it now ends at {length.amount}.",

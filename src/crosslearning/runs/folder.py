@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, writ
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
 from crosslearning.plain_kernels import same_kernel
-from crosslearning.runs.config import RunConfig, make_config, read_config, write_config
+from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
 from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
 
 # What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
@@ -62,11 +64,13 @@ class RunFolder:
             about["has_start"] = True
         if learner.source is not None:
             about["tasks"] = learner.source.to_plain()
+        content = config_text(config).encode()
+        folder._sign(learner.source, content)
         write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
         if has_start:
             folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
-        write_config(folder._config, config)
+        write_atomically(folder._config, content)
         return folder
 
     @classmethod
@@ -130,6 +134,10 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
+    def _signature(self) -> Path:
+        return self.path / "signature.json"
+
+    @property
     def metrics(self) -> Path:
         """The file of metrics, one JSON object a line."""
         return self.path / "metrics.jsonl"
@@ -166,8 +174,10 @@ class RunFolder:
 
     def config(self) -> RunConfig:
         """Return what the run was asked for."""
-        # Runs of old name no method: there was one.
+        # Runs of old name no method: there was one. And how rollouts are run is not for a folder
+        # to say, but for whoever opens it.
         values = {"method": METHODS[0], **read_config(self._config)}
+        values = {name: value for name, value in values.items() if name not in HOW_FIELDS}
         return make_config(values, source=str(self._config))
 
     def checkpoints(self) -> list[tuple[int, Path]]:
@@ -184,8 +194,9 @@ class RunFolder:
             remove_parts(folder)
 
     def essentials(self) -> dict[Path, bytes]:
-        """Return the files without which a folder is no run."""
-        return {path: path.read_bytes() for path in (self._version, self._config)}
+        """Return the files without which a folder is no run, or not known to be the user's."""
+        paths = (self._version, self._signature, self._config)
+        return {path: path.read_bytes() for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
@@ -222,10 +233,10 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, length: Length) -> None:
+    def extend(self, length: Length, tasks: str | TaskSource | None = None) -> None:
         """Ask for another length; a finished run becomes one that goes on."""
         config = self.config()
-        learner = self.load() if self.model.exists() or self.checkpoints() else None
+        learner = self.load(tasks=tasks) if self.model.exists() or self.checkpoints() else None
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
             raise InputError(
@@ -236,36 +247,106 @@ class RunFolder:
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
             write_atomically(self._checkpoints / name, self.model.read_bytes())
-        write_config(self._config, config.replace(**{length.unit: length.amount}))
+        content = config_text(config.replace(**{length.unit: length.amount})).encode()
+        if self._signature.exists():
+            with suppress(InputError):  # what is not the user's own is not signed
+                self._sign(self.source(), content)
+        write_atomically(self._config, content)
         self.model.unlink(missing_ok=True)
         self.record.unlink(missing_ok=True)
 
     def source(self) -> TaskSource:
-        """Return where the run's tasks come from, if this user may have them made."""
-        from crosslearning.tasks.sources import TaskSource, read_source, require_trust
+        """Return where the run's tasks come from, if they may be made without being named again.
+
+        These are sets that ship, and what a folder names that is the user's own, as it was written
+        and where it was written; see :mod:`crosslearning.runs.signature`.
+        """
+        from crosslearning.tasks.sources import is_named, not_yours
+
+        source, options = self._named_source()
+        if is_named(source):
+            return source
+        paths = self._signed_paths(source)
+        if paths is None:
+            raise not_yours(source.given)
+        return dataclasses.replace(source, paths=paths, options=options)
+
+    def is_own(self) -> bool:
+        """Tell whether :meth:`source` returns what the run names."""
+        try:
+            self.source()
+        except InputError:
+            return False
+        return True
+
+    def adopt(self, source: TaskSource) -> None:
+        """Sign a run that goes on with tasks that the user has named, if they are those it names.
+
+        For the owner of the folder alone: from now on it asks no more.
+        """
+        if source.given == self.config().tasks and not self.is_own():
+            about = {**self._about(), "tasks": source.to_plain()}
+            write_atomically(self._version, f"{json.dumps(about)}\n".encode())
+            self._sign(source, self._config.read_bytes())
+
+    def _named_source(self) -> tuple[TaskSource, dict[str, Any]]:
+        """Return what the folder names, whoever wrote it."""
+        from crosslearning.tasks.sources import TaskSource
 
         config, kept = self.config(), self._about().get("tasks")
         try:
-            found = read_source(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except (KeyError, TypeError, AttributeError) as problem:
+            source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
+        except MALFORMED as problem:
             raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
-        require_trust(found, config.task_options)
-        return found
+        return source, config.task_options
+
+    def _sign(self, source: TaskSource | None, config: bytes) -> None:
+        """Say by a signature that the folder, with this configuration, is the user's own."""
+        from crosslearning.runs.signature import signature_of
+        from crosslearning.tasks.sources import is_named
+
+        if source is None or is_named(source):
+            return
+        signature = signature_of(self.path, config, source, source.paths, make=True)
+        if signature is not None:
+            content = {"version": 1, "modules": dict(source.paths), "signature": signature}
+            write_atomically(self._signature, f"{json.dumps(content)}\n".encode())
+
+    def _signed_paths(self, source: TaskSource) -> dict[str, str] | None:
+        """Return where the modules of a source must be, or None if nobody has signed for them."""
+        from crosslearning.runs.signature import is_signature, signature_of
+
+        try:
+            content = json.loads(self._signature.read_bytes())
+            paths = {str(name): str(path) for name, path in content["modules"].items()}
+            expected = signature_of(self.path, self._config.read_bytes(), source, paths)
+            return paths if is_signature(content["signature"], expected) else None
+        except (OSError, *MALFORMED):
+            return None
+
+    def load_file(
+        self, path: Path, tasks: str | TaskSource | None = None, **how: Any
+    ) -> CrossLearner:
+        """Return the learner of a file of the run, with tasks that the user names or has signed."""
+        from crosslearning.learner import CrossLearner
+
+        if tasks is None:
+            with suppress(InputError):
+                tasks = self.source()
+        return CrossLearner.load(path, tasks, **how)
 
     def load_newest(
-        self, how: Mapping[str, Any], tasks: str | None = None, fitting: bool = False
+        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None, fitting: bool = False
     ) -> CrossLearner | None:
         """Return the learner of the newest checkpoint that is whole, or None if there is none.
 
         Those before it are passed over with a warning. If the learner is to be ``fitting``, it
         must be what ``config.toml`` asks for.
         """
-        from crosslearning.learner import CrossLearner
-
         problems: list[CrossLearningError] = []
         for iteration, path in reversed(self.checkpoints()):
             try:
-                learner = CrossLearner.load(path, tasks, **how)
+                learner = self.load_file(path, tasks, **how)
                 if learner.iteration != iteration:
                     raise FileFormatError(f"{path} is of iteration {learner.iteration}")
                 if fitting:
@@ -325,23 +406,28 @@ class RunFolder:
                 f"{shlex.quote(str(self._config))} --out NEW"
             )
 
-    def load(self, workers: int = 1, best: bool = False, tasks: str | None = None) -> CrossLearner:
+    def load(
+        self,
+        workers: int | None = 1,
+        best: bool = False,
+        tasks: str | TaskSource | None = None,
+        **how: Any,
+    ) -> CrossLearner:
         """Return the run's learner: finished, or as far as it got; or with its best policies.
 
-        ``tasks`` are in the place of those that the run names.
+        ``tasks`` are in the place of those that the run names, which must else be the user's own
+        or a set that ships: without them its policies can be used, but not trained or evaluated.
         """
-        from crosslearning.learner import CrossLearner
-
         if best:
             if not self.best.exists():
                 raise InputError(
                     f"{self.path} keeps no best policies; they are kept by runs with evaluations "
                     "on the way: crosslearning train --evaluate-every 100"
                 )
-            return CrossLearner.load(self.best, tasks, workers=workers)
+            return self.load_file(self.best, tasks, workers=workers, **how)
         if self.model.exists():
-            return CrossLearner.load(self.model, tasks, workers=workers)
-        learner = self.load_newest({"workers": workers}, tasks)
+            return self.load_file(self.model, tasks, workers=workers, **how)
+        learner = self.load_newest({"workers": workers, **how}, tasks)
         if learner is None:
             raise InputError(f"{self.path} has no checkpoint yet; run '{self.resume_command}'")
         return learner

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import InputError
+from crosslearning.rollouts.process_hand import safe_path
 
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
@@ -40,10 +41,12 @@ def in_processes(
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
-    with ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent) as pool:
+    with safe_path():  # it starts a process of its own
+        executor = ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent)
+    with executor as pool:
         try:
             for calls in rounds:
-                with _without_ctrl_c():
+                with _without_ctrl_c(), safe_path():
                     futures = [pool.submit(function, *call) for call in calls]
                 pending = set(futures)
                 while pending:

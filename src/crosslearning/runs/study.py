@@ -53,7 +53,12 @@ class Run:
             before, asked = (config.to_plain() for config in (folder.config(), self.config))
             # How its rollouts are run does not matter.
             _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
-            return folder.model.exists() or resume(self.path).finished
+            if folder.model.exists():
+                return True
+            # The user named the tasks of the study: a run that was made by another machine of a
+            # cluster, or where no key can be kept, is theirs too.
+            tasks = None if folder.is_own() else self.config.tasks
+            return resume(self.path, tasks=tasks, **self.config.how()).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
 

@@ -104,6 +104,7 @@ def run_sweep(
     """
     if seeds < 1 or (workers is not None and workers < 1):
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
+    request = dataclasses.replace(request, config=request.config.chosen())
     # What is wrong with the options is told before anything is written.
     learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
@@ -151,7 +152,7 @@ def _measurement(folder: Path, request: SweepRequest, seed: int, stage: Stage) -
 
 def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
     run = RunFolder(path)
-    learner = run.load()
+    learner = run.load(tasks=None if run.is_own() else request.config.tasks)
     multipliers = late_multipliers(run.read_metrics(), [task.name for task in learner.tasks])
     held_out = held_out_tasks(request.held_out, request.config)
     return measure_family(learner, multipliers, held_out, request.trials, request.horizon)

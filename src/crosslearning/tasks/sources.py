@@ -1,18 +1,14 @@
 """Where tasks come from: a name, a function in a module, or a file of TOML.
 
-A run keeps what was given and digests of the code that it names, never code itself. Opened again,
-by the user who trained it, it finds that code by its name; if the code has changed, nothing is
-imported. A run that this user never trained, such as a stranger's, imports nothing and makes no
-environment at all until the user says what to take: who only opens a folder runs nothing.
+A run keeps what was given and digests of the code that it names, never code itself. Code runs only
+if the user names it, or if the folder that names it is the user's own; see
+:mod:`crosslearning.runs.signature`. If the code has changed or moved since, nothing is imported.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
-import json
-import os
 import re
 import sys
 import tomllib
@@ -42,11 +38,17 @@ class TaskSource:
         The text of the file, if it is one.
     code : mapping of str to str
         The SHA-256 of every module that it names.
+    paths : mapping of str to str
+        Where the files of these modules must be; of this machine, and kept in no file of a learner.
+    options : mapping, optional
+        The options that a signed folder asks for; a learner's file may name no others.
     """
 
     given: str
     content: str = ""
     code: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict, compare=False)
+    options: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -68,9 +70,19 @@ def read_source(given: str) -> TaskSource:
             content = Path(given).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
             raise InputError(f"cannot read the tasks of {given}: {problem}") from problem
-        return TaskSource(given, content, _digests(named_modules(_parsed(given, content), given)))
+        return _source(given, content, named_modules(_parsed(given, content), given))
     module = _module_of(given)
-    return TaskSource(given, "", _digests([module]) if module else {})
+    return _source(given, "", [module] if module else [])
+
+
+def _source(given: str, content: str, modules: list[str]) -> TaskSource:
+    files = {name: _find(name) for name in modules}
+    return TaskSource(
+        given,
+        content,
+        {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()},
+        {name: str(file.resolve()) for name, file in files.items()},
+    )
 
 
 def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
@@ -87,14 +99,7 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
     options : mapping
         Of a named set, or keyword arguments of the function.
     """
-    for module, digest in source.code.items():
-        found = _find(module)
-        if hashlib.sha256(found.read_bytes()).hexdigest() != digest:
-            raise InputError(
-                f"the tasks are of {source.given}, but the module {module} that is found here, "
-                f"{found}, is not the one that they were trained with; nothing was imported. "
-                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
-            )
+    check_code(source)
     if source.content:
         if options:
             raise InputError(f"task_options are for named sets and functions, not {source.given}")
@@ -110,6 +115,19 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
     return _called(maker, options, source.given)
 
 
+def check_code(source: TaskSource) -> None:
+    """Refuse a source whose modules have changed or moved; nothing is imported."""
+    for module, digest in source.code.items():
+        found = _find(module)
+        moved = source.paths.get(module, str(found.resolve())) != str(found.resolve())
+        if moved or hashlib.sha256(found.read_bytes()).hexdigest() != digest:
+            raise InputError(
+                f"the tasks are of {source.given}, but the module {module} that is found here, "
+                f"{found}, is not the one that they were trained with; nothing was imported. "
+                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
+            )
+
+
 def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -> tuple[Task, ...]:
     """Return the tasks that a user's function makes, or say what is wrong with it."""
     try:
@@ -122,48 +140,19 @@ def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -
         ) from problem
 
 
-def trust(source: TaskSource, options: Mapping[str, Any]) -> None:
-    """Remember that this user has trained with a source, so that its runs may be opened again."""
-    stamp = _stamp(source, options)
-    if not _needs_trust(source) or stamp in _trusted():
-        return
-    # Where nothing can be kept, the user is asked again.
-    with contextlib.suppress(OSError):
-        _trusted_file().parent.mkdir(parents=True, exist_ok=True)
-        with _trusted_file().open("a", encoding="utf-8") as stream:
-            stream.write(f"{stamp}\n")
+def is_named(source: TaskSource) -> bool:
+    """Tell whether a source is the name of a set that ships or was registered in this process."""
+    name = source.given.partition(":")[0]
+    return not source.content and not source.code and name in task_set_names()
 
 
-def require_trust(source: TaskSource, options: Mapping[str, Any]) -> None:
-    """Refuse a source that was read from a file and that this user never trained with."""
-    if _needs_trust(source) and _stamp(source, options) not in _trusted():
-        raise InputError(
-            f"these files ask for tasks of {source.given}, which you have not trained with as this "
-            "user on this machine; nothing was imported. If you trust them, say so: --tasks "
-            f"{source.given} on the command line, or tasks=... in Python"
-        )
-
-
-def _needs_trust(source: TaskSource) -> bool:
-    """Tell whether a source is more than the name of a set that ships or was registered here."""
-    return bool(source.content or source.code)
-
-
-def _trusted() -> list[str]:
-    try:
-        return _trusted_file().read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError):
-        return []
-
-
-def _trusted_file() -> Path:
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(state) / "crosslearning" / "trusted-tasks"
-
-
-def _stamp(source: TaskSource, options: Mapping[str, Any]) -> str:
-    content = json.dumps([source.to_plain(), dict(options)], sort_keys=True, default=str)
-    return hashlib.sha256(content.encode()).hexdigest()
+def not_yours(given: str) -> InputError:
+    """Return the refusal of tasks that files name and nobody vouches for."""
+    return InputError(
+        f"these files ask for tasks of {given}, and they are not a run of yours, as it was written "
+        "and where it was written; nothing was imported. If you trust them, say so: --tasks "
+        f"{given} on the command line, or tasks=... in Python"
+    )
 
 
 def _module_of(given: str) -> str | None:
@@ -179,10 +168,6 @@ def _parsed(given: str, content: str) -> dict[str, Any]:
         return tomllib.loads(content)
     except (tomllib.TOMLDecodeError, RecursionError) as problem:
         raise InputError(f"{given} is not a TOML file: {problem}") from problem
-
-
-def _digests(modules: list[str]) -> dict[str, str]:
-    return {name: hashlib.sha256(_find(name).read_bytes()).hexdigest() for name in modules}
 
 
 def _find(module: str) -> Path:
