@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
+from crosslearning.plain_data import read_bytes
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -53,7 +54,7 @@ def check_page(path: Path, mark: str, kind: str) -> None:
         raise InputError(
             f"{path} is a folder; give the name of a file with --out, such as {kind}.html"
         )
-    if path.is_file() and mark.encode() not in path.read_bytes():
+    if path.is_file() and mark.encode() not in read_bytes(path):
         raise InputError(
             f"{path} is there and is no {kind}; choose another name, so that nothing is lost"
         )
@@ -225,7 +226,7 @@ def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     if not source.is_file():
         raise InputError(f"no such file: {source}")
     try:
-        content = json.loads(source.read_bytes())
+        content = json.loads(read_bytes(source))
     except OSError as problem:
         raise cannot_read(source, problem) from problem
     except MALFORMED as problem:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from crosslearning.errors import FileFormatError, StorageError, visible
+from crosslearning.errors import CrossLearningError, FileFormatError, StorageError, visible
 
 _Form = TypeVar("_Form")
 #: No file of a run is larger, and what is read must fit into memory.
@@ -71,6 +73,21 @@ def decode(content: bytes | str, form: type[_Form], source: object) -> _Form:
         raise FileFormatError(
             f"{visible(source)} is damaged, or no JSON of its kind ({visible(problem, 200)}); "
             "restore it from a copy, or remove it"
+        ) from problem
+
+
+@contextmanager
+def expecting(source: object) -> Iterator[None]:
+    """Say that a source is to blame, if its data turn out not to fit what is made of them."""
+    try:
+        yield
+    except CrossLearningError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        why = f"{type(problem).__name__}: {visible(problem, 200)}"
+        raise FileFormatError(
+            f"{visible(source)} does not hold what it should ({why}); remove it to have it made "
+            "again, or restore it from a copy"
         ) from problem
 
 

@@ -178,7 +178,7 @@ def test_the_last_line_is_found_however_long_it_is(size, tmp_path):
     with file.open("a") as stream:
         stream.write('{"a": "xx')
     assert last_line(file) == lines[-1]
-    assert read_lines(file, ("iteration",)) == lines
+    assert read_lines(file, dict[str, int]) == lines
     file.write_text(json.dumps(lines[0]) + "\n")
     assert last_line(file) == lines[0]
 

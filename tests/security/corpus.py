@@ -755,7 +755,7 @@ def _task_files() -> Iterator[Case]:
             (site.work / "tasks.toml").write_text(text)
 
         train = ("train", "--tasks", "tasks.toml", "--out", "out/new", "--iterations", "1")
-        wanted = (USE[0][:2] + ("--tasks", "tasks.toml", "--trials", "1"),)
+        wanted = ((*USE[0][:2], "--tasks", "tasks.toml", "--trials", "1"),)
         # A horizon that is huge is a wish that can be granted.
         yield Case(f"tasks-{kind}", build, wanted if "huge" in kind else (train, *wanted))
 

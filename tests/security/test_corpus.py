@@ -7,7 +7,6 @@ connected to, and every command answers with a sentence.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -104,6 +103,11 @@ def site(honest, tmp_path, monkeypatch):
     return Site(work, home)
 
 
+def names_in(folder: Path) -> set[str]:
+    """Return the names of what a folder holds."""
+    return {path.name for path in folder.iterdir()}
+
+
 def cheap_figures(monkeypatch):
     """Draw nothing: what is drawn is tried with names, which alone reach a picture as they are."""
     monkeypatch.setattr("crosslearning.figures.style.figure_bytes", lambda *_: b"")
@@ -118,7 +122,7 @@ def test_a_hostile_thing_is_answered(case: Case, site: Site, monkeypatch):
     case.build(site)
     writable = [site.work / "out", site.work / "tmp", site.work.parent / "state"]
     writable += [path for path in site.work.iterdir() if path.is_dir() and not path.is_symlink()]
-    before = watch.snapshot(site.home), sorted(os.listdir(site.work))
+    before = watch.snapshot(site.home), names_in(site.work)
     problems = []
     for command in case.commands:
         answer = watch.run(command, site.work, writable)
@@ -128,7 +132,7 @@ def test_a_hostile_thing_is_answered(case: Case, site: Site, monkeypatch):
     assert watch.snapshot(site.home) == before[0]
     assert not list(site.work.parent.rglob("canary"))
     # What a command made of itself stands where it was told to write.
-    new = set(os.listdir(site.work)) - set(before[1])
+    new = names_in(site.work) - before[1]
     assert new <= {"run", "sweep"}
     assert (site.home / "notes.txt").read_text() == "mine"
 

@@ -181,7 +181,7 @@ def snapshot(folder: Path) -> dict[str, str]:
             path = Path(place) / name
             status = path.lstat()
             if stat.S_ISLNK(status.st_mode):
-                held = f"link to {os.readlink(path)!r}"
+                held = f"link to {path.readlink()!r}"
             elif stat.S_ISREG(status.st_mode):
                 held = f"{status.st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
             else:

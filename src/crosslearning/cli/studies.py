@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -20,6 +19,7 @@ from crosslearning.cli.fields import ConfigOption, asked_config, with_config_opt
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
+from crosslearning.plain_data import expecting, read_json
 
 if TYPE_CHECKING:
     from crosslearning.sweep import Sweep
@@ -67,7 +67,7 @@ def reproduce(
     announce_compilation()
     found = _or_exit(study(folder, count, scale, workers, console, on=on))
     if readings:
-        content = json.loads((folder / "readings.json").read_text())
+        content = read_json(folder / "readings.json", dict[str, Any])
         _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
@@ -126,8 +126,8 @@ def sweep(
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
     try:
-        other = None if against is None else json.loads((against / "sweep.json").read_text())
-    except (OSError, ValueError) as problem:
+        other = None if against is None else read_json(against / "sweep.json", dict[str, Any])
+    except FileNotFoundError as problem:
         raise InputError(f"{against} holds no finished sweep to compare with") from problem
     announce_compilation()
     result = _or_exit(run_sweep(out, request, seeds, workers, console, on))
@@ -169,7 +169,8 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
     from crosslearning.runs.study import markdown
     from crosslearning.sweep.summary import differences
 
-    headings, rows = differences(found, other)
+    with expecting(name):
+        headings, rows = differences(found, other)
     title = f"{out} minus {name}, paired over seeds, 95 % Student intervals"
     write_atomically(out / "against.md", f"{title}.\n\n{markdown(headings, rows)}".encode())
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)

@@ -25,6 +25,7 @@ from crosslearning.learner.settings import (
     method_settings,
     suiting_method,
 )
+from crosslearning.plain_data import read_bytes
 from crosslearning.rollouts.places import read_where
 
 if TYPE_CHECKING:
@@ -228,12 +229,17 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
         raise InputError(f"{source}: {problem}") from problem
 
 
+def _content(path: Path) -> bytes:
+    # Who names a pipe with --config wants it read.
+    return path.read_bytes() if path.is_fifo() else read_bytes(path)
+
+
 def read_config(path: str | Path) -> dict[str, Any]:
     """Return the fields that a TOML file sets, unchecked."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(_content(Path(path)).decode())
     except OSError as problem:
-        raise InputError(f"cannot read {path}: {problem.strerror}") from problem
+        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except MALFORMED as problem:
         raise InputError(f"{path} is not a TOML file: {problem}") from problem
 

@@ -16,9 +16,10 @@ from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
+from crosslearning.plain_data import read_bytes
 from crosslearning.plain_kernels import same_kernel
 from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
-from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
+from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
 
 # What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
 # that whoever lists runs does not wait for it.
@@ -119,7 +120,7 @@ class RunFolder:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(self._version.read_bytes())
+            about: dict[str, Any] = json.loads(read_bytes(self._version))
             about["version"]
         except (OSError, *MALFORMED) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
@@ -317,7 +318,7 @@ class RunFolder:
         from crosslearning.runs.signature import is_signature, signature_of
 
         try:
-            content = json.loads(self._signature.read_bytes())
+            content = json.loads(read_bytes(self._signature))
             paths = {str(name): str(path) for name, path in content["modules"].items()}
             expected = signature_of(self.path, self._config.read_bytes(), source, paths)
             return paths if is_signature(content["signature"], expected) else None
@@ -434,11 +435,11 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
-        return read_lines(self.metrics, METRICS_FIELDS)
+        return read_lines(self.metrics, MetricsLine)
 
     def read_evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations on the way, one dict a line."""
-        return read_lines(self.evaluations, EVALUATION_FIELDS)
+        return read_lines(self.evaluations, EvaluationLine)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

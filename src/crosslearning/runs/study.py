@@ -26,6 +26,7 @@ from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingCo
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
+from crosslearning.plain_data import read_json
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts.places import read_where
 from crosslearning.runs.config import HOW_FIELDS, RunConfig
@@ -69,7 +70,7 @@ class Run:
             return float(length.amount)
         try:
             return float((last_line(folder.metrics) or {})[length.field])
-        except (FileFormatError, KeyError, TypeError):
+        except (FileFormatError, KeyError):
             return 0.0
 
 
@@ -103,8 +104,8 @@ class Measurement:
     def stored(self) -> dict[str, Any] | None:
         """Return the answer that the file holds to this question; None if it must be made."""
         try:
-            stored: dict[str, Any] = json.loads(self.path.read_text())
-        except (FileNotFoundError, ValueError):
+            stored: dict[str, Any] = read_json(self.path, dict[str, Any])
+        except (FileNotFoundError, FileFormatError):
             return None  # not there, or damaged
         return stored if stored.get("asked") == self.asked else None
 
@@ -164,10 +165,7 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     if not file.exists():
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
-    try:
-        before = _flat(json.loads(file.read_text()))
-    except (ValueError, AttributeError) as problem:
-        raise FileFormatError(f"{file} is damaged; choose another folder") from problem
+    before = _flat(read_json(file, dict[str, Any]))
     # As a file gives it back, lists in the place of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 

@@ -131,8 +131,8 @@ class Task:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name or visible(self.name, 500) != self.name:
             raise InputError(
-                f"a task is called '{visible(self.name, 60)}'; give a name of up to 500 characters, "
-                "without control characters"
+                f"a task is called '{visible(self.name, 60)}'; give a name of up to 500 characters "
+                "that are all visible"
             )
         self._check_outcomes()
         given: Any = self.make
