@@ -1,5 +1,6 @@
 """Multi-task reinforcement learning with kernel policies."""
 
+import os
 from typing import TYPE_CHECKING
 
 from crosslearning.lazy import lazy_exports
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from crosslearning.tasks import Task, task_set
 
 __version__ = "0.2.0"
+
+# Numba reads a file .numba_config.yaml in the working folder. It may not say where compiled code is
+# cached, since that is unpickled.
+os.environ.setdefault("NUMBA_CACHE_DIR", "")
+os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "")
 
 __all__ = [
     "CrossLearner",

@@ -7,19 +7,21 @@ digest of everything in it; a document is a JSON file that does. Nothing in them
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Iterator, Mapping
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
-from crosslearning.plain_data import read_bytes
+from crosslearning.plain_data import check_size
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -54,7 +56,7 @@ def check_page(path: Path, mark: str, kind: str) -> None:
         raise InputError(
             f"{path} is a folder; give the name of a file with --out, such as {kind}.html"
         )
-    if path.is_file() and mark.encode() not in read_bytes(path):
+    if path.is_file() and mark.encode() not in read_file(path):
         raise InputError(
             f"{path} is there and is no {kind}; choose another name, so that nothing is lost"
         )
@@ -67,26 +69,22 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     name in one step.
     """
     target = Path(path)
-    temporary: str | None = None
+    # A name may be as long as the system lets it be, and this one is longer.
+    whole = f".{target.name[:40]}.{secrets.token_hex(6)}{PART}"
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        # A name may be as long as the system lets it be, and this one is longer.
-        prefix = f".{target.name[:40]}."
-        handle, temporary = tempfile.mkstemp(PART, prefix, target.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes a private file; a shared run is for colleagues too.
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary).chmod(0o666 & ~mask)
-        Path(temporary).replace(target)
-        _flush_folder(target.parent)
+        with _folder_of(target, make=True) as (folder, name):
+            try:
+                handle = os.open(_in(folder, whole), _NEW, 0o666, dir_fd=folder.descriptor)
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(content)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                _rename(folder, whole, name)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(_in(folder, whole), dir_fd=folder.descriptor)
+                raise
     except OSError as problem:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink()
         raise StorageError(
             f"cannot write {target}: {problem.strerror or problem}; what was there before is "
             "unchanged. Free some space or choose another folder, and try again"
@@ -95,19 +93,170 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 def remove_parts(folder: Path) -> None:
     """Remove what killed writers left in a folder that nobody else writes to."""
-    for left in folder.glob(f".*{PART}"):
-        with contextlib.suppress(OSError):
-            left.unlink()
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make a rename survive a power cut, where the system lets folders be opened."""
     with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
+        for name in list_folder(folder):
+            if name.startswith(".") and name.endswith(PART):
+                remove_file(folder / name)
+
+
+# Run folders: nothing is reached through a link ------------------------------------------------
+
+#: Folders of runs and studies that this process has opened.
+_guarded: set[Path] = set()
+#: Not on Windows.
+_NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
+_HAS_FOLDERS = {os.open, os.mkdir, os.unlink, os.rename} <= os.supports_dir_fd
+
+
+class _Folder(NamedTuple):
+    """A folder that is open, or where folders cannot be opened its path."""
+
+    descriptor: int | None
+    path: Path
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  (links are to be seen, not followed)
+
+
+def guard(folder: Path, within: Iterable[str] | None = None) -> None:
+    """Refuse a run folder that holds links or special files, and follow none in it from now on.
+
+    The folder itself may be a link: its user has named it. Where ``within`` is given, folders with
+    other names are not looked into.
+    """
+    _guarded.add(_absolute(folder))
+    _refuse_strange(folder, None if within is None else frozenset(within))
+
+
+def _refuse_strange(folder: Path, within: frozenset[str] | None) -> None:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return  # what is not there, or cannot be looked into, holds nothing that could be followed
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            if not entry.name.startswith(".") if within is None else entry.name in within:
+                _refuse_strange(Path(entry.path), None)
+        elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):
+            raise _strange(Path(entry.path))
+
+
+def _strange(path: Path) -> StorageError:
+    what = "a link" if path.is_symlink() else "neither a file nor a folder"
+    return StorageError(
+        f"{path} is {what}, and a run is made of plain files: nothing was read or written through "
+        "it. Remove it, or put there what is meant"
+    )
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[_Folder, str]]:
+    """Yield the open folder of a file and the name that the file has in it.
+
+    Below a guarded folder no component is followed if it is a link.
+    """
+    absolute = _absolute(path)
+    root = next((one for one in reversed(absolute.parents) if one in _guarded), absolute.parent)
+    if make:
+        root.mkdir(parents=True, exist_ok=True)
+    *between, name = absolute.relative_to(root).parts or (".",)
+    if not _HAS_FOLDERS:  # pragma: no cover  (Windows)
+        for place in (root.joinpath(*between[: i + 1]) for i in range(len(between))):
+            if place.is_symlink():
+                raise _strange(place)
+            if make:
+                place.mkdir(exist_ok=True)
+        yield _Folder(None, absolute.parent), name
+        return
+    handle = os.open(root, _FOLDER)
+    try:
+        for part in between:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=handle)
+            inner = os.open(part, _FOLDER | _NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield _Folder(handle, absolute.parent), name
+    finally:
+        os.close(handle)
+
+
+def _in(folder: _Folder, name: str) -> str:
+    return name if folder.descriptor is not None else str(folder.path / name)
+
+
+def _rename(folder: _Folder, old: str, new: str) -> None:
+    """Give a file its final name in one step, and bring that to the disk."""
+    at = folder.descriptor
+    os.replace(_in(folder, old), _in(folder, new), src_dir_fd=at, dst_dir_fd=at)
+    with contextlib.suppress(OSError):  # where the system lets folders be opened
+        handle = os.open(_in(folder, "."), os.O_RDONLY, dir_fd=at)
         try:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _no_link(path: Path) -> int:
+    """Return the flag that refuses a link, in a guarded folder, and say so if it is one."""
+    if not any(one in _guarded for one in _absolute(path).parents):
+        return 0
+    if path.is_symlink():
+        raise _strange(path)
+    return _NOFOLLOW
+
+
+def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
+    """Return the descriptor of a plain file, and of nothing else.
+
+    In a guarded folder no link is followed to it; a pipe is not waited for.
+    """
+    flags |= _NONBLOCK | getattr(os, "O_BINARY", 0) | _no_link(path)
+    with _folder_of(path) as (folder, name):
+        handle = os.open(_in(folder, name), flags, 0o666, dir_fd=folder.descriptor)
+    kind = os.fstat(handle).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(handle)
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise _strange(path)
+    return handle
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a plain file; see :func:`open_file`."""
+    with os.fdopen(open_file(path), "rb") as stream:
+        check_size(path, os.fstat(stream.fileno()).st_size)
+        return stream.read()
+
+
+def list_folder(path: Path) -> list[str]:
+    """Return the names in a folder; in a guarded folder it must not be a link."""
+    with _folder_of(path) as (folder, name):
+        if folder.descriptor is None:  # pragma: no cover  (Windows)
+            return [one.name for one in path.iterdir()]
+        flags = os.O_RDONLY | os.O_DIRECTORY | _no_link(path)
+        handle = os.open(name, flags, dir_fd=folder.descriptor)
+    try:
+        return os.listdir(handle)  # noqa: PTH208  (a path could be another by now)
+    finally:
+        os.close(handle)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there."""
+    with contextlib.suppress(FileNotFoundError), _folder_of(path) as (folder, name):
+        os.unlink(_in(folder, name), dir_fd=folder.descriptor)
+
+
+def rename_file(path: Path, name: str) -> None:
+    """Give a file another name in its folder, in one step."""
+    with _folder_of(path) as (folder, old):
+        _rename(folder, old, name)
 
 
 def cannot_read(path: Path, problem: OSError) -> StorageError:
@@ -181,11 +330,14 @@ def _opened(source: Path) -> Iterator[Any]:
     """Open a tensor file, or say what is wrong with it."""
     from safetensors import SafetensorError, safe_open
 
-    if not source.is_file():
-        raise InputError(f"no such file: {source}")
     try:
-        with safe_open(source, framework="numpy") as opened:
-            yield opened
+        with os.fdopen(open_file(source), "rb") as stream:
+            # By the descriptor, so that it is read what was opened.
+            same = Path(f"/dev/fd/{stream.fileno()}")
+            with safe_open(same if same.exists() else source, framework="numpy") as opened:
+                yield opened
+    except FileNotFoundError as problem:
+        raise InputError(f"no such file: {source}") from problem
     except CrossLearningError:
         raise
     except OSError as problem:
@@ -223,10 +375,10 @@ def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     A document without a checksum, such as one that another program wrote, is taken as it is.
     """
     source = Path(path)
-    if not source.is_file():
-        raise InputError(f"no such file: {source}")
     try:
-        content = json.loads(read_bytes(source))
+        content = json.loads(read_file(source))
+    except FileNotFoundError as problem:
+        raise InputError(f"no such file: {source}") from problem
     except OSError as problem:
         raise cannot_read(source, problem) from problem
     except MALFORMED as problem:

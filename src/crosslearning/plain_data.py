@@ -23,6 +23,14 @@ _Form = TypeVar("_Form")
 _MOST_BYTES = 1 << 31
 
 
+def check_size(path: Path, size: int) -> None:
+    """Refuse a file that would fill the memory."""
+    if size > _MOST_BYTES:
+        raise StorageError(
+            f"{visible(path)} has {size} bytes, more than any file of a run; it is not read"
+        )
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of an ordinary file.
 
@@ -42,11 +50,7 @@ def read_bytes(path: Path) -> bytes:
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode):
                 raise StorageError(f"{visible(path)} is no ordinary file; it is not read")
-            if status.st_size > _MOST_BYTES:
-                raise StorageError(
-                    f"{visible(path)} has {status.st_size} bytes, more than any file of a run; it "
-                    "is not read"
-                )
+            check_size(path, status.st_size)
             return stream.read()
     except (FileNotFoundError, StorageError):
         raise

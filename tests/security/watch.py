@@ -19,7 +19,7 @@ import crosslearning
 from crosslearning import cli
 
 #: No command on so small a run takes as long; who waits for a pipe does.
-SECONDS = 10
+SECONDS = 60
 _STARTS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork", "subprocess.Popen")
 _CONNECTS = (
     "socket.connect",
@@ -40,6 +40,8 @@ _CHANGES = {
     "os.utime": 1,
     "shutil.rmtree": 1,
 }
+_AT = ("os.remove", "os.rename", "os.mkdir", "os.rmdir")
+_OPEN = os.open
 _CALLS = ("eval", "exec", "system", "Popen", "__import__", "getattr")
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -51,6 +53,7 @@ class Watch:
     allowed: tuple[Path, ...] = ()
     hostile: Path = Path("/nowhere")
     seen: list[str] = field(default_factory=list)
+    opening: int = -1
     on: bool = False
 
     def hook(self, event: str, given: tuple[Any, ...]) -> None:
@@ -76,18 +79,35 @@ class Watch:
         if event == "pickle.find_class":  # compiled code is kept in pickles of the compiler's own
             return given[1] in _CALLS
         if event == "open":
-            return bool((given[2] or 0) & _WRITES) and not self._may_write(given[0])
+            flags = given[2] or 0
+            return bool(flags & _WRITES) and not self._may_write(given[0], self.opening, flags)
         if event in _CHANGES:
-            return not all(self._may_write(path) for path in given[: _CHANGES[event]])
+            count = _CHANGES[event]
+            # Those that take the descriptors of folders say so last.
+            folders = given[-count:] if event in _AT else (-1,) * count
+            return not all(map(self._may_write, given[:count], folders))
         return False
 
     def _is_hostile(self, path: object) -> bool:
         return isinstance(path, str | bytes) and self.hostile in Path(os.fsdecode(path)).parents
 
-    def _may_write(self, path: object) -> bool:
+    def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """Stand in for ``os.open``, whose event does not tell of the folder's descriptor."""
+        self.opening = -1 if dir_fd is None else dir_fd
+        try:
+            return _OPEN(path, flags, mode, dir_fd=dir_fd)
+        finally:
+            self.opening = -1
+
+    def _may_write(self, path: object, folder: object = -1, flags: int = 0) -> bool:
         if not isinstance(path, str | bytes | os.PathLike):
             return True  # a file that is open already
-        target = Path(os.path.realpath(os.fsdecode(os.fspath(path))))
+        given = Path(os.fsdecode(os.fspath(path)))
+        if isinstance(folder, int) and folder >= 0:
+            given = Path(f"/proc/self/fd/{folder}").readlink() / given
+        # Who follows no link reaches what stands at the name itself.
+        parent = Path(os.path.realpath(given.parent)) / given.name
+        target = parent if flags & os.O_NOFOLLOW else Path(os.path.realpath(given))
         return any(place == target or place in target.parents for place in self.allowed)
 
 
@@ -135,6 +155,8 @@ def run(
     try:
         with (
             mock.patch.object(sys, "argv", ["crosslearning", *command]),
+            mock.patch.object(os, "open", WATCH.open),
+            mock.patch.object(os, "fsync", lambda _: None),
             redirect_stdout(out),
             redirect_stderr(err),
             _limit(seconds),

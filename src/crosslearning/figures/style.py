@@ -27,6 +27,8 @@ ALARM = "#B42318"
 WIDE, NARROW = 7.0, 4.6
 
 _SETTINGS: dict[Any, Any] = {
+    # A file matplotlibrc in the working folder could else have a program run, LaTeX.
+    "text.usetex": False,
     "font.size": 9,
     "axes.titlesize": 9.5,
     "axes.spines.top": False,

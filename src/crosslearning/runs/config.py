@@ -13,7 +13,7 @@ import tomli_w
 from msgspec import Meta, field
 
 from crosslearning.errors import InputError
-from crosslearning.files import MALFORMED
+from crosslearning.files import MALFORMED, read_file
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
@@ -25,7 +25,6 @@ from crosslearning.learner.settings import (
     method_settings,
     suiting_method,
 )
-from crosslearning.plain_data import read_bytes
 from crosslearning.rollouts.places import read_where
 
 if TYPE_CHECKING:
@@ -229,15 +228,10 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
         raise InputError(f"{source}: {problem}") from problem
 
 
-def _content(path: Path) -> bytes:
-    # Who names a pipe with --config wants it read.
-    return path.read_bytes() if path.is_fifo() else read_bytes(path)
-
-
 def read_config(path: str | Path) -> dict[str, Any]:
     """Return the fields that a TOML file sets, unchecked."""
     try:
-        return tomllib.loads(_content(Path(path)).decode())
+        return tomllib.loads(read_file(Path(path)).decode())
     except OSError as problem:
         raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except MALFORMED as problem:

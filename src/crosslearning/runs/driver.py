@@ -74,6 +74,7 @@ def train(
         the same place.
     """
     RunFolder(path).require_free()
+    RunFolder(path).guard()
     config = config.chosen()
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun

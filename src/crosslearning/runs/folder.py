@@ -13,10 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
-from crosslearning.files import MALFORMED, PART, cannot_read, remove_parts, write_atomically
+from crosslearning.files import (
+    MALFORMED,
+    PART,
+    cannot_read,
+    guard,
+    list_folder,
+    read_file,
+    remove_file,
+    remove_parts,
+    rename_file,
+    write_atomically,
+)
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
-from crosslearning.plain_data import read_bytes
 from crosslearning.plain_kernels import same_kernel
 from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
 from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
 _KEEP = 2
+#: The folders in a run's folder.
+_FOLDERS = ("checkpoints", "snapshots", "certificate", "figures", "tensorboard", "report")
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
@@ -82,6 +94,7 @@ class RunFolder:
             raise InputError(f"there is no folder {path}; give that of a run")
         if folder.path.is_file():
             raise InputError(f"{path} is a file; give the folder of a run")
+        folder.guard()
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
         version = folder._about()["version"]
@@ -91,6 +104,10 @@ class RunFolder:
                 f"reads up to {FOLDER_VERSION}); install the newer one"
             )
         return folder
+
+    def guard(self) -> None:
+        """Refuse links and special files in the folder, and follow none in it from now on."""
+        guard(self.path, _FOLDERS)
 
     def exists(self) -> bool:
         """Tell whether the folder holds a run."""
@@ -120,7 +137,7 @@ class RunFolder:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(read_bytes(self._version))
+            about: dict[str, Any] = json.loads(read_file(self._version))
             about["version"]
         except (OSError, *MALFORMED) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
@@ -197,14 +214,14 @@ class RunFolder:
     def essentials(self) -> dict[Path, bytes]:
         """Return the files without which a folder is no run, or not known to be the user's."""
         paths = (self._version, self._signature, self._config)
-        return {path: path.read_bytes() for path in paths if path.exists()}
+        return {path: read_file(path) for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
         path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
         learner.save(path)
         for _, old in self.checkpoints()[:-_KEEP]:
-            old.unlink(missing_ok=True)
+            remove_file(old)
         return path
 
     def save_model(self, learner: CrossLearner) -> None:
@@ -218,7 +235,7 @@ class RunFolder:
         learner.save(whole)
         files = {"model": whole, "config": self._config, "metrics": self.metrics}
         write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
-        whole.replace(self.model)
+        rename_file(whole, self.model.name)
 
     def save_snapshot(self, learner: CrossLearner) -> Path:
         """Write the policies of this iteration beside those of earlier ones."""
@@ -247,14 +264,14 @@ class RunFolder:
             self.require_fit(learner, self.model if self.model.exists() else self.path)
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
-            write_atomically(self._checkpoints / name, self.model.read_bytes())
+            write_atomically(self._checkpoints / name, read_file(self.model))
         content = config_text(config.replace(**{length.unit: length.amount})).encode()
         if self._signature.exists():
             with suppress(InputError):  # what is not the user's own is not signed
                 self._sign(self.source(), content)
         write_atomically(self._config, content)
-        self.model.unlink(missing_ok=True)
-        self.record.unlink(missing_ok=True)
+        remove_file(self.model)
+        remove_file(self.record)
 
     def source(self) -> TaskSource:
         """Return where the run's tasks come from, if they may be made without being named again.
@@ -288,7 +305,7 @@ class RunFolder:
         if source.given == self.config().tasks and not self.is_own():
             about = {**self._about(), "tasks": source.to_plain()}
             write_atomically(self._version, f"{json.dumps(about)}\n".encode())
-            self._sign(source, self._config.read_bytes())
+            self._sign(source, read_file(self._config))
 
     def _named_source(self) -> tuple[TaskSource, dict[str, Any]]:
         """Return what the folder names, whoever wrote it."""
@@ -318,9 +335,9 @@ class RunFolder:
         from crosslearning.runs.signature import is_signature, signature_of
 
         try:
-            content = json.loads(read_bytes(self._signature))
+            content = json.loads(read_file(self._signature))
             paths = {str(name): str(path) for name, path in content["modules"].items()}
-            expected = signature_of(self.path, self._config.read_bytes(), source, paths)
+            expected = signature_of(self.path, read_file(self._config), source, paths)
             return paths if is_signature(content["signature"], expected) else None
         except (OSError, *MALFORMED):
             return None
@@ -445,7 +462,7 @@ class RunFolder:
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a folder that are named after an iteration, oldest first."""
     try:
-        paths = list(folder.iterdir())
+        paths = [folder / name for name in list_folder(folder)]
     except FileNotFoundError:
         return []
     except OSError as problem:  # what cannot be looked into must not pass for empty

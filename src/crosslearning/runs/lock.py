@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from crosslearning.errors import StorageError
+from crosslearning.files import guard, open_file
 
 #: The lock of a folder; while nobody holds it, it is not there, or left by one who was killed.
 NAME = ".lock"
@@ -40,6 +41,7 @@ def owned(folder: Path) -> Iterator[Callable[[], bool]]:
     the lock is still where others look for it: somebody may have removed the folder.
     """
     path = folder / NAME
+    guard(folder, ())
     handle = _open(path)
     _held.add(handle)
     try:
@@ -62,7 +64,7 @@ def _open(path: Path) -> int:
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            handle = open_file(path, os.O_RDWR | os.O_CREAT)
         except OSError as problem:
             raise StorageError(
                 f"cannot write into {path.parent}: {problem.strerror}; choose another folder, or "
@@ -83,6 +85,11 @@ def _open(path: Path) -> int:
                 "other process trains in this folder",
                 stacklevel=4,
             )
+        if os.fstat(handle).st_nlink > 1:
+            os.close(handle)
+            raise StorageError(
+                f"{path} is another name of some other file, which a lock must not be; remove it"
+            )
         if _is_at(handle, path):
             return handle
         os.close(handle)  # whoever held it has removed it since: take the one that is there now
@@ -91,8 +98,9 @@ def _open(path: Path) -> int:
 def owner_of(folder: Path) -> str | None:
     """Return who owns a folder, in words, or None; nothing is changed, and nobody is kept out."""
     try:
-        handle = os.open(folder / NAME, os.O_RDWR)
-    except OSError:
+        guard(folder, ())
+        handle = open_file(folder / NAME, os.O_RDWR)
+    except (OSError, StorageError):
         return None  # nobody does, or this process may not look
     try:
         _lock(handle)
@@ -116,7 +124,7 @@ def _lock_soon(handle: int) -> None:
 
 def _is_at(handle: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(handle), path.stat())
+        return os.path.samestat(os.fstat(handle), path.lstat())
     except OSError:
         return False
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, MissingExtraError, StorageError, visible
-from crosslearning.files import write_atomically
-from crosslearning.plain_data import decode, read_bytes
+from crosslearning.files import open_file, read_file, write_atomically
+from crosslearning.plain_data import decode
 from crosslearning.statistics import mean_of_known
 
 if TYPE_CHECKING:
@@ -105,9 +105,13 @@ def read_lines(path: Path, form: Any) -> list[dict[str, Any]]:
 def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return the lines of a file as they stand there, each with its content, None if damaged."""
     try:
-        texts = read_bytes(path).split(b"\n")
+        texts = read_file(path).split(b"\n")
     except FileNotFoundError:
         return []
+    except StorageError:
+        raise
+    except OSError as problem:
+        raise cannot_read(path, problem) from problem
     # What follows the last end of a line is where a run was killed, or is still writing.
     rows = [(text, _content(text, form)) for text in texts[:-1]]
     damaged = [str(number) for number, (_, line) in enumerate(rows, start=1) if line is None]
@@ -156,9 +160,7 @@ def last_line(path: Path) -> dict[str, Any] | None:
     What a killed run left half-written after it is passed over.
     """
     try:
-        if not path.is_file():
-            return None
-        with path.open("rb") as stream:
+        with os.fdopen(open_file(path), "rb") as stream:
             size, taken = stream.seek(0, 2), _TAIL
             while True:
                 stream.seek(max(0, size - taken))
@@ -266,7 +268,7 @@ class MetricsLog:
                 doubtful = []
         write_atomically(path, b"".join(kept))
         self._path = path
-        self._stream = path.open("a+", encoding="utf-8")
+        self._stream = os.fdopen(open_file(path, os.O_RDWR | os.O_APPEND), "a+", encoding="utf-8")
         self._writer: Any = None
         if tensorboard is not None:
             purge = iteration + 1 if iteration else None

@@ -16,6 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from crosslearning.files import read_file
 from crosslearning.learner import CrossLearner
 
 #: The format of ``record.json``; raised when an older crosslearning could not read it.
@@ -39,7 +40,7 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "knots": len(family.knots),
         "norms": family.norms().tolist(),
         "distances": family.distances().tolist(),
-        "sha256": {k: hashlib.sha256(path.read_bytes()).hexdigest() for k, path in files.items()},
+        "sha256": {k: hashlib.sha256(read_file(path)).hexdigest() for k, path in files.items()},
         "made_with": versions(),
     }
 

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import write_atomically
-from crosslearning.plain_data import read_json
+from crosslearning.files import guard, read_file, write_atomically
+from crosslearning.plain_data import decode
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts.places import read_where
 from crosslearning.runs.config import HOW_FIELDS, RunConfig
@@ -104,10 +104,10 @@ class Measurement:
     def stored(self) -> dict[str, Any] | None:
         """Return the answer that the file holds to this question; None if it must be made."""
         try:
-            stored: dict[str, Any] = read_json(self.path, dict[str, Any])
+            stored = decode(read_file(self.path), dict[str, Any], self.path)
+            return stored if stored.get("asked") == self.asked else None
         except (FileNotFoundError, FileFormatError):
             return None  # not there, or damaged
-        return stored if stored.get("asked") == self.asked else None
 
 
 #: Steps that follow one another.
@@ -159,13 +159,14 @@ def go_through(chain: Chain) -> bool:
 
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     """Write down in ``request.json`` what a folder is for, or refuse one for another thing."""
+    guard(path)
     file = path / "request.json"
     if RunFolder(path).exists():
         raise InputError(f"{path} holds a run; choose another folder with --out")
     if not file.exists():
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
-    before = _flat(read_json(file, dict[str, Any]))
+    before = _flat(decode(read_file(file), dict[str, Any], file))
     # As a file gives it back, lists in the place of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
