@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from crosslearning.cli import application
-from tests.security import corpus, watch
-from tests.security.corpus import SWEEP, Case, Site
+from tests.security import cases, corpus, watch
+from tests.security.cases import SWEEP, Case, Site
 
 CASES = list(corpus.cases())
 #: A module that says that it was imported.
@@ -63,9 +63,9 @@ def honest(tmp_path_factory):
         patch.setenv("XDG_STATE_HOME", str(state))
         for command in (
             ("train", "--config", "config.toml", "--out", "run"),
-            *corpus.CERTIFY,
-            *corpus.REPORT,
-            corpus.DRAW[2],
+            *cases.CERTIFY,
+            *cases.REPORT,
+            cases.DRAW[2],
             SWEEP,
             ("export", "run", "--to", "json", "--out", "policy.json"),
         ):

@@ -84,8 +84,10 @@ class Watch:
         if event in _CHANGES:
             count = _CHANGES[event]
             # Those that take the descriptors of folders say so last.
-            folders = given[-count:] if event in _AT else (-1,) * count
-            return not all(map(self._may_write, given[:count], folders))
+            if event not in _AT:
+                return not all(map(self._may_write, given[:count]))
+            both = zip(given[:count], given[-count:], strict=True)
+            return not all(self._may_write(*one, os.O_NOFOLLOW) for one in both)
         return False
 
     def _is_hostile(self, path: object) -> bool:
@@ -156,7 +158,7 @@ def run(
         with (
             mock.patch.object(sys, "argv", ["crosslearning", *command]),
             mock.patch.object(os, "open", WATCH.open),
-            mock.patch.object(os, "fsync", lambda _: None),
+            mock.patch.object(os, "fsync", return_value=None),
             redirect_stdout(out),
             redirect_stderr(err),
             _limit(seconds),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, MissingExtraError, StorageError, visible
-from crosslearning.files import open_file, read_file, write_atomically
+from crosslearning.files import cannot_read, open_file, read_file, write_atomically
 from crosslearning.plain_data import decode
 from crosslearning.statistics import mean_of_known
 
