@@ -25,7 +25,6 @@ from tests.security.cases import (
     replace,
 )
 
-
 SOME = dict(list(STRANGE.items())[2::3])
 FEW = dict(list(VALUES.items())[::2])
 

@@ -80,7 +80,7 @@ def _configurations() -> Iterator[Case]:
         "gymnasium-module": ("method = ''", 'tasks = "trap:Env-v0"'),
         "kernel": ("kernel = {kernel = 'trap:kernel'}",),
         "kernel-pair": ("kernel = {kernel = 'pair', formula = 'trap:kernel', inputs = 5}",),
-        "kernel-deep": ("kernel = " + "{kernel = 'sum', parts = [" * 300 + "{}" + "]}" * 300,),
+        "kernel-deep": ("kernel = " + "{kernel = 'sum', parts = [" * 60 + "{}" + "]}" * 60,),
         "options-code": ("task_options = {crash = 'trap:crash'}",),
         "options-any": ("task_options = {a = [[[]]], b = {c = nan}}",),
         "cluster": ('on = "ray://198.51.100.7:10001"',),
