@@ -26,7 +26,7 @@ class Form(TypedDict):
     ],
 )
 def test_what_is_of_another_form_is_a_sentence(text, tmp_path):
-    with pytest.raises(FileFormatError, match="x.json is damaged, or no JSON of its kind"):
+    with pytest.raises(FileFormatError, match=r"x.json is damaged, or no JSON of its kind"):
         decode(text, Form, "x.json")
 
 
@@ -46,7 +46,7 @@ def test_pipes_devices_and_giants_are_not_read(tmp_path):
     for name, words in (("pipe", "ordinary"), ("device", "ordinary"), ("giant", "bytes")):
         with pytest.raises(StorageError, match=words):
             read_bytes(tmp_path / name)
-    with pytest.raises(StorageError, match="Is a directory|ordinary"):
+    with pytest.raises(StorageError, match=r"Is a directory|ordinary"):
         read_bytes(tmp_path)
 
 
@@ -55,7 +55,7 @@ def test_what_does_not_fit_names_its_source():
         pytest.raises(FileFormatError, match=r"sweep.json does not hold .*KeyError: 'rows'"),
         expecting("sweep.json"),
     ):
-        {}["rows"]  # noqa: B018
+        {}["rows"]
 
 
 def test_json_has_null_for_what_is_not_finite():

@@ -32,6 +32,7 @@ from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.task import MOST_TASKS, Task
 
 _OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
+_LONGEST = 1_000_000_000
 #: How Python words that a function has no such argument.
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -86,6 +87,10 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
         ):
             if name in whole and not isinstance(whole[name], kind):
                 raise InputError(f"{source}: {name} is {whole[name]!r}; give {form}")
+        if not 0 < whole.get("horizon", 1) <= _LONGEST:
+            raise InputError(
+                f"{source}: horizon is {whole['horizon']}; give a number of steps, 1 to {_LONGEST}"
+            )
         found.append(whole)
     return found
 
