@@ -1,5 +1,6 @@
 """Settings that all tests share."""
 
+import os
 import signal
 
 import pytest
@@ -15,6 +16,12 @@ settings.load_profile("crosslearning")
 # What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _state_of_nobody(tmp_path_factory):
+    """Sign runs with a key of the tests' own: the user's home is left alone."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.runs import RunFolder, make_config, train
+from crosslearning.runs.config import config_text
 from crosslearning.runs.lock import owned, owner_of
 from crosslearning.runs.metrics import MetricsLine, last_line, read_lines
 from crosslearning.runs.shelf import shelved_runs
@@ -162,9 +163,7 @@ def test_a_folder_that_is_none_is_refused(name, word, tmp_path):
 def test_json_has_a_word_for_infinity(finished, tmp_path):
     folder = copied(finished, tmp_path)
     config = folder.config().replace(epsilon=math.inf)
-    from crosslearning.runs.config import write_config
-
-    write_config(folder.path / "config.toml", config)
+    (folder.path / "config.toml").write_text(config_text(config))
     found = only(tmp_path)
     assert found.epsilon == math.inf
     assert found.to_dict()["epsilon"] == "inf"

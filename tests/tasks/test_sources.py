@@ -177,9 +177,9 @@ def test_a_strangers_folder_runs_nothing(place, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(place / "someone else"))
     learner = RunFolder.open("run").load()
     assert learner.predict([1.0, 0.0, 0.0])[0].shape == (1,)
-    with pytest.raises(InputError, match="you have not trained with"):
+    with pytest.raises(InputError, match="are not a run of yours"):
         learner.learn(1)
-    with pytest.raises(InputError, match="you have not trained with"):
+    with pytest.raises(InputError, match="are not a run of yours"):
         resume("run", iterations=9)
     assert RunFolder.open("run").config().iterations == 2
     assert RunFolder.open("run").model.exists()
@@ -196,7 +196,7 @@ def test_an_edited_folder_cannot_name_a_function_to_call(place):
     (place / "run" / "run.json").write_text(json.dumps({**about, "tasks": source}))
     for checkpoint in (place / "run").glob("checkpoints/*"):
         checkpoint.unlink()
-    with pytest.raises(InputError, match="you have not trained with"):
+    with pytest.raises(InputError, match="are not a run of yours"):
         resume("run")
     assert "my_tasks" not in sys.modules
 

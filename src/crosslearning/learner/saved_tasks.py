@@ -68,14 +68,14 @@ def tasks_of_file(
 
 
 def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
-    if description["task_set"] is None:
+    saved = description.get("task_source")
+    if saved is None and description["task_set"] is None:
         raise InputError(
             f"{path} was learned on tasks of its author's ({names}); pass them: "
             "CrossLearner.load(path, tasks=...)"
         )
-    saved = description.get("task_source")
-    given = str(description["task_set"])
-    source = TaskSource(given) if saved is None else TaskSource.from_plain(saved)
+    given = TaskSource(str(description.get("task_set")))
+    source = given if saved is None else TaskSource.from_plain(saved)
     if not is_named(source):
         raise not_yours(source.given)
     return source
