@@ -61,8 +61,7 @@ DRAW: tuple[Command, ...] = (
     ("render", "run", "--out", "out/film.png", "--horizon", "2"),
     ("play", "run", "--no-open", "--out", "out/page.html"),
 )
-LOOK = (*LIST, *INFO)
-ALL = (*LOOK, *USE, *CERTIFY, *REPORT, *DRAW, *RESUME, *ADAPT)
+LOOK = (*LIST[:1], *INFO)
 #: What a sweep is asked for, so that one that was begun is gone on from.
 SWEEP: Command = (
     *("sweep", "--out", "sweep", "--tasks", "linear-quadratic", "--epsilons", "0,1"),

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from tests.security.cases import (
     CERTIFY,
     DRAW,
+    INFO,
+    LIST,
     LOOK,
     REPORT,
     USE,
@@ -60,7 +62,7 @@ def _folder_names() -> Iterator[Case]:
         def build(site: Site, name: str = name) -> None:
             site.run.rename(site.work / name)
 
-        wanted = (*LOOK, ("runs", "run"), *USE[1:4:2], *CERTIFY, *REPORT, DRAW[0], DRAW[5])
+        wanted = (*LIST, *INFO, ("runs", "run"), USE[1], *CERTIFY, *REPORT, DRAW[5])
         commands = [tuple(place if word == "run" else word for word in one) for one in wanted]
         yield Case(f"name-{kind}", build, commands, drawn=kind in ("maths", "no-utf8"))
 

@@ -83,17 +83,19 @@ def honest(tmp_path_factory):
 
 
 @pytest.fixture
-def site(honest, tmp_path, monkeypatch):
-    """Return a fresh copy of everything, and a home that somebody has put things into."""
-    home = tmp_path / "home"
+def site(honest, tmp_path, monkeypatch, request):
+    """Return a fresh copy of what a case needs, and a home that somebody has put things into."""
+    home, work = tmp_path / "home", tmp_path / "work"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "id").write_text("PRIVATE KEY of nobody")
     (home / "notes.txt").write_text("mine")
     (home / "folder").mkdir()
     (home / "folder" / "certificate.txt").write_text("mine too")
-    work = tmp_path / "work"
-    shutil.copytree(honest, work, symlinks=True)
-    shutil.copytree(honest / "run", home / "other")
+    case = request.node.callspec.params["case"].name
+    without = shutil.ignore_patterns(*(() if "sweep" in case else ("sweep",)))
+    shutil.copytree(honest, work, symlinks=True, ignore=without)
+    if "others" in case:
+        shutil.copytree(honest / "run", home / "other")
     for name in ("out", "tmp"):
         (work / name).mkdir()
     monkeypatch.setenv("HOME", str(home))
