@@ -44,7 +44,7 @@ NAMES: dict[str, bytes] = {
     "option": b"--help",
     "dots": b"...",
     "blank": b" ",
-    "rich": b"[bold red]x[/bold red][/]",
+    "rich": b"[bold red]x[link=file:]",
     "percent": b"%s%n{0.__class__}",
     "maths": b"$\\frac{$ \\undefined",
     "backslash": b"a\\b\\..\\..",

@@ -61,12 +61,15 @@ def honest(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(state))
+        # Libraries that keep something at home find their place now, and keep it.
+        patch.setenv("HOME", str(work.parent))
         for command in (
             ("train", "--config", "config.toml", "--out", "run"),
             *cases.CERTIFY,
             *cases.REPORT,
             cases.DRAW[2],
             SWEEP,
+            ("export", "run", "--to", "onnx", "--out", "policy.onnx"),
             ("export", "run", "--to", "json", "--out", "policy.json"),
         ):
             # On a first use much is compiled and imported: nobody is hurried or watched yet.
@@ -122,7 +125,7 @@ def test_a_hostile_thing_is_answered(case: Case, site: Site, monkeypatch):
     if not case.drawn:
         cheap_figures(monkeypatch)
     case.build(site)
-    writable = [site.work / "out", site.work / "tmp", site.work.parent / "state"]
+    writable = [site.run, site.work / "out", site.work / "tmp", site.work.parent / "state"]
     writable += [path for path in site.work.iterdir() if path.is_dir() and not path.is_symlink()]
     before = watch.snapshot(site.home), names_in(site.work)
     problems = []
