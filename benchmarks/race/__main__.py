@@ -75,7 +75,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     from benchmarks.race.plan import estimate, without_missing
     from crosslearning.errors import InputError
     from crosslearning.progress import progress_bar
-    from crosslearning.rollouts.places import read_where
+    from crosslearning.rollouts.backends import read_backend
     from crosslearning.runs.parallel import in_processes, on_ray
 
     if asked.jobs < 1:
@@ -101,7 +101,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
             words = f"about {_duration(pace * (ahead - made))} left"
             progress.update(bar, completed=len(done), left=words)
 
-        calls, where = [[(cell,) for cell in left]], read_where(asked.on)
+        calls, where = [[(cell,) for cell in left]], read_backend(asked.on)
         if where.kind == "ray":
             whole = on_ray(go, calls, asked.jobs, look, where.address)
         else:

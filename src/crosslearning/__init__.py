@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # Numba reads a file .numba_config.yaml in the working folder. It may not say where compiled code is
 # cached, since that is unpickled.

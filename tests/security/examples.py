@@ -74,6 +74,12 @@ class Listener:
         self._socket.setblocking(False)
         self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+
     def connected(self):
         """Tell whether somebody is there."""
         try:

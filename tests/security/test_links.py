@@ -72,7 +72,7 @@ FILES = [
     "checkpoints/iteration-00000004.safetensors",
     "checkpoints/iteration-00000099.safetensors",
 ]
-FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "tensorboard", "report"]
+FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "report", "tensorboard", "theory"]
 
 
 def replace_by_link(path, target):
@@ -241,5 +241,8 @@ def test_no_command_leaves_the_folder(finished, tmp_path, outside, name, words):
     (path / name).symlink_to(outside if folder else outside / "letter.txt")
     before = contents(outside)
     done = CliRunner().invoke(app, [words[0], str(path), *words[1:]])
-    assert isinstance(done.exception, CrossLearningError), done.output
+    if words[0] == "certify" and name != "certificate":
+        assert "is a link" in " ".join(done.output.split())  # what it cannot load it leaves out
+    else:
+        assert isinstance(done.exception, CrossLearningError), done.output
     assert contents(outside) == before

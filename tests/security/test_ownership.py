@@ -16,7 +16,7 @@ from crosslearning.errors import CrossLearningError, InputError, StorageError
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.runs.shelf import shelved_runs
 from crosslearning.runs.signature import key_file
-from tests.security.examples import TINY, Listener, contents, strangers_run, write_module
+from tests.security.examples import TINY, contents, strangers_run, write_module
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def without_signature(place):
 
 
 def with_strange_signature(place):
-    (place / "run" / "signature.json").write_text('{"modules": [], "signature": 3}')
+    (place / "run" / "signature.json").write_text('{"modules": {}, "signature": "\\ud800"}')
     return place / "run"
 
 
@@ -317,9 +317,8 @@ def test_without_a_place_for_the_key_the_user_is_asked(place, monkeypatch):
 # Where rollouts run -------------------------------------------------------------------------
 
 
-def test_a_folder_cannot_name_a_cluster(place):
+def test_a_folder_cannot_name_a_cluster(place, listener):
     train("run", make_config({"tasks": "linear-quadratic", "iterations": 2, **TINY}))
-    listener = Listener()
     path = place / "run" / "config.toml"
     fields = f'on = "ray://{listener.address}"\nworkers = 7\nstep_seconds = 1.0\n'
     path.write_text(fields + path.read_text())

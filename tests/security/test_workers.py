@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.security.examples import TINY, Listener, command, strangers_run, write_module
+from tests.security.examples import TINY, command, strangers_run, write_module
 
 #: Modules that a process of Python imports when it starts, or soon.
 NAMES = [
@@ -71,8 +71,8 @@ def test_tasks_of_the_working_folder_are_found_by_workers(tmp_path):
 
 @pytest.mark.parametrize("method", ["", "policy-gradient"])
 @pytest.mark.parametrize("words", [["runs", "."], ["info", "run"], ["resume", "run"]])
-def test_the_command_line_runs_nothing_that_a_folder_names(tmp_path, method, words):
-    canary, listener = tmp_path / "canary", Listener()
+def test_the_command_line_runs_nothing_that_a_folder_names(tmp_path, listener, method, words):
+    canary = tmp_path / "canary"
     options = {"command": f"touch {canary}"}
     fields = {"method": method, "tasks": "os:system", "task_options": options}
     fields["on"] = f"ray://{listener.address}"
@@ -85,8 +85,8 @@ def test_the_command_line_runs_nothing_that_a_folder_names(tmp_path, method, wor
 
 
 @pytest.mark.parametrize("word", ["train", "sweep"])
-def test_a_file_of_fields_runs_nothing_by_itself(tmp_path, word):
-    canary, listener = tmp_path / "canary", Listener()
+def test_a_file_of_fields_runs_nothing_by_itself(tmp_path, listener, word):
+    canary = tmp_path / "canary"
     code = {"tasks": "os:system", "task_options": {"command": f"touch {canary}"}}
     for name, fields, said in (
         ("code", code, "say so: --tasks os:system"),

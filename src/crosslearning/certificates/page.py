@@ -23,7 +23,7 @@ from crosslearning.certificates.text import (
 )
 from crosslearning.files import write_atomically
 from crosslearning.plain_data import decode, read_bytes
-from crosslearning.runs.signature import is_signature, sign
+from crosslearning.runs.signature import content_signature, is_signature
 
 _Line = TypeVar("_Line")
 _PURPOSE, _SIGNATURE = "certificate", "certificate.signature"
@@ -51,7 +51,7 @@ def save_certificate(certificate: Certificate, folder: Path) -> list[Path]:
     """
     page, data = certificate_page(certificate), certificate.to_json()
     written = save_page(folder, "certificate", page, data)
-    signature = sign(_PURPOSE, *_parts(folder))
+    signature = content_signature(_PURPOSE, *_parts(folder))
     if signature is not None:
         write_atomically(folder / _SIGNATURE, signature.encode())
     return written
@@ -66,7 +66,7 @@ def kept_certificate(folder: Path) -> tuple[dict[str, Any], str] | None:
     try:
         parts = _parts(folder)
         given = read_bytes(folder / _SIGNATURE).decode("ascii")
-        if not is_signature(given, sign(_PURPOSE, *parts)):
+        if not is_signature(given, content_signature(_PURPOSE, *parts)):
             return None
         return decode(parts[1], dict[str, Any], folder), parts[0].decode()
     except (OSError, ValueError):

@@ -27,7 +27,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.plain_data import read_bytes, read_json
 from crosslearning.progress import progress_bar
 from crosslearning.runs import RunConfig, RunFolder
-from crosslearning.runs.signature import is_signature, sign
+from crosslearning.runs.signature import content_signature, is_signature
 from crosslearning.trajectories import Trajectories, trajectories, worth_drawing
 
 #: Raised when the same question comes to be answered otherwise.
@@ -185,10 +185,12 @@ def _evaluation(
     place = folder.path / "report" / "evaluation.json"
     with suppress(FileNotFoundError, CrossLearningError):
         kept = read_json(place, _Kept)
-        if kept.asked == asked and is_signature(kept.signature, sign(_PURPOSE, kept.signed())):
+        if kept.asked == asked and is_signature(
+            kept.signature, content_signature(_PURPOSE, kept.signed())
+        ):
             return kept.tasks
     made = _Kept(asked, _measured(learner, trials, seed, look), "")
-    made.signature = sign(_PURPOSE, made.signed()) or ""
+    made.signature = content_signature(_PURPOSE, made.signed()) or ""
     write_atomically(place, json.dumps(msgspec.to_builtins(made), indent=1).encode())
     return made.tasks
 

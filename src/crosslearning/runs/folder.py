@@ -41,7 +41,15 @@ if TYPE_CHECKING:
 FOLDER_VERSION = 1
 _KEEP = 2
 #: The folders in a run's folder.
-_FOLDERS = ("checkpoints", "snapshots", "certificate", "figures", "tensorboard", "report")
+_FOLDERS = (
+    "checkpoints",
+    "snapshots",
+    "certificate",
+    "figures",
+    "report",
+    "tensorboard",
+    "theory",
+)
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
@@ -69,6 +77,8 @@ class RunFolder:
 
         A learner that does not start from zero is kept as the checkpoint of its iteration.
         """
+        from crosslearning.runs.signature import sign
+
         folder = cls(path)
         folder.require_free()
         folder.tidy()
@@ -78,7 +88,7 @@ class RunFolder:
         if learner.source is not None:
             about["tasks"] = learner.source.to_plain()
         content = config_text(config).encode()
-        folder._sign(learner.source, content)
+        sign(folder.path, content, learner.source)
         write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
         if has_start:
             folder.save_checkpoint(learner)
@@ -152,10 +162,6 @@ class RunFolder:
         return self.path / "config.toml"
 
     @property
-    def _signature(self) -> Path:
-        return self.path / "signature.json"
-
-    @property
     def metrics(self) -> Path:
         """The file of metrics, one JSON object a line."""
         return self.path / "metrics.jsonl"
@@ -213,7 +219,9 @@ class RunFolder:
 
     def essentials(self) -> dict[Path, bytes]:
         """Return the files without which a folder is no run, or not known to be the user's."""
-        paths = (self._version, self._signature, self._config)
+        from crosslearning.runs.signature import signature_file
+
+        paths = (self._version, signature_file(self.path), self._config)
         return {path: read_file(path) for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
@@ -253,6 +261,8 @@ class RunFolder:
 
     def extend(self, length: Length, tasks: str | TaskSource | None = None) -> None:
         """Ask for another length; a finished run becomes one that goes on."""
+        from crosslearning.runs.signature import sign
+
         config = self.config()
         learner = self.load(tasks=tasks) if self.model.exists() or self.checkpoints() else None
         done = 0 if learner is None else length.made(learner)
@@ -266,9 +276,8 @@ class RunFolder:
             name = f"iteration-{learner.iteration:08d}.safetensors"
             write_atomically(self._checkpoints / name, read_file(self.model))
         content = config_text(config.replace(**{length.unit: length.amount})).encode()
-        if self._signature.exists():
-            with suppress(InputError):  # what is not the user's own is not signed
-                self._sign(self.source(), content)
+        with suppress(InputError):  # what is not the user's own is not signed
+            sign(self.path, content, self.source())
         write_atomically(self._config, content)
         remove_file(self.model)
         remove_file(self.record)
@@ -279,15 +288,20 @@ class RunFolder:
         These are sets that ship, and what a folder names that is the user's own, as it was written
         and where it was written; see :mod:`crosslearning.runs.signature`.
         """
-        from crosslearning.tasks.sources import is_named, not_yours
+        from crosslearning.runs.signature import signed_paths
+        from crosslearning.tasks.sources import TaskSource, is_named, not_yours
 
-        source, options = self._named_source()
+        config, kept = self.config(), self._about().get("tasks")
+        try:
+            source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
+        except MALFORMED as problem:
+            raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
         if is_named(source):
             return source
-        paths = self._signed_paths(source)
+        paths = signed_paths(self.path, read_file(self._config), source)
         if paths is None:
             raise not_yours(source.given)
-        return dataclasses.replace(source, paths=paths, options=options)
+        return dataclasses.replace(source, paths=paths, options=config.task_options)
 
     def is_own(self) -> bool:
         """Tell whether :meth:`source` returns what the run names."""
@@ -302,45 +316,12 @@ class RunFolder:
 
         For the owner of the folder alone: from now on it asks no more.
         """
+        from crosslearning.runs.signature import sign
+
         if source.given == self.config().tasks and not self.is_own():
             about = {**self._about(), "tasks": source.to_plain()}
             write_atomically(self._version, f"{json.dumps(about)}\n".encode())
-            self._sign(source, read_file(self._config))
-
-    def _named_source(self) -> tuple[TaskSource, dict[str, Any]]:
-        """Return what the folder names, whoever wrote it."""
-        from crosslearning.tasks.sources import TaskSource
-
-        config, kept = self.config(), self._about().get("tasks")
-        try:
-            source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except MALFORMED as problem:
-            raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
-        return source, config.task_options
-
-    def _sign(self, source: TaskSource | None, config: bytes) -> None:
-        """Say by a signature that the folder, with this configuration, is the user's own."""
-        from crosslearning.runs.signature import signature_of
-        from crosslearning.tasks.sources import is_named
-
-        if source is None or is_named(source):
-            return
-        signature = signature_of(self.path, config, source, source.paths, make=True)
-        if signature is not None:
-            content = {"version": 1, "modules": dict(source.paths), "signature": signature}
-            write_atomically(self._signature, f"{json.dumps(content)}\n".encode())
-
-    def _signed_paths(self, source: TaskSource) -> dict[str, str] | None:
-        """Return where the modules of a source must be, or None if nobody has signed for them."""
-        from crosslearning.runs.signature import is_signature, signature_of
-
-        try:
-            content = json.loads(read_file(self._signature))
-            paths = {str(name): str(path) for name, path in content["modules"].items()}
-            expected = signature_of(self.path, read_file(self._config), source, paths)
-            return paths if is_signature(content["signature"], expected) else None
-        except (OSError, *MALFORMED):
-            return None
+            sign(self.path, read_file(self._config), source)
 
     def load_file(
         self, path: Path, tasks: str | TaskSource | None = None, **how: Any

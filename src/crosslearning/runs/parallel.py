@@ -8,14 +8,13 @@ import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import InputError
-from crosslearning.rollouts.process_hand import safe_path
+from crosslearning.rollouts.pool import safe_start
 
 #: Seconds between two looks at the running processes.
 _LOOK = 0.5
@@ -41,12 +40,12 @@ def in_processes(
     # Fresh processes: a fork of a process with threads may stop for ever.
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
-    with safe_path():  # it starts a process of its own
+    with safe_start():  # it starts a process of its own
         executor = ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent)
     with executor as pool:
         try:
             for calls in rounds:
-                with _without_ctrl_c(), safe_path():
+                with safe_start():
                     futures = [pool.submit(function, *call) for call in calls]
                 pending = set(futures)
                 while pending:
@@ -125,19 +124,6 @@ def _there(folder: str, modules: list[str], packed: bytes) -> Any:
     sys.path += [place for place in modules if place not in sys.path]
     function, arguments = loads(packed)
     return function(*arguments)
-
-
-@contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Hold Ctrl-C back, so that a process which is started here does not die while it imports."""
-    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover  (Windows)
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _leave_ctrl_c_to_parent() -> None:

@@ -20,36 +20,55 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import StorageError
-from crosslearning.tasks.sources import TaskSource
+from crosslearning.files import MALFORMED, read_file, write_atomically
+from crosslearning.tasks.sources import TaskSource, is_named
 
 _BYTES = 32
 #: Not on Windows.
 _NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
-def signature_of(
-    folder: Path, config: bytes, source: TaskSource, paths: Mapping[str, str], make: bool = False
-) -> str | None:
-    """Return the signature of a folder by this user's key, or None if there is no key.
+def signature_file(folder: Path) -> Path:
+    """Return where the signature of a folder is."""
+    return folder / "signature.json"
 
-    Parameters
-    ----------
-    folder : Path
-    config : bytes
-        The content of its ``config.toml``, which holds the options of its tasks.
-    source : TaskSource
-    paths : mapping of str to str
-        Where the modules of the source are.
-    make : bool
-        Whether to make the key, if there is none; where it cannot be kept, there is none.
+
+def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
+    """Say by a signature that a folder, with this configuration, is the user's own.
+
+    Sets that ship need none. Where no key can be kept, there is none, and the user will be asked.
     """
-    key = _key(make)
+    if source is None or is_named(source):
+        return
+    key = _key(make=True)
+    if key is not None:
+        signature = _signature(key, folder, config, source, source.paths)
+        content = {"version": 1, "modules": dict(source.paths), "signature": signature}
+        write_atomically(signature_file(folder), f"{json.dumps(content)}\n".encode())
+
+
+def signed_paths(folder: Path, config: bytes, source: TaskSource) -> dict[str, str] | None:
+    """Return where the modules of a source must be, or None if the user has not signed for them."""
+    try:
+        content = json.loads(read_file(signature_file(folder)))
+        paths = {str(name): str(path) for name, path in content["modules"].items()}
+        given = str(content["signature"]).encode()
+    except (OSError, *MALFORMED):
+        return None
+    key = _key()
     if key is None:
         return None
+    expected = _signature(key, folder, config, source, paths)
+    return paths if hmac.compare_digest(given, expected.encode()) else None
+
+
+def _signature(
+    key: bytes, folder: Path, config: bytes, source: TaskSource, paths: Mapping[str, str]
+) -> str:
     signed: list[Any] = [
         "crosslearning run 1",
         str(folder.resolve()),
-        hashlib.sha256(config).hexdigest(),
+        hashlib.sha256(config).hexdigest(),  # it holds the options of the tasks
         source.to_plain(),
         dict(paths),
     ]
@@ -65,7 +84,7 @@ def is_signature(given: object, expected: str | None) -> bool:
     )
 
 
-def sign(purpose: str, *parts: bytes) -> str | None:
+def content_signature(purpose: str, *parts: bytes) -> str | None:
     """Return a signature of what the library wrote, by this user's key and for one purpose alone.
 
     None if this user can keep no key.
@@ -88,8 +107,8 @@ def key_file() -> Path:
     return Path(state) / "crosslearning" / "signing-key"
 
 
-def _key(make: bool) -> bytes | None:
-    """Return the user's key; a file that others could have written or read is refused."""
+def _key(make: bool = False) -> bytes | None:
+    """Return the user's key, if there is one; what others could have written or read is refused."""
     path = key_file()
     if make:
         _make_key(path)

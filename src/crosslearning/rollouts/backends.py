@@ -1,4 +1,4 @@
-"""Where work can be done: threads, processes, a Ray cluster; and how that is said."""
+"""Where work is done: threads, processes or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from crosslearning.errors import InputError, unknown_name
 KINDS = ("auto", "threads", "processes", "ray")
 
 
-class Where(NamedTuple):
+class Backend(NamedTuple):
     """One of the kinds, and the address of a Ray cluster if one was given."""
 
     kind: str
     address: str | None = None
 
 
-def read_where(on: str) -> Where:
+def read_backend(on: str) -> Backend:
     """Return what ``threads``, ``processes``, ``ray``, ``ray://host:port`` or ``auto`` means."""
     if not isinstance(on, str):
         raise InputError(f"on is {on!r}; give {', '.join(KINDS)} or ray://host:port")
@@ -28,10 +28,10 @@ def read_where(on: str) -> Where:
                 f"on is {on!r}; give the address of a Ray cluster as 'ray start --head' shows it, "
                 "such as ray://192.168.0.1:6379, or ray for the cluster of this machine"
             )
-        return Where("ray", f"{host}:{port}")
+        return Backend("ray", f"{host}:{port}")
     if on not in KINDS:
         raise unknown_name("place to run", on, KINDS)
-    return Where(on)
+    return Backend(on)
 
 
 def in_a_ray_worker() -> bool:
