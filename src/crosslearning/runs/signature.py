@@ -80,7 +80,7 @@ def is_signature(given: object, expected: str | None) -> bool:
     return (
         expected is not None
         and isinstance(given, str)
-        and hmac.compare_digest(given.encode(), expected.encode())
+        and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
     )
 
 
