@@ -125,7 +125,13 @@ def test_a_hostile_thing_is_answered(case: Case, site: Site, monkeypatch):
     if not case.drawn:
         cheap_figures(monkeypatch)
     case.build(site)
-    writable = [site.run, site.work / "out", site.work / "tmp", site.work.parent / "state"]
+    writable = [
+        site.run,
+        site.work / "policy.json",
+        site.work / "out",
+        site.work / "tmp",
+        site.work.parent / "state",
+    ]
     writable += [path for path in site.work.iterdir() if path.is_dir() and not path.is_symlink()]
     before = watch.snapshot(site.home), names_in(site.work)
     problems = []
