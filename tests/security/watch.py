@@ -149,7 +149,7 @@ def run(
 ) -> Answer:
     """Run a command in this process, in a working folder, and watch it."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    WATCH.allowed = (*(Path(os.path.realpath(path)) for path in writable), *_CACHES)
+    WATCH.allowed = (*writable, *(Path(os.path.realpath(path)) for path in writable), *_CACHES)
     WATCH.hostile = Path(os.path.realpath(place))
     WATCH.seen.clear()
     before = Path.cwd()

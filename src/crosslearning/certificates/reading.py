@@ -14,6 +14,7 @@ from rich.console import Console
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
 from crosslearning.errors import InputError, visible
+from crosslearning.files import guard
 from crosslearning.statistics import CONFIDENCE
 
 #: No measured number is near these; squares of what lies between them are numbers still.
@@ -110,6 +111,7 @@ def verified(
 ) -> tuple[Verification, float | None]:
     """Check what is asked of a run, verify its files, and return α: as asked, or as the run was."""
     check_asked(samples=samples, seed=seed, **({} if alpha is None else {"alpha": alpha}))
+    guard(Path(run))  # what is found is written beside the files, and through no link
     verification = verify_run(run)
     if alpha is None:
         try:

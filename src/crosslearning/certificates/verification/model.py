@@ -214,7 +214,7 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
         tasks=tasks,
         method=str(_method_of(description)["name"]),
         epsilon=float(description["settings"]["epsilon"]),
-        iteration=int(description["iteration"]),
+        iteration=_count(description["iteration"]),
         knots=L,
         squared_norms=squares(rows, gram),
         norm_errors=squares(np.abs(rows), rounding),
@@ -222,6 +222,13 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
         distance_errors=squares(np.abs(apart), rounding),
         ridged_distances=np.sqrt(squared_distances + ridge),
     )
+
+
+def _count(value: Any) -> int:
+    """Return a number of iterations as a file holds it."""
+    if not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"an iteration is {visible(value, 40)}")
+    return value
 
 
 def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
