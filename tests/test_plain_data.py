@@ -7,7 +7,8 @@ from typing import TypedDict
 import pytest
 
 from crosslearning.errors import FileFormatError, StorageError, visible
-from crosslearning.plain_data import decode, expecting, json_text, read_bytes, read_json
+from crosslearning.ordinary_files import read_bytes
+from crosslearning.plain_data import decode, expecting, json_text, read_json
 from crosslearning.tasks import task_set
 from crosslearning.tasks.task import MOST_TASKS, Task
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
-from crosslearning.plain_data import check_size
+from crosslearning.ordinary_files import check_size
 
 Arrays = dict[str, NDArray[Any]]
 

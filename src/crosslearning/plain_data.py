@@ -7,8 +7,6 @@ whatever else is there, JSON of any shape or a pipe in the place of a file, ends
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,49 +14,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from crosslearning.errors import CrossLearningError, FileFormatError, StorageError, visible
+from crosslearning.errors import CrossLearningError, FileFormatError, visible
+from crosslearning.ordinary_files import read_bytes
 
 _Form = TypeVar("_Form")
-#: No file of a run is larger, and what is read must fit into memory.
-_MOST_BYTES = 1 << 31
-
-
-def check_size(path: Path, size: int) -> None:
-    """Refuse a file that would fill the memory."""
-    if size > _MOST_BYTES:
-        raise StorageError(
-            f"{visible(path)} has {size} bytes, more than any file of a run; it is not read"
-        )
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the content of an ordinary file.
-
-    A pipe or a device, which may never end, is refused, as is a file too large for memory.
-
-    Raises
-    ------
-    FileNotFoundError
-        If nothing is there, or a link to nothing.
-    StorageError
-        If it cannot be read.
-    """
-    try:
-        # A pipe without a writer would keep whoever opens it waiting.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as stream:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise StorageError(f"{visible(path)} is no ordinary file; it is not read")
-            check_size(path, status.st_size)
-            return stream.read()
-    except (FileNotFoundError, StorageError):
-        raise
-    except (OSError, ValueError) as problem:
-        why = getattr(problem, "strerror", None) or problem
-        raise StorageError(f"cannot read {visible(path)}: {why}; see that you may read it") from (
-            problem
-        )
 
 
 def read_json(path: Path, form: type[_Form]) -> _Form:

@@ -22,7 +22,8 @@ from crosslearning.certificates.text import (
     wrapped,
 )
 from crosslearning.files import write_atomically
-from crosslearning.plain_data import decode, read_bytes
+from crosslearning.ordinary_files import read_bytes
+from crosslearning.plain_data import decode
 from crosslearning.runs.signature import content_signature, is_signature
 
 _Line = TypeVar("_Line")

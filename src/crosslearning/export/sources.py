@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
 from crosslearning.learner.signals import Signals
-from crosslearning.plain_data import read_bytes
+from crosslearning.ordinary_files import read_bytes
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner

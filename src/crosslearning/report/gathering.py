@@ -24,7 +24,8 @@ from crosslearning.errors import CrossLearningError, visible
 from crosslearning.evaluation import evaluate
 from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
-from crosslearning.plain_data import read_bytes, read_json
+from crosslearning.ordinary_files import read_bytes
+from crosslearning.plain_data import read_json
 from crosslearning.progress import progress_bar
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.signature import content_signature, is_signature

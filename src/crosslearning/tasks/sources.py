@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import CrossLearningError, InputError, told
-from crosslearning.plain_data import read_bytes
+from crosslearning.ordinary_files import read_bytes
 from crosslearning.tasks.task import Task
 from crosslearning.tasks.task_files import named_modules, tasks_of_file
 from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names

@@ -12,7 +12,7 @@ import numpy as np
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.certificates.verification.plain_files import read_plain_json
-from crosslearning.plain_data import read_bytes
+from crosslearning.ordinary_files import read_bytes
 from crosslearning.plain_kernels import same_kernel
 
 #: What every line holds for each task; other numbers for each task are the method's own.

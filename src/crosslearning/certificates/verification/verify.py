@@ -29,7 +29,7 @@ from crosslearning.certificates.verification.records import (
     read_metrics,
 )
 from crosslearning.errors import InputError
-from crosslearning.plain_data import read_bytes
+from crosslearning.ordinary_files import read_bytes
 
 _FOLDER_VERSION = 1
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
