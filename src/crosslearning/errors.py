@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterable
@@ -14,6 +15,11 @@ from pathlib import Path
 
 #: Beyond it, squares and sums of squares overflow in float64.
 LARGEST = 1e150
+
+#: What a terminal obeys or a person cannot see: controls, directions of writing, lone surrogates.
+_HIDDEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class CrossLearningError(Exception):
@@ -64,6 +70,18 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
     close = difflib.get_close_matches(given, names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
     return InputError(f"no such {kind} {given!r}; {hint}")
+
+
+def visible(given: object, most: int | None = None) -> str:
+    """Return a text that anybody may have written as it may be shown: one line, nothing hidden.
+
+    What a terminal would obey is written as Python writes it, and beyond ``most`` characters the
+    text is cut.
+    """
+    text = str(given)
+    if most is not None and len(text) > most:
+        text = f"{text[:most]}… ({len(text)} characters)"
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def told(problem: BaseException) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
+from crosslearning.ordinary_files import check_size
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -229,6 +230,7 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
 def read_file(path: Path) -> bytes:
     """Return the content of a plain file; see :func:`open_file`."""
     with os.fdopen(open_file(path), "rb") as stream:
+        check_size(path, os.fstat(stream.fileno()).st_size)
         return stream.read()
 
 

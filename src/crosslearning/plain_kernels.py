@@ -286,7 +286,10 @@ def same_kernel(one: Any, other: Any) -> bool:
     """Tell whether two descriptions mean one kernel, however its widths are written."""
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
         return False
-    return _alike(_normal_form(one), _normal_form(other))
+    try:
+        return _alike(_normal_form(one), _normal_form(other))
+    except (AttributeError, LookupError, TypeError, ValueError):
+        return False  # one of them describes no kernel
 
 
 def _normal_form(kernel: Mapping[str, Any]) -> Any:

@@ -632,6 +632,7 @@ def test_the_checks_use_nothing_of_the_library():
     allowed = ("checks", "plain_files", "verify", "records", "model")
     assert seen == {
         "crosslearning.errors",
+        "crosslearning.ordinary_files",
         "crosslearning.plain_kernels",
         *(f"crosslearning.certificates.verification.{name}" for name in allowed),
     }

@@ -1,5 +1,7 @@
 """The page as a file: whole in itself, small, and of runs that it can play."""
 
+import base64
+import hashlib
 import json
 import re
 import webbrowser
@@ -15,6 +17,14 @@ from crosslearning.playground.page import SCRIPTS, page_data, page_text
 from crosslearning.rkhs import PairKernel
 
 runner = CliRunner()
+#: Names that would be more than text in a page that is not careful.
+HOSTILE = (
+    "{{scripts}}<img src=x onerror=alert(1)>",
+    "{{data}}{{policy}}",
+    "</script><!-- x",
+    "<!--<script>",
+    "&lt;\u2028\u2029",
+)
 
 
 def test_the_page_is_one_small_file_that_asks_for_nothing(tmp_path):
@@ -28,11 +38,27 @@ def test_the_page_is_one_small_file_that_asks_for_nothing(tmp_path):
     assert text.count("</script>") == len(SCRIPTS) + 1
 
 
-def test_data_cannot_end_the_script_that_holds_them():
-    family = {**page_data()["drive"][0], "title": "</script><!-- x"}
-    text = page_text([family])
-    held = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1]
-    assert json.loads(held.replace("<\\!--", "<!--"))["drive"][0]["title"] == "</script><!-- x"
+@pytest.mark.parametrize("title", HOSTILE)
+def test_a_name_is_only_data(title):
+    page = page_text([{**page_data()["drive"][0], "title": title}])
+    held = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
+    assert not set("<>&\u2028\u2029") & set(held)
+    assert json.loads(held)["drive"][0]["title"] == title
+    # Around the data the page is that of any other name.
+    plain = page_text([{**page_data()["drive"][0], "title": "x"}])
+    around = [re.sub(r'(?s)(id="data">).*?(</script>)', r"\1\2", one) for one in (page, plain)]
+    assert around[0] == around[1]
+
+
+def test_only_the_scripts_of_the_library_may_run():
+    page = page_text()
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    digests = set(re.findall(r"'sha256-([^']*)'", policy))
+    texts = re.findall(r'(?s)<script id="[^"]+">(.*?)</script>', page)
+    made = {base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts}
+    assert digests == made
+    assert "script-src 'sha256-" in policy
+    assert "unsafe-inline" not in policy.replace("style-src 'unsafe-inline'", "")
 
 
 def test_what_is_no_playground_is_not_written_over(tmp_path):

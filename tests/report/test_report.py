@@ -1,11 +1,14 @@
 """Reports: one page that needs nothing else, and says what is left out."""
 
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
 
 from crosslearning.errors import InputError
+from crosslearning.files import read_tensors, write_tensors
+from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 from crosslearning.report import gather, gathering, report_page
 from crosslearning.runs import make_config, train
 
@@ -106,14 +109,75 @@ def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
 
     for name in ("evaluate", "certify", "trajectories"):
         monkeypatch.setattr(gathering, name, absent)
-    monkeypatch.setattr(gathering, "Measurement", absent)
-    monkeypatch.setattr(gathering.RunFolder, "certificate", gathering.Path("nowhere"))
+    monkeypatch.setattr(gathering, "_measured", absent)
+    monkeypatch.setattr(gathering, "kept_certificate", lambda folder: None)
     monkeypatch.setattr(gathering.RunFolder, "read_metrics", lambda self: [])
-    report = gather(found[0].run)
+    report = gather(found[0].run, trials=6)
     assert set(report.left_out) == {"evaluation", "paths", "certificate"}
     text = " ".join(Reading(report_page([report])).words)
     assert text.count("Left out: the tasks <are> not here.") == 2
     assert "Left out: there are no metrics to draw yet." in text
+
+
+@pytest.fixture
+def own(found, tmp_path):
+    """Return a copy of the run without maps, whose report is kept and signed."""
+    shutil.copytree(found[1].run, tmp_path / "own")
+    return tmp_path / "own"
+
+
+def made_again(run, monkeypatch):
+    """Tell what a report measures again, and return its page."""
+    seen = []
+    for name in ("_measured", "certify"):
+        made = getattr(gathering, name)
+        monkeypatch.setattr(
+            gathering, name, lambda *a, n=name, m=made, **k: (seen.append(n), m(*a, **k))[1]
+        )
+    return report_page([gather(run, trials=4, samples=10)]), seen
+
+
+def test_a_copy_needs_nothing_new(own, monkeypatch):
+    page, seen = made_again(own, monkeypatch)
+    assert seen == []
+    assert "files sound" in page
+
+
+def test_an_exchanged_model_is_not_called_sound(own, monkeypatch):
+    arrays, about = read_tensors(own / "model.safetensors", FILE_KIND, FILE_VERSION)
+    about = {k: v for k, v in about.items() if k not in ("kind", "version")}
+    arrays["rows"] = arrays["rows"] * 0.5
+    write_tensors(own / "model.safetensors", FILE_KIND, FILE_VERSION, arrays, about)
+    page, seen = made_again(own, monkeypatch)
+    assert seen == ["_measured", "certify"]
+    assert "files sound" not in page
+    assert "a check of the files failed" in page
+
+
+@pytest.mark.parametrize("file", ["certificate.txt", "certificate.json", "certificate.signature"])
+def test_a_forged_certificate_is_not_repeated(own, file, monkeypatch):
+    path = own / "certificate" / file
+    words = path.read_text().replace("certified", "certified by Trent")
+    path.write_text(words if "Trent" in words else "Trent")
+    page, seen = made_again(own, monkeypatch)
+    assert seen == ["certify"]
+    assert "Trent" not in page
+
+
+def test_a_strangers_measurements_are_not_repeated(own, monkeypatch):
+    kept = own / "report" / "evaluation.json"
+    kept.write_text(kept.read_text().replace('"value": ', '"value": 1'))
+    assert made_again(own, monkeypatch)[1] == ["_measured"]
+
+
+def test_another_users_report_is_made_again(own, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    assert made_again(own, monkeypatch)[1] == ["_measured", "certify"]
+
+
+def test_a_report_runs_no_script(found):
+    page = report_page(found)
+    assert "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"" in page
 
 
 def test_no_run_is_refused():

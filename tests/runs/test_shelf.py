@@ -13,7 +13,7 @@ from crosslearning.errors import FileFormatError, InputError
 from crosslearning.runs import RunFolder, make_config, train
 from crosslearning.runs.config import config_text
 from crosslearning.runs.lock import owned, owner_of
-from crosslearning.runs.metrics import last_line, read_lines
+from crosslearning.runs.metrics import MetricsLine, last_line, read_lines
 from crosslearning.runs.shelf import shelved_runs
 
 ASKED = {
@@ -125,8 +125,8 @@ def cut(path):
         (lambda folder: cut(folder.model), "model.safetensors is damaged or cut short"),
         (lambda folder: folder.model.write_bytes(b""), "model.safetensors is damaged"),
         (lambda folder: folder.metrics.write_text("[\n"), "the last line of"),
-        (lambda folder: folder.metrics.write_text('{"return": 3}\n'), "no attribute"),
-        (lambda folder: folder.metrics.write_text("{}\n"), "return"),
+        (lambda folder: folder.metrics.write_text('{"return": 3}\n'), "the last line of"),
+        (lambda folder: folder.metrics.write_text("{}\n"), "the last line of"),
         (lambda folder: (folder.path / "config.toml").unlink(), "there is no config.toml"),
         (lambda folder: (folder.path / "config.toml").write_text("epsilon = ["), "not a TOML"),
         (lambda folder: (folder.path / "config.toml").write_text("epsilom = 3"), "epsilom"),
@@ -171,13 +171,15 @@ def test_json_has_a_word_for_infinity(finished, tmp_path):
 
 @pytest.mark.parametrize("size", [1, 5_000, 70_000])
 def test_the_last_line_is_found_however_long_it_is(size, tmp_path):
-    file, lines = tmp_path / "lines", [{"a": "x" * size, "iteration": n} for n in range(3)]
+    numbers = {"steps": 1, "knots": 1, "return": {}, "distance": {}, "multiplier": {}}
+    lines = [{"iteration": n, **numbers, "a": [7] * size} for n in range(3)]
+    file = tmp_path / "lines"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert last_line(file) == lines[-1]
     with file.open("a") as stream:
         stream.write('{"a": "xx')
     assert last_line(file) == lines[-1]
-    assert read_lines(file, ("iteration",)) == lines
+    assert read_lines(file, MetricsLine) == lines
     file.write_text(json.dumps(lines[0]) + "\n")
     assert last_line(file) == lines[0]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from crosslearning.certificates.certificate import Certificate, PruningHistory
 from crosslearning.certificates.text import (
@@ -20,9 +21,15 @@ from crosslearning.certificates.text import (
     table,
     wrapped,
 )
+from crosslearning.files import write_atomically
+from crosslearning.ordinary_files import read_bytes
+from crosslearning.plain_data import decode
+from crosslearning.runs.signature import content_signature, is_signature
 from crosslearning.runs.system_info import in_words
 
 _Line = TypeVar("_Line")
+_PURPOSE, _SIGNATURE = "certificate", "certificate.signature"
+_PLACES = ("checkpoints", "snapshots")
 
 
 def certificate_page(certificate: Certificate) -> str:
@@ -40,8 +47,47 @@ def certificate_page(certificate: Certificate) -> str:
 
 
 def save_certificate(certificate: Certificate, folder: Path) -> list[Path]:
-    """Write ``certificate.txt`` and ``.json``, and keep what stood there; see :mod:`text`."""
-    return save_page(folder, "certificate", certificate_page(certificate), certificate.to_json())
+    """Write ``certificate.txt`` and ``.json``, and keep what stood there; see :mod:`text`.
+
+    A signature beside them lets :func:`kept_certificate` know them again.
+    """
+    page, data = certificate_page(certificate), certificate.to_json()
+    written = save_page(folder, "certificate", page, data)
+    signature = content_signature(_PURPOSE, *_parts(folder))
+    if signature is not None:
+        write_atomically(folder / _SIGNATURE, signature.encode())
+    return written
+
+
+def kept_certificate(folder: Path) -> tuple[dict[str, Any], str] | None:
+    """Return the data and the page that this user's ``certify`` wrote of the files as they are.
+
+    None if there are none, or if they, or any file of the run, are not what was signed then: a
+    folder cannot speak for itself.
+    """
+    try:
+        parts = _parts(folder)
+        given = read_bytes(folder / _SIGNATURE).decode("ascii")
+        if not is_signature(given, content_signature(_PURPOSE, *parts)):
+            return None
+        return decode(parts[1], dict[str, Any], folder), parts[0].decode()
+    except (OSError, ValueError):
+        return None
+
+
+def _parts(folder: Path) -> list[bytes]:
+    """Return what is signed: the page, the data, and digests of the files that they speak of."""
+    run = folder.parent
+    names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
+    files = [run / name for name in names]
+    files += [path for place in _PLACES for path in sorted((run / place).glob("*.safetensors"))]
+    digests = [
+        f"{path.relative_to(run)}\0".encode("utf-8", "surrogateescape")
+        + hashlib.sha256(read_bytes(path)).digest()
+        for path in files
+        if path.exists()
+    ]
+    return [*(read_bytes(folder / f"certificate.{end}") for end in ("txt", "json")), *digests]
 
 
 def verdicts(certificate: Certificate) -> list[str]:

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
-from crosslearning.errors import InputError
+from crosslearning.errors import InputError, visible
+from crosslearning.files import guard
 from crosslearning.statistics import CONFIDENCE
 
 #: No measured number is near these; squares of what lies between them are numbers still.
@@ -74,12 +75,12 @@ class Reading:
         """Return the reading of a run whose files were verified."""
         model = verification.model
         return cls(
-            run=verification.run,
-            source=verification.source,
+            run=visible(verification.run),
+            source=visible(verification.source),
             finished=verification.finished,
             iteration=None if model is None else model.iteration,
             epsilon=None if model is None else model.epsilon,
-            projection=str(verification.settings.get("projection", "")),
+            projection=visible(verification.settings.get("projection", ""), 100),
             tasks=() if model is None else model.tasks,
             samples=samples,
             seed=seed,
@@ -110,6 +111,7 @@ def verified(
 ) -> tuple[Verification, float | None]:
     """Check what is asked of a run, verify its files, and return α: as asked, or as the run was."""
     check_asked(samples=samples, seed=seed, **({} if alpha is None else {"alpha": alpha}))
+    guard(Path(run))  # what is found is written beside the files, and through no link
     verification = verify_run(run)
     if alpha is None:
         try:

@@ -99,9 +99,13 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
     folder named after the moment at which it was written, in UTC.
     """
     newest = folder / f"{name}.json"
-    texts = {folder / f"{name}.txt": page.encode(), newest: f"{data}\n".encode()}
+    # A folder's name may be no text.
+    texts = {
+        folder / f"{name}.txt": page.encode("utf-8", "backslashreplace"),
+        newest: f"{data}\n".encode("utf-8", "backslashreplace"),
+    }
     try:
-        if newest.exists() and newest.read_bytes() != texts[newest]:
+        if newest.exists() and not _holds(newest, texts[newest]):
             _keep(folder, newest)
     except OSError as problem:
         raise StorageError(
@@ -110,6 +114,11 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
     for path, content in texts.items():
         write_atomically(path, content)
     return list(texts)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    """Tell whether a file holds just this; what is no ordinary file does not."""
+    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _keep(folder: Path, newest: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -10,11 +11,12 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.segment import Segment
 from rich.text import Text
 
 from crosslearning import __version__
-from crosslearning.errors import CrossLearningError
+from crosslearning.errors import CrossLearningError, visible
 
 app = typer.Typer(
     name="crosslearning",
@@ -23,17 +25,48 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+class _Visible:
+    """Whatever is printed, with what a terminal would obey written out.
+
+    Names and messages may come from a stranger's files: only the library moves the cursor.
+    """
+
+    def __init__(self, shown: ConsoleRenderable) -> None:
+        self.shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self.shown, options):
+            lines = [visible(line) for line in segment.text.split("\n")]
+            yield segment if segment.control else Segment("\n".join(lines), segment.style)
+
+
+class _Escaping(RenderHook):
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Visible(one) for one in renderables]
+
+
 console = Console()
 errors = Console(stderr=True)
+for _one in (console, errors):
+    _one.push_render_hook(_Escaping())
 
 RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
+#: Beyond it a number of trials, steps or samples is a slip of the hand.
+MOST = 1_000_000_000
 HorizonOption = Annotated[
-    int | None, typer.Option(min=1, help="Most steps of an episode; default: the task's own.")
+    int | None,
+    typer.Option(min=1, max=MOST, help="Most steps of an episode; default: the task's own."),
 ]
 
 
 def main() -> None:
     """Run the command line; warnings and errors of the library become one clear line each."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file's name may be no text of the terminal's encoding.
+            stream.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
@@ -41,7 +74,7 @@ def main() -> None:
     except CrossLearningError as problem:
         _fail(str(problem))
     except OSError as problem:
-        where = f" {shorten(problem.filename)}" if problem.filename is not None else ""
+        where = f" {visible(problem.filename, 100)}" if problem.filename is not None else ""
         _fail(f"cannot use{where}: {problem.strerror or problem}; choose another")
     except MemoryError as problem:
         _fail(f"there is not enough memory ({problem}); ask for fewer samples, steps or trials")
@@ -59,12 +92,6 @@ def main() -> None:
 def _fail(text: str) -> NoReturn:
     errors.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
     sys.exit(1)
-
-
-def shorten(path: object) -> str:
-    """Return a path that may be far too long to be shown."""
-    text = str(path)
-    return text if len(text) <= 100 else f"{text[:60]}… ({len(text)} characters)"
 
 
 def folder_option(text: str) -> Any:

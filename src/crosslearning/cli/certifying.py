@@ -10,13 +10,20 @@ from typing import Annotated
 
 import typer
 
-from crosslearning.cli.application import RunArgument, announce_compilation, app, console, errors
+from crosslearning.cli.application import (
+    MOST,
+    RunArgument,
+    announce_compilation,
+    app,
+    console,
+    errors,
+)
 from crosslearning.cli.output import MANY_TASKS, show_line
 
 AlphaOption = Annotated[
     float | None, typer.Option(help="Stationarity to ask about; default: the run's.")
 ]
-SamplesOption = Annotated[int, typer.Option(min=2, help="Fresh samples per task.")]
+SamplesOption = Annotated[int, typer.Option(min=2, max=MOST, help="Fresh samples per task.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the samples.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

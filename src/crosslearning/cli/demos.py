@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.application import announce_compilation, app, errors, folder_option
+from crosslearning.cli.application import MOST, announce_compilation, app, errors, folder_option
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 
@@ -32,9 +32,14 @@ def _demo() -> None:
 @demo.command()
 def fleet(
     out: Annotated[Path, folder_option("Folder of the pictures and numbers.")] = Path("fleet"),
-    machines: Annotated[int, typer.Option(min=2, help="Pendulums; no two are alike.")] = 8,
+    machines: Annotated[
+        int, typer.Option(min=2, max=MOST, help="Pendulums; no two are alike.")
+    ] = 8,
     steps: Annotated[
-        int, typer.Option(min=1, help="Real steps of each machine, 20 a second; in rounds of 25.")
+        int,
+        typer.Option(
+            min=1, max=MOST, help="Real steps of each machine, 20 a second; in rounds of 25."
+        ),
     ] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the learners.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

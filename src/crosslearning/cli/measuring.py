@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning import runs
-from crosslearning.cli.application import HorizonOption, RunArgument, app
+from crosslearning.cli.application import MOST, HorizonOption, RunArgument, app
 from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.output import (
     MANY_TASKS,
@@ -38,7 +38,9 @@ class MeasuringFlags:
 
     trials: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes per policy and task; default: 500; over many tasks 5."),
+        typer.Option(
+            min=1, max=MOST, help="Episodes per policy and task; default: 500; over many tasks 5."
+        ),
     ] = None
     horizon: HorizonOption = None
     tasks: Annotated[
@@ -188,7 +190,7 @@ def identify(
         str, typer.Option(help="The new tasks: a set, module:function, or a file tasks.toml.")
     ],
     task_options: Annotated[str | None, typer.Option(help="Options of that set as JSON.")] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes of each new task.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes of each new task.")] = 5,
     horizon: HorizonOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

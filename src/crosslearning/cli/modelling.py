@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crosslearning.cli.application import RunArgument, announce_compilation, app, errors
+from crosslearning.cli.application import MOST, RunArgument, announce_compilation, app, errors
 from crosslearning.cli.output import show_line, show_table
 
 if TYPE_CHECKING:
@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 @app.command()
 def models(
     run: RunArgument,
-    episodes: Annotated[int, typer.Option(min=1, help="Fresh episodes of each task.")] = 5,
-    horizon: Annotated[int, typer.Option(min=1, help="Most steps of one.")] = 50,
-    steps: Annotated[int, typer.Option(min=1, help="How far ahead the models tell.")] = 25,
+    episodes: Annotated[
+        int, typer.Option(min=1, max=MOST, help="Fresh episodes of each task.")
+    ] = 5,
+    horizon: Annotated[int, typer.Option(min=1, max=MOST, help="Most steps of one.")] = 50,
+    steps: Annotated[
+        int, typer.Option(min=1, max=MOST, help="How far ahead the models tell.")
+    ] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

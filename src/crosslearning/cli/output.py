@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
 from crosslearning.cli.application import console
+from crosslearning.plain_data import json_text
 
 if TYPE_CHECKING:
     from crosslearning.comparison import Comparison
@@ -102,5 +101,5 @@ def kernel_in_words(kernel: Mapping[str, Any]) -> str:
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:
-    """Print plain data as JSON, with null in the place of NaN."""
-    print(json.dumps(msgspec.json.decode(msgspec.json.encode(rows)), indent=2))
+    """Print plain data as JSON, with null in the place of what is no finite number."""
+    print(json_text(rows, indent=2))

@@ -10,6 +10,7 @@ import typer
 
 from crosslearning import runs
 from crosslearning.cli.application import (
+    MOST,
     HorizonOption,
     RunArgument,
     announce_compilation,
@@ -93,7 +94,7 @@ def render(
     task: Annotated[
         str | None, typer.Option(help="The task to act in; default: the policy's, or the first.")
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, help="One after the other.")] = 1,
+    episodes: Annotated[int, typer.Option(min=1, max=MOST, help="One after the other.")] = 1,
     horizon: HorizonOption = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0,
     best: Annotated[
@@ -149,10 +150,12 @@ def report(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(min=1, help="Episodes per policy and task; default: 500; of many tasks 20."),
+        typer.Option(
+            min=1, max=MOST, help="Episodes per policy and task; default: 500; of many tasks 20."
+        ),
     ] = None,
     samples: Annotated[
-        int, typer.Option(min=2, help="Fresh samples per task, if not yet certified.")
+        int, typer.Option(min=2, max=MOST, help="Fresh samples per task, if not yet certified.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and samples.")] = 0,
     open_it: Annotated[
@@ -176,7 +179,7 @@ def report(
     except KeyboardInterrupt:
         errors.print("Interrupted. The same command goes on with what is measured already.")
         raise typer.Exit(130) from None
-    write_atomically(path, report_page(found).encode())
+    write_atomically(path, report_page(found).encode("utf-8", "backslashreplace"))
     show_line(f"  {path}")
     if open_it and console.is_terminal:
         webbrowser.open(path.resolve().as_uri())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from crosslearning.cli.application import (
+    MOST,
     HorizonOption,
     announce_compilation,
     app,
@@ -19,13 +19,14 @@ from crosslearning.cli.fields import ConfigOption, asked_config, with_config_opt
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 from crosslearning.files import write_atomically
+from crosslearning.plain_data import expecting, read_json
 
 if TYPE_CHECKING:
     from crosslearning.sweep import Sweep
     from crosslearning.sweep.stages import Origin
 
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Processes; default: one for every processor.")
+    int | None, typer.Option(min=1, max=MOST, help="Processes; default: one for every processor.")
 ]
 OnOption = Annotated[
     str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
@@ -37,7 +38,8 @@ def reproduce(
     out: Annotated[Path, folder_option("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="Default: 10 (5 for readings); quick: 3 (2).")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Default: 10 (5 for readings); quick: 3 (2)."),
     ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
     readings: Annotated[
@@ -65,7 +67,7 @@ def reproduce(
     announce_compilation()
     found = _or_exit(study(folder, count, scale, workers, console, on=on))
     if readings:
-        content = json.loads((folder / "readings.json").read_text())
+        content = read_json(folder / "readings.json", dict[str, Any])
         _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
@@ -91,15 +93,16 @@ def sweep(
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
     ] = "0,0.5,1,2,4,8",
-    seeds: Annotated[int, typer.Option(min=1, help="Paths, with the seeds 0, 1, ….")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Paths, with the seeds 0, 1, ….")] = 5,
     stage_iterations: Annotated[
-        int | None, typer.Option(min=1, help="Of every later stage; default: half the first's.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Of every later stage; default: half the first's."),
     ] = None,
     held_out: Annotated[
         str | None,
         typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Episodes per training task.")] = 200,
+    trials: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes per training task.")] = 200,
     horizon: HorizonOption = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")
@@ -123,8 +126,8 @@ def sweep(
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
     try:
-        other = None if against is None else json.loads((against / "sweep.json").read_text())
-    except (OSError, ValueError) as problem:
+        other = None if against is None else read_json(against / "sweep.json", dict[str, Any])
+    except FileNotFoundError as problem:
         raise InputError(f"{against} holds no finished sweep to compare with") from problem
     announce_compilation()
     result = _or_exit(run_sweep(out, request, seeds, workers, console, on))
@@ -166,7 +169,8 @@ def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> 
     from crosslearning.runs.study import markdown
     from crosslearning.sweep.summary import differences
 
-    headings, rows = differences(found, other)
+    with expecting(name):
+        headings, rows = differences(found, other)
     title = f"{out} minus {name}, paired over seeds, 95 % Student intervals"
     write_atomically(out / "against.md", f"{title}.\n\n{markdown(headings, rows)}".encode())
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)

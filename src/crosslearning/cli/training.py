@@ -16,6 +16,7 @@ from rich.table import Table
 # What this package exports is imported when a command asks for it.
 from crosslearning import runs
 from crosslearning.cli.application import (
+    MOST,
     RunArgument,
     announce_compilation,
     app,
@@ -44,7 +45,9 @@ _WHY = {
 @app.command()
 def quickstart(
     out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
-    iterations: Annotated[int, typer.Option(min=1, help="Iterations to learn.")] = 10_000,
+    iterations: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Iterations to learn.")
+    ] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
     from crosslearning.evaluation import evaluate as evaluate_policies
@@ -124,7 +127,7 @@ def adapt(
 def resume(
     run: RunArgument,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads or processes for the rollouts.")
+        int | None, typer.Option(min=1, max=MOST, help="Threads or processes for the rollouts.")
     ] = None,
     on: Annotated[
         str | None,
@@ -134,10 +137,12 @@ def resume(
         float | None, typer.Option(help="How long a step may take; default: as long as it likes.")
     ] = None,
     iterations: Annotated[
-        int | None, typer.Option(min=1, help="Go on to so many, also after the run's end.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="Go on to so many, also after the run's end."),
     ] = None,
     steps: Annotated[
-        int | None, typer.Option(min=1, help="The same in environment steps, over all tasks.")
+        int | None,
+        typer.Option(min=1, max=MOST, help="The same in environment steps, over all tasks."),
     ] = None,
     tasks: Annotated[
         str | None, typer.Option(help="The tasks, if the run is not yours, was copied or moved.")
@@ -205,7 +210,8 @@ def info(run: RunArgument) -> None:
 
 @app.command()
 def plot(
-    run: RunArgument, trials: Annotated[int, typer.Option(min=1, help="Paths per task.")] = 25
+    run: RunArgument,
+    trials: Annotated[int, typer.Option(min=1, max=10_000, help="Paths per task.")] = 25,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     _draw(run, trials)

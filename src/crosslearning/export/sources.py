@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
 from crosslearning.learner.signals import Signals
+from crosslearning.ordinary_files import read_bytes
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -71,7 +72,7 @@ def open_policy(
         "tasks": [task.name for task in learner.tasks],
         "iteration": learner.iteration,
         "steps": learner.steps,
-        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "sha256": hashlib.sha256(read_bytes(file)).hexdigest(),
     }
     return Source(find_policy(learner, which or "central"), run)
 

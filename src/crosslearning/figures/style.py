@@ -10,6 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from crosslearning.files import write_atomically
 
@@ -63,8 +64,17 @@ def figure_bytes(figure: Figure, suffix: str) -> bytes:
     # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    try:
+        return _drawn(figure, suffix, undated.get(suffix, {"Software": None}))
+    except ValueError:
+        # A name with dollars in it is no formula.
+        for text in figure.findobj(Text):
+            text.set_parse_math(False)
+        return _drawn(figure, suffix, undated.get(suffix, {"Software": None}))
+
+
+def _drawn(figure: Figure, suffix: str, metadata: dict[str, None]) -> bytes:
     content = io.BytesIO()
     with figure_style():
-        metadata = undated.get(suffix, {"Software": None})
         figure.savefig(content, format=suffix, bbox_inches="tight", metadata=metadata)
     return content.getvalue()

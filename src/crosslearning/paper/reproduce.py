@@ -21,6 +21,7 @@ from crosslearning.paper.claims import (
 )
 from crosslearning.paper.experiment import Experiment, Scale
 from crosslearning.paper.measure import chains_of, load_measurements, rates_table
+from crosslearning.plain_data import expecting
 from crosslearning.runs.study import Chain, run_study
 
 #: The full size, the paper's, and one that takes about two minutes.
@@ -59,8 +60,9 @@ def reproduce(
         return None
     measurements = load_measurements(experiment)
     curves = {seed: step.answer() for seed, step in adaptations.items()}
-    verdicts = [judge(claim, measurements) for claim in CLAIMS]
-    verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]
+    with expecting(f"a measurements.json or adaptation.json in {path}"):
+        verdicts = [judge(claim, measurements) for claim in CLAIMS]
+        verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]
     text = scale.describe(seeds) + claims_table(verdicts, scale.converged)
     write_verdicts(path / "claims", scale, text, claims=[plain_verdict(v) for v in verdicts])
     write_atomically(path / "rates.md", rates_table(measurements).encode())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.files import check_page, write_atomically
+from crosslearning.pages import data_script, fill, security_policy
 
 _HERE = Path(__file__).parent
 _ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"
@@ -54,17 +55,16 @@ def write_page(path: str | Path, families: Sequence[Mapping[str, Any]] = ()) -> 
 
 def page_text(families: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return the text of the page."""
+    scripts = {name: f"\n{_asset(name)}" for name in SCRIPTS}
     parts = {
+        "policy": security_policy([*scripts.values()], worker_src="blob:"),
         "style": _asset("style.css"),
-        "data": _in_script(json.dumps(page_data(families), allow_nan=False)),
+        "data": data_script("data", page_data(families)),
         "scripts": "\n".join(
-            f'<script id="{name}">\n{_in_script(_asset(name))}</script>' for name in SCRIPTS
+            f'<script id="{name}">{text}</script>' for name, text in scripts.items()
         ),
     }
-    text = _asset("page.html")
-    for name, part in parts.items():
-        text = text.replace("{{" + name + "}}", part)
-    return text
+    return fill(_asset("page.html"), parts)
 
 
 def page_data(families: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -81,8 +81,3 @@ KINDS = ("navigation", "pendulums")
 
 def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
-
-
-def _in_script(text: str) -> str:
-    """Return text that cannot end the element that it stands in."""
-    return text.replace("</", "<\\/").replace("<!--", "<\\!--")

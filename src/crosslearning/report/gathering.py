@@ -5,25 +5,35 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
-from crosslearning.certificates import certify, save_certificate
+from crosslearning.certificates import (
+    certificate_page,
+    certify,
+    kept_certificate,
+    save_certificate,
+)
 from crosslearning.certificates.text import plain
-from crosslearning.errors import CrossLearningError
+from crosslearning.errors import CrossLearningError, visible
 from crosslearning.evaluation import evaluate
+from crosslearning.files import write_atomically
 from crosslearning.learner import CrossLearner
+from crosslearning.ordinary_files import read_bytes
+from crosslearning.plain_data import read_json
 from crosslearning.progress import progress_bar
 from crosslearning.runs import RunConfig, RunFolder
-from crosslearning.runs.study import Measurement
+from crosslearning.runs.signature import content_signature, is_signature
 from crosslearning.trajectories import Trajectories, trajectories, worth_drawing
 
 #: Raised when the same question comes to be answered otherwise.
-_VERSION = 1
+_VERSION = 2
+_PURPOSE = "evaluation of a report"
 #: Tasks up to which each is evaluated as if it were alone.
 _FEW_TASKS = 24
 
@@ -88,7 +98,8 @@ def gather(
     """Read a run, evaluate and certify it unless that was done, and return what is known.
 
     The evaluation is kept in the run's folder ``report``, the certificate where ``certify``
-    writes it.
+    writes it. Both are signed: what somebody else left there, or left of other files, is made
+    again and never repeated.
 
     Parameters
     ----------
@@ -129,9 +140,9 @@ def gather(
             left_out["certificate"] = str(problem)
         shown.update(bar, completed=len(learner.tasks) + 2)
         return RunReport(
-            run=str(run),
+            run=visible(run),
             config=folder.config(),
-            config_text=(folder.path / "config.toml").read_text(encoding="utf-8"),
+            config_text=read_bytes(folder.path / "config.toml").decode(),
             finished=folder.model.exists(),
             has_start=folder.has_start,
             tasks=tuple(task.name for task in learner.tasks),
@@ -150,41 +161,60 @@ def gather(
         )
 
 
+class _Kept(msgspec.Struct):
+    """What the folder keeps of a report: a question, its answer, and who signed both."""
+
+    asked: dict[str, Any]
+    tasks: list[dict[str, Any]]
+    signature: str
+
+    def signed(self) -> bytes:
+        """Return what the signature is of."""
+        return json.dumps([self.asked, self.tasks], sort_keys=True).encode()
+
+
 def _evaluation(
     folder: RunFolder, learner: CrossLearner, trials: int, seed: int, look: Callable[[], object]
 ) -> list[dict[str, Any]]:
-    """Return what the policies achieve, measured once for these policies."""
+    """Return what the policies achieve, measured once for these policies.
+
+    What stands in the folder without a signature of this user's is measured again.
+    """
     file = folder.model if folder.model.exists() else folder.checkpoints()[-1][1]
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    digest = hashlib.sha256(read_bytes(file)).hexdigest()
     asked = {"version": _VERSION, "trials": trials, "seed": seed, "learner": digest}
     place = folder.path / "report" / "evaluation.json"
-    answer = Measurement(place, asked, _measured, (learner, trials, seed, look)).answer()
-    return list(answer["tasks"])
+    with suppress(FileNotFoundError, CrossLearningError):
+        kept = read_json(place, _Kept)
+        if kept.asked == asked and is_signature(
+            kept.signature, content_signature(_PURPOSE, kept.signed())
+        ):
+            return kept.tasks
+    made = _Kept(asked, _measured(learner, trials, seed, look), "")
+    made.signature = content_signature(_PURPOSE, made.signed()) or ""
+    write_atomically(place, json.dumps(msgspec.to_builtins(made), indent=1).encode())
+    return made.tasks
 
 
 def _measured(
     learner: CrossLearner, trials: int, seed: int, look: Callable[[], object]
-) -> dict[str, Any]:
+) -> list[dict[str, Any]]:
     rows = []
     for number, task in enumerate(learner.tasks):
         policies = [learner.policy(number), learner.central]
         own, central = evaluate(policies, [task], trials=trials, seed=seed)
         rows.append({"task": task.name, "own": plain(own), "central": plain(central)})
         look()
-    return {"tasks": rows}
+    return rows
 
 
 def _certificate(
     folder: RunFolder, iteration: int, samples: int, seed: int
 ) -> tuple[dict[str, Any], str]:
-    """Return the certificate of these policies, made now if there is none."""
-    stored, text = (folder.certificate / f"certificate.{end}" for end in ("json", "txt"))
-    try:
-        found = json.loads(stored.read_text())
-        if found["iteration"] == iteration:
-            return found, text.read_text()
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # not there, or damaged
+    """Return the certificate of these policies, made now unless this user's is of these files."""
+    kept = kept_certificate(folder.certificate)
+    if kept is not None and kept[0].get("iteration") == iteration:
+        return kept
     made = certify(folder.path, samples=samples, seed=seed)
     save_certificate(made, folder.certificate)
-    return made.to_plain(), text.read_text()
+    return made.to_plain(), certificate_page(made)

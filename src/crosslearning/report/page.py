@@ -19,6 +19,7 @@ from crosslearning.figures.paths import trajectory_figure
 from crosslearning.figures.report import progress_figure, returns_figure
 from crosslearning.figures.run import evaluation_figure, learning_figure
 from crosslearning.figures.style import figure_bytes
+from crosslearning.pages import security_policy
 from crosslearning.report.gathering import RunReport
 from crosslearning.runs.metrics import aims_of
 from crosslearning.statistics import Interval, readable
@@ -57,7 +58,7 @@ def report_page(reports: Reports) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
+        f"{security_policy()}<title>{escape(title)}</title><style>{style}</style></head><body><main>"
         f"<h1>{escape(title)}</h1>"
         f"{PAGE_MARK} {escape(__version__)}. Intervals are of 95 %.</p>"
         f"<nav>{links}</nav>{bodies}</main></body></html>\n"

@@ -233,7 +233,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_file(Path(path)).decode())
     except OSError as problem:
-        raise InputError(f"cannot read {path}: {problem.strerror}") from problem
+        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
     except MALFORMED as problem:
         raise InputError(f"{path} is not a TOML file: {problem}") from problem
 

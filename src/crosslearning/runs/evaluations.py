@@ -8,7 +8,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.monitoring import EvaluationCallback
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.metrics import EVALUATION_FIELDS, MetricsLog
+from crosslearning.runs.metrics import EvaluationLine, MetricsLog
 
 
 class Evaluations:
@@ -31,7 +31,7 @@ class Evaluations:
         self, folder: RunFolder, config: RunConfig, learner: CrossLearner, metrics: MetricsLog
     ) -> None:
         self._metrics = metrics
-        self._log = MetricsLog(folder.evaluations, learner.iteration, fields=EVALUATION_FIELDS)
+        self._log = MetricsLog(folder.evaluations, learner.iteration, form=EvaluationLine)
         self._callback = EvaluationCallback(
             learner,
             config.evaluate_every,

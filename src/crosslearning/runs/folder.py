@@ -31,7 +31,7 @@ from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
 from crosslearning.plain_kernels import same_kernel
 from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
-from crosslearning.runs.metrics import EVALUATION_FIELDS, METRICS_FIELDS, read_lines
+from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
 
 # What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
 # that whoever lists runs does not wait for it.
@@ -457,11 +457,11 @@ class RunFolder:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
-        return read_lines(self.metrics, METRICS_FIELDS)
+        return read_lines(self.metrics, MetricsLine)
 
     def read_evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations on the way, one dict a line."""
-        return read_lines(self.evaluations, EVALUATION_FIELDS)
+        return read_lines(self.evaluations, EvaluationLine)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

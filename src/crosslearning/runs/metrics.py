@@ -9,13 +9,15 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError, MissingExtraError, StorageError
-from crosslearning.files import MALFORMED, cannot_read, open_file, read_file, write_atomically
+from crosslearning.errors import FileFormatError, MissingExtraError, StorageError, visible
+from crosslearning.files import cannot_read, open_file, read_file, write_atomically
+from crosslearning.plain_data import decode
 from crosslearning.statistics import mean_of_known
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ Floats = NDArray[np.float64]
 LATE = 0.25
 #: Bytes from the end of a file in which its last line is looked for first.
 _TAIL = 4096
+#: Bytes beyond which no line is looked for.
+_LONGEST_LINE = 1 << 28
 
 
 def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
@@ -56,29 +60,60 @@ def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return dict(sorted(means.items(), key=lambda item: item[1]))
 
 
+_Number = int | float | None
+_Numbers = dict[str, _Number]
+#: No number that is measured is as large; a larger one would overflow in sums and pictures.
+_HUGE = 1e150
+
 #: What every line of metrics has held, and every line of evaluations on the way.
-METRICS_FIELDS = ("iteration", "steps", "return", "distance", "multiplier", "knots")
-EVALUATION_FIELDS = ("iteration", "steps", "mean_return", "results")
+MetricsLine = TypedDict(
+    "MetricsLine",
+    {
+        "iteration": int,
+        "steps": int,
+        "return": _Numbers,
+        "distance": _Numbers,
+        "multiplier": _Numbers,
+        "knots": int,
+    },
+)
 
 
-def read_lines(path: Path, fields: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the lines of a file, each a JSON object with some fields; none if there is no file.
+class _EvaluationResult(TypedDict):
+    task: str
+    discounted_return: _Numbers
+    rates: dict[str, _Numbers]
+
+
+class EvaluationLine(TypedDict):
+    """A line of the evaluations on the way."""
+
+    iteration: int
+    steps: int
+    mean_return: _Number
+    results: list[_EvaluationResult]
+
+
+def read_lines(path: Path, form: Any) -> list[dict[str, Any]]:
+    """Return the lines of a file, each a JSON object of a form; none if there is no file.
 
     Lines that are damaged are left out, and a warning names them.
     """
-    return [line for _, line in _parsed(path, fields) if line is not None]
+    return [line for _, line in _parsed(path, form) if line is not None]
 
 
-def _parsed(path: Path, fields: Sequence[str]) -> list[tuple[bytes, dict[str, Any] | None]]:
+def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return the lines of a file as they stand there, each with its content, None if damaged."""
     try:
         texts = read_file(path).split(b"\n")
     except FileNotFoundError:
         return []
+    except StorageError:
+        raise
     except OSError as problem:
         raise cannot_read(path, problem) from problem
     # What follows the last end of a line is where a run was killed, or is still writing.
-    rows = [(text, _content(text, fields)) for text in texts[:-1]]
+    rows = [(text, _content(text, form)) for text in texts[:-1]]
     damaged = [str(number) for number, (_, line) in enumerate(rows, start=1) if line is None]
     if damaged:
         lines = "line" if len(damaged) == 1 else "lines"
@@ -90,13 +125,25 @@ def _parsed(path: Path, fields: Sequence[str]) -> list[tuple[bytes, dict[str, An
     return rows
 
 
-def _content(text: bytes, fields: Sequence[str]) -> dict[str, Any] | None:
+def _content(text: bytes, form: Any) -> dict[str, Any] | None:
+    """Return a line of a form, whose other fields are numbers too, or None."""
     try:
-        line = json.loads(text)
-    except MALFORMED:
+        line = decode(text, dict[str, Any], "a line")
+        msgspec.convert(line, form)
+    except (FileFormatError, msgspec.ValidationError):
         return None
-    whole = isinstance(line, dict) and set(fields) <= set(line)
-    return line if whole and type(line["iteration"]) is int else None
+    return line if all(map(_is_plain, line.values())) else None
+
+
+def _is_plain(value: Any) -> bool:
+    """Tell whether a value is a number that can be drawn, a name, or holds nothing but these."""
+    if isinstance(value, dict):
+        return all(visible(key, 500) == key and _is_plain(one) for key, one in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    if isinstance(value, str):
+        return visible(value, 500) == value
+    return value is None or abs(value) < _HUGE
 
 
 def aims_of(
@@ -120,15 +167,17 @@ def last_line(path: Path) -> dict[str, Any] | None:
                 tail = stream.read()
                 # Before the last line stands the end of another, or nothing.
                 lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-                if len(lines) > 1 or taken >= size:
+                if len(lines) > 1 or taken >= min(size, _LONGEST_LINE):
                     break
                 taken *= 4
-        found = json.loads(lines[-1]) if lines else None
     except OSError:
         return None
-    except ValueError as problem:
-        raise FileFormatError(f"the last line of {path} is damaged") from problem
-    return found if isinstance(found, dict) else None
+    if not lines:
+        return None
+    found = _content(lines[-1], MetricsLine)
+    if found is None:
+        raise FileFormatError(f"the last line of {path} is damaged")
+    return found
 
 
 class Averages:
@@ -206,11 +255,11 @@ class MetricsLog:
         path: Path,
         iteration: int,
         tensorboard: Path | None = None,
-        fields: Sequence[str] = METRICS_FIELDS,
+        form: Any = MetricsLine,
     ) -> None:
         kept: list[bytes] = []
         doubtful: list[bytes] = []
-        for text, line in _parsed(path, fields):
+        for text, line in _parsed(path, form):
             doubtful.append(text + b"\n")
             if line is not None and line["iteration"] > iteration:
                 break

@@ -37,5 +37,6 @@ def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, A
         "knots": len(family.knots),
         "norms": family.norms().tolist(),
         "distances": family.distances().tolist(),
-from crosslearning.files import read_file
+        "sha256": {k: hashlib.sha256(read_file(path)).hexdigest() for k, path in files.items()},
+        "made_with": system_info(),
     }

@@ -75,6 +75,32 @@ def _signature(
     return hmac.new(key, json.dumps(signed, sort_keys=True).encode(), "sha256").hexdigest()
 
 
+def is_signature(given: object, expected: str | None) -> bool:
+    """Tell whether what a folder holds is the expected signature."""
+    return (
+        expected is not None
+        and isinstance(given, str)
+        and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
+    )
+
+
+def content_signature(purpose: str, *parts: bytes) -> str | None:
+    """Return a signature of what the library wrote, by this user's key and for one purpose alone.
+
+    None if this user can keep no key.
+    """
+    try:
+        key = _key(make=True)
+    except StorageError:
+        key = None
+    if key is None:
+        return None
+    made = hmac.new(key, digestmod="sha256")
+    for part in (f"crosslearning {purpose}".encode(), *parts):
+        made.update(len(part).to_bytes(8, "big") + part)
+    return made.hexdigest()
+
+
 def key_file() -> Path:
     """Return where the user's key is kept."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")

@@ -25,7 +25,8 @@ from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import MALFORMED, guard, read_file, write_atomically
+from crosslearning.files import guard, read_file, write_atomically
+from crosslearning.plain_data import decode
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts.backends import read_backend
 from crosslearning.runs.config import HOW_FIELDS, RunConfig
@@ -69,7 +70,7 @@ class Run:
             return float(length.amount)
         try:
             return float((last_line(folder.metrics) or {})[length.field])
-        except (FileFormatError, KeyError, TypeError):
+        except (FileFormatError, KeyError):
             return 0.0
 
 
@@ -103,9 +104,9 @@ class Measurement:
     def stored(self) -> dict[str, Any] | None:
         """Return the answer that the file holds to this question; None if it must be made."""
         try:
-            stored: dict[str, Any] = json.loads(read_file(self.path))
+            stored = decode(read_file(self.path), dict[str, Any], self.path)
             return stored if stored.get("asked") == self.asked else None
-        except (FileNotFoundError, *MALFORMED):
+        except (FileNotFoundError, FileFormatError):
             return None  # not there, or damaged
 
 
@@ -165,10 +166,7 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     if not file.exists():
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
-    try:
-        before = _flat(json.loads(read_file(file)))
-    except MALFORMED as problem:
-        raise FileFormatError(f"{file} is damaged; choose another folder") from problem
+    before = _flat(decode(read_file(file), dict[str, Any], file))
     # As a file gives it back, lists in the place of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 

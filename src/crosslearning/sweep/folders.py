@@ -17,6 +17,7 @@ from rich.console import Console
 from crosslearning.errors import InputError
 from crosslearning.evaluation import EpisodeOptions
 from crosslearning.files import write_atomically
+from crosslearning.plain_data import expecting
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.config import HOW_FIELDS
 from crosslearning.runs.metrics import late_multipliers
@@ -125,7 +126,8 @@ def run_sweep(
         for stage, _ in request.stages(seed)
         if stage.measured
     }
-    sweep = summarise(request.path.epsilons, range(seeds), records)
+    with expecting(f"a measurements.json in {folder}"):
+        sweep = summarise(request.path.epsilons, range(seeds), records)
     content = {**request.learning(), **request.measuring(), **sweep.to_dict()}
     write_atomically(folder / "sweep.json", json.dumps(content, indent=1).encode())
     write_atomically(folder / "sweep.md", _report(request, sweep).encode())

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import CrossLearningError, InputError, told
+from crosslearning.ordinary_files import read_bytes
 from crosslearning.tasks.task import Task
 from crosslearning.tasks.task_files import named_modules, tasks_of_file
 from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names
@@ -67,7 +68,7 @@ def read_source(given: str) -> TaskSource:
         raise InputError(f"tasks is {given!r}; give a name, package.module:function or a TOML file")
     if given.endswith(".toml"):
         try:
-            content = Path(given).read_text(encoding="utf-8")
+            content = read_bytes(Path(given)).decode()
         except (OSError, UnicodeDecodeError) as problem:
             raise InputError(f"cannot read the tasks of {given}: {problem}") from problem
         return _source(given, content, named_modules(_parsed(given, content), given))

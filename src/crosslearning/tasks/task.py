@@ -19,7 +19,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from crosslearning.compiled import FunctionPointer
-from crosslearning.errors import CrossLearningError, InputError, told
+from crosslearning.errors import CrossLearningError, InputError, told, visible
 from crosslearning.tasks.vector import Given, describe
 
 Floats = NDArray[np.float64]
@@ -40,6 +40,8 @@ ENDED = types.boolean(_VECTOR, _VECTOR)
 
 #: The most steps of an evaluated episode, for environments that set no limit of their own.
 HORIZON = 50
+#: More tasks than these are a mistake, or somebody's attempt to fill the memory.
+MOST_TASKS = 100_000
 
 
 class Dynamics(NamedTuple):
@@ -127,6 +129,11 @@ class Task:
     vector: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name or visible(self.name, 500) != self.name:
+            raise InputError(
+                f"a task is called '{visible(self.name, 60)}'; give a name of up to 500 characters "
+                "that are all visible"
+            )
         self._check_outcomes()
         given: Any = self.make
         if isinstance(given, VectorEnv):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,9 +29,10 @@ import gymnasium
 import numpy as np
 
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.tasks.task import Task
+from crosslearning.tasks.task import MOST_TASKS, Task
 
 _OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
+_LONGEST = 1_000_000_000
 #: How Python words that a function has no such argument.
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
@@ -49,6 +51,10 @@ def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
     tasks = []
     for table in _tables(data, source):
         grid = _grid(table, source)
+        if math.prod(map(len, grid.values())) > MOST_TASKS:
+            raise InputError(
+                f"{source}: a grid has more than {MOST_TASKS} tasks; give fewer values"
+            )
         for values in itertools.product(*grid.values()):
             varied = dict(zip(grid, values, strict=True))
             tasks.append(_task(table, varied, source))
@@ -81,6 +87,10 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
         ):
             if name in whole and not isinstance(whole[name], kind):
                 raise InputError(f"{source}: {name} is {whole[name]!r}; give {form}")
+        if not 0 < whole.get("horizon", 1) <= _LONGEST:
+            raise InputError(
+                f"{source}: horizon is {whole['horizon']}; give a number of steps, 1 to {_LONGEST}"
+            )
         found.append(whole)
     return found
 

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeAlias
 
 from gymnasium.vector import VectorEnv
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import CrossLearningError, InputError, told, unknown_name
 from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.linear_quadratic import linear_quadratic_set
 from crosslearning.tasks.navigation.maps import NAVIGATION_SETS
-from crosslearning.tasks.task import Task
+from crosslearning.tasks.task import MOST_TASKS, Task
 
 
 class Description(Protocol):
@@ -94,7 +94,10 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         signature.bind(**options)
     except TypeError as problem:
         raise InputError(f"the task set {name!r} cannot be made: {problem}") from problem
-    described = {task.name: task for task in as_tasks(maker(**options), name)}
+    count = options.get("count", 0)
+    if isinstance(count, int | float) and count > MOST_TASKS:
+        raise InputError(f"{name} is asked for {count:.4g} tasks; give at most {MOST_TASKS}")
+    described = {task.name: task for task in as_tasks(_made(maker, options, name), name)}
     if counted and only not in ("", *described):
         raise InputError(
             f"{name}:{only} names no tasks; give how many, such as {name}:50, or one of the "
@@ -104,6 +107,17 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         raise unknown_name(f"task of the set {name!r}", only, described)
     tasks = [described[only]] if only else described.values()
     return tuple(dataclasses.replace(t, horizon=horizon) if horizon else t for t in tasks)
+
+
+def _made(maker: Maker, options: Mapping[str, Any], name: str) -> Any:
+    try:
+        return maker(**options)
+    except CrossLearningError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+        raise InputError(
+            f"the task set {name!r}, with the options {dict(options)!r}, raised {told(problem)}"
+        ) from problem
 
 
 def as_tasks(made: Any, source: str) -> tuple[Task, ...]:
@@ -136,8 +150,9 @@ def _asked_of_family(words: str) -> dict[str, Any] | None:
     if words.split(":")[0] == "unseen":
         asked["unseen"] = True
         words = words[len("unseen:") :]
-    if words.isascii() and words.isdigit() and int(words) > 0:
-        asked["count"] = int(words)
+    # Of very long numbers the first digits say enough.
+    if words.isascii() and words.isdigit() and int(words[:30]) > 0:
+        asked["count"] = int(words[:30])
     elif words:
         return None
     return asked

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from crosslearning.errors import CrossLearningError
+from crosslearning.errors import CrossLearningError, visible
 
 Topic = Literal["files", "constraint"]
 
 #: What content that is not as it should be may raise.
 _ODD_VALUES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-_UNREADABLE = (*_ODD_VALUES, OSError, RecursionError)
+_UNREADABLE = (*_ODD_VALUES, OSError, RecursionError, MemoryError)
+#: A text of a check may quote the files, which may hold anything of any length.
+_LONGEST = 2000
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Checks:
         self, name: str, fine: bool, found: str, expected: str, topic: Topic = "files"
     ) -> bool:
         """Note a check, and return whether it passed."""
-        self.made.append(Check(name, "pass" if fine else "fail", found, expected, topic))
+        texts = visible(name, _LONGEST), visible(found, _LONGEST), visible(expected, _LONGEST)
+        self.made.append(Check(texts[0], "pass" if fine else "fail", *texts[1:], topic))
         return bool(fine)
 
     def impossible(self, name: str, reason: str, remedy: str) -> None:
         """Note a check that could not be made, why, and what would make it possible."""
-        self.made.append(Check(name, "not possible", reason, remedy))
+        texts = visible(name, _LONGEST), visible(reason, _LONGEST), visible(remedy, _LONGEST)
+        self.made.append(Check(texts[0], "not possible", *texts[1:]))
 
     @contextmanager
     def guarding(self, name: str, expected: str) -> Iterator[None]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.plain_files import PlainFile
-from crosslearning.errors import MissingFormulaError
+from crosslearning.errors import MissingFormulaError, visible
 from crosslearning.plain_kernels import kernel_features, kernel_matrix
 
 Floats = NDArray[np.float64]
@@ -197,7 +197,7 @@ def _check_slots(
 def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> PlainModel:
     """Return norms and distances, Σ_p wᵀKw, with bounds on their rounding errors."""
     description = content.description
-    tasks = tuple(str(name) for name in description["tasks"])
+    tasks = tuple(visible(name, 500) for name in description["tasks"])
     N, L = len(tasks), len(gram)
     rows = content.arrays["rows"][: N + 1, :, :L]
     apart = rows[:N] - rows[N]
@@ -214,7 +214,7 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
         tasks=tasks,
         method=str(_method_of(description)["name"]),
         epsilon=float(description["settings"]["epsilon"]),
-        iteration=int(description["iteration"]),
+        iteration=_count(description["iteration"]),
         knots=L,
         squared_norms=squares(rows, gram),
         norm_errors=squares(np.abs(rows), rounding),
@@ -222,6 +222,13 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
         distance_errors=squares(np.abs(apart), rounding),
         ridged_distances=np.sqrt(squared_distances + ridge),
     )
+
+
+def _count(value: Any) -> int:
+    """Return a number of iterations as a file holds it."""
+    if not isinstance(value, int) or not 0 <= value < 1 << 63:
+        raise ValueError(f"an iteration is {visible(value, 40)}")
+    return value
 
 
 def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
+from crosslearning.ordinary_files import read_bytes
 
 _FLOATS = {"F64": "<f8", "F32": "<f4"}
 _TYPES = {**_FLOATS, "I64": "<i8", "I32": "<i4", "U64": "<u8", "U8": "|u1", "BOOL": "|b1"}
@@ -46,9 +47,9 @@ def read_plain_json(text: str) -> Any:
 def read_plain_file(path: Path) -> PlainFile:
     """Read a tensor file, or say what is wrong with it; the checksum is computed, not judged."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError as problem:
-        raise FileFormatError(f"cannot be read: {problem.strerror}") from problem
+        raise FileFormatError(f"cannot be read: {problem.strerror or problem}") from problem
     header, body = _split(content)
     metadata = header.pop("__metadata__", None)
     _check_places(header, len(body))

@@ -12,6 +12,7 @@ import numpy as np
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.certificates.verification.plain_files import read_plain_json
+from crosslearning.ordinary_files import read_bytes
 from crosslearning.plain_kernels import same_kernel
 
 #: What every line holds for each task; other numbers for each task are the method's own.
@@ -73,7 +74,7 @@ def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
     expected = "one JSON object of finite numbers a line, iterations increasing"
     with checks.guarding("metrics.jsonl: well formed", expected):
         problem = ""
-        for text in path.read_text(encoding="utf-8").splitlines():
+        for text in read_bytes(path).decode().splitlines():
             problem = _problem_of(text, lines)
             if problem:
                 break
@@ -173,12 +174,12 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
         return None
     record: dict[str, Any] | None = None
     with checks.guarding("record.json", "the record that the run wrote at its end"):
-        content: dict[str, Any] = read_plain_json(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = read_plain_json(read_bytes(path).decode())
         files = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
         for key, name in files.items():
             recorded, digest, found = content["sha256"][key], None, "no such file"
             if (folder / name).exists():
-                digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+                digest = hashlib.sha256(read_bytes(folder / name)).hexdigest()
                 found = f"SHA-256 {digest[:16]}…"
             expected = f"{recorded[:16]}…, as recorded at the end of the run"
             checks.expect(f"record.json: {name}", digest == recorded, found, expected)

@@ -29,6 +29,7 @@ from crosslearning.certificates.verification.records import (
     read_metrics,
 )
 from crosslearning.errors import InputError
+from crosslearning.ordinary_files import read_bytes
 
 _FOLDER_VERSION = 1
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
@@ -119,12 +120,12 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
 def _read_settings(checks: Checks, folder: Path) -> dict[str, Any]:
     config: dict[str, Any] = {}
     with checks.guarding("run.json", "the version of the folder's layout"):
-        version = read_plain_json((folder / "run.json").read_text(encoding="utf-8"))["version"]
+        version = read_plain_json(read_bytes(folder / "run.json").decode())["version"]
         fine, expected = version == _FOLDER_VERSION, f"{_FOLDER_VERSION}"
         checks.expect("run.json", fine, f"version {version}", expected)
     name = "config.toml: readable"
     with checks.guarding(name, "a TOML file with all fields of a run"):
-        config = tomllib.loads((folder / "config.toml").read_text(encoding="utf-8"))
+        config = tomllib.loads(read_bytes(folder / "config.toml").decode())
         checks.expect(name, True, f"{len(config)} fields", "a TOML file with fields")
     return config
 
