@@ -51,8 +51,10 @@ bench: $(DEV)  ## measure speed as ratios, print a table
 faults: $(DEV)  ## break runs on purpose, print a table of what is lost
 	OPENBLAS_NUM_THREADS=1 $(RUN)python -m benchmarks.faults
 
-fuzz: $(DEV)  ## give files and the command line 100,000 strange things
-	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -n 2 tests/fuzz
+fuzz: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+fuzz: $(DEV)  ## give files and the command line 100,000 strange things, and all properties new examples
+	@echo "These cases again: make fuzz SEED=$(SEED)"
+	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -m hypothesis --hypothesis-seed=$(SEED)
 
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet

@@ -1,5 +1,6 @@
 """Settings that all tests share."""
 
+import os
 import signal
 
 import pytest
@@ -7,10 +8,12 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-# A first call compiles for seconds, so no example has a deadline; examples are the same in
-# every run, so that a failure here is a failure everywhere.
-settings.register_profile("crosslearning", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("crosslearning")
+# A first call compiles for seconds, so no example has a deadline. Examples are the same in every
+# run, so that a failure here is a failure everywhere; `make fuzz` draws others each time.
+# A database would make runs differ by what earlier ones found.
+settings.register_profile("same", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile("random", settings.get_profile("same"), derandomize=False)
+settings.load_profile("random" if os.environ.get("CROSSLEARNING_FUZZ") else "same")
 
 # What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
