@@ -6,6 +6,7 @@ import signal
 import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from hypothesis import settings
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 # A first call compiles for seconds, so no example has a deadline. Examples are the same in every
@@ -25,6 +26,12 @@ def _one_thread_for_blas():
     """Keep BLAS from fighting with the other test worker over two cores."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leave figures undrawn where nobody looks at them: to draw takes most of a test's time."""
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **how: file.write(b"undrawn"))
 
 
 def pytest_collection_modifyitems(items):

@@ -81,6 +81,7 @@ def test_the_command_prints_and_writes_everything(tmp_path, run):
     assert (path / "certificate" / "certificate.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_prints_json_alone(tmp_path, run):
     path = copy_of(run, tmp_path)
     arguments = ["certify", str(path), "--samples", "200", "--alpha", "1e9", "--json"]
@@ -422,6 +423,7 @@ def test_the_constraints_verdict_is_by_topic(certificate):
 # Earlier certificates -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_earlier_certificate_is_kept(tmp_path, run):
     path = copy_of(run, tmp_path)
     arguments = ["certify", str(path), "--samples", "100"]

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from typer.testing import CliRunner
 
 from crosslearning import cli
@@ -58,6 +59,7 @@ def test_render_films_a_policy_in_a_task(tmp_path):
     assert "does not end with" in str(called("render", run, "--out", "x.avi").exception)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_writes_a_page_beside_the_run(tmp_path):
     run = tmp_path / "run"
     train(run, make_config(SMALL))
