@@ -9,7 +9,7 @@ PIP    := $(RUN)python -m pip install --quiet --disable-pip-version-check --no-c
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint types contract bench faults fuzz docs clean
+.PHONY: help quickstart fleet play test lint types contract bench faults fuzz surroundings docs clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ fuzz: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 fuzz: $(DEV)  ## give files and the command line 100,000 strange things, and all properties new examples
 	@echo "These cases again: make fuzz SEED=$(SEED)"
 	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -m hypothesis --hypothesis-seed=$(SEED)
+
+surroundings:  ## run the tests as others would: another user, no home, no compiler, twice at once
+	sh scripts/surroundings.sh
 
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
