@@ -24,9 +24,10 @@ surroundings() {
         TMPDIR="$scratch/other tmp" make test ;;
     bare) # neither a browser nor a compiler, nor any variable
         mkdir -p "$scratch/bin"
-        for tool in cat git grep id make mkdir od rm sed sh touch tr uname python3; do
+        for tool in cat git grep id make mkdir od rm sed sh touch tr uname; do
             ln -sf "$(command -v $tool)" "$scratch/bin/$tool"
         done
+        ln -sf "$(python3 -c 'import sys; print(sys.executable)')" "$scratch/bin/python3"
         env -i HOME="$scratch" PATH="$scratch/bin" PYTEST_ADDOPTS="${PYTEST_ADDOPTS-}" make test ;;
     twice)
         make .venv/.dev-installed
