@@ -363,7 +363,8 @@ def test_every_kind_of_run_gets_its_page(tmp_path, fields, words):
     flat = " ".join(page.split())
     for word in words:
         assert word in flat
-    assert max(map(len, page.splitlines())) <= 100
+    # Where temporary folders lie is not the page's doing.
+    assert max(map(len, page.replace(str(path), "run").splitlines())) <= 100
     data = strict(certificate.to_json())
     assert data["epsilon"] == fields.get("epsilon", 1.5)
     assert len(certificate_figure(data, certificate.metrics).axes) in (4, 5)
