@@ -4,12 +4,13 @@ VENV   := .venv
 RUN    := $(VENV)/bin/
 CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
+SCHEMA := $(RUN)check-jsonschema --quiet --builtin-schema
 # Modules are compiled when they are first imported: to compile all takes half the installation.
 PIP    := $(RUN)python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint types contract bench faults fuzz surroundings docs clean
+.PHONY: help quickstart fleet play test lint bench faults fuzz surroundings docs wheel clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,11 +43,16 @@ test: $(DEV)  ## build the environment and run every test
 	@sh scripts/install_chromium.sh
 	$(RUN)python -m pytest
 
-lint: $(DEV)  ## style, types and the import contract
+lint: $(DEV)  ## style, types, the import contract, and the files that GitHub reads
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy
 	$(RUN)lint-imports
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/bug.yml .github/ISSUE_TEMPLATE/feature.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
 
 bench: $(DEV)  ## measure speed as ratios, print a table
 	$(RUN)python -m benchmarks
@@ -65,6 +71,11 @@ surroundings:  ## run the tests as others would: another user, no home, no compi
 docs: $(DEV)  ## build the documentation site into site/
 	NO_MKDOCS_2_WARNING=1 $(RUN)mkdocs build --strict --quiet
 
+wheel: $(DEV)  ## build the distributions into dist/ and use the wheel alone
+	$(RUN)python -m pip install --quiet --disable-pip-version-check build twine
+	rm -rf dist
+	$(RUN)python scripts/check_wheel.py --dist dist
+
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) site figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) site dist figures .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,8 +11,8 @@ maps, are not counted.
 
 A map's ratio is centre over nothing; a centre that never gets there counts with the whole budget,
 so that its ratio is at least 1. A map on which learning from nothing gains nothing has no such
-level and is left out, and told. The median over maps has a bootstrap interval: the maps are the
-sample.
+level and is left out, and told. The median over maps has the interval of a sign test: the maps are
+the sample.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.intervals import median
 from benchmarks.table import Row
 from crosslearning.adaptation import AdaptationCurve, adaptation_curve
 from crosslearning.runs import RunFolder, make_config
 from crosslearning.runs.study import Measurement, Run
-from crosslearning.statistics import Interval, bootstrap
 from crosslearning.tasks import task_set
 
 #: The shares of the gain that are to be reached, and the ratio that is wanted at each.
@@ -57,11 +57,6 @@ def ratio_of(centre: AdaptationCurve, nothing: AdaptationCurve, share: float) ->
     level = start + share * (end - start)
     budget = float(nothing.episodes[-1])
     return min(episodes_to(centre, level), budget) / episodes_to(nothing, level)
-
-
-def median(ratios: Any) -> Interval:
-    """Return the median over maps with its bootstrap interval."""
-    return bootstrap(np.asarray(ratios), np.random.default_rng(0), np.median)
 
 
 def _measure(folder: Path, name: str, number: int, options: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +115,7 @@ def rows(results: list[dict[str, AdaptationCurve]]) -> list[Row]:
     found = []
     for share, wanted in WANTED.items():
         ratios = np.array([ratio_of(**one, share=share) for one in results])
-        ratio, left_out = median(ratios), int(np.isnan(ratios).sum())
+        ratio, left_out = median(ratios[~np.isnan(ratios)]), int(np.isnan(ratios).sum())
         measured = (
             f"{ratio} of the episodes, median over {len(results) - left_out} maps ({left_out} left "
             f"out), at most {np.nanmax(ratios):.2g}; median returns: zero {zero:.1f}, centre "

@@ -8,7 +8,7 @@ an imagined step) and growth (a round against data, knots and tasks). Settings a
 ``--set FIELD=VALUE`` tries others.
 
 Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
-bootstrap interval; differences are paired by the seed. Every seed is kept in a file, and the same
+95 % interval; differences are paired by the seed. Every seed is kept in a file, and the same
 question is not measured twice.
 """
 
@@ -24,10 +24,11 @@ from typing import Any, cast
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 
+from benchmarks.intervals import over_seeds
 from benchmarks.rival import Seconds
 from benchmarks.table import Row
 from benchmarks.timing import exponent, human, in_turns
-from benchmarks.trust_region import over_seeds, returns_of
+from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
 from crosslearning.models.imagination import imagine
 from crosslearning.rkhs import Family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 import cvxpy
 import numba
@@ -16,6 +17,9 @@ from crosslearning.rkhs import Dictionary, Family, Gaussian, exact_projection, p
 
 #: The paper's kernel over (d_o, φ_o, d_g, φ_g, φ_obs).
 KERNEL = Gaussian(covariance=[1.0, math.pi / 5, 1.0, math.pi / 5, math.pi / 10])
+
+#: Solutions of the QCQP, each beside ours.
+_ROUNDS = 7
 
 
 def states(generator: np.random.Generator, n: int) -> np.ndarray:
@@ -91,17 +95,15 @@ def pruning_exponent() -> list[Row]:
     return [Row("exponent of pruning in the number of knots", detail, slope, "≤ 2.1", slope <= 2.1)]
 
 
-def solver_seconds(given: Family, epsilon: float) -> float:
-    """Return the time of the paper's QCQP over all weights, by CVXPY and Clarabel."""
+def qcqp(given: Family, epsilon: float) -> Callable[[], object]:
+    """Return the paper's QCQP over all weights, to be solved by CVXPY and Clarabel."""
     root = np.linalg.cholesky(given.gram + 1e-9 * np.eye(len(given.gram))).T
     L, functions, p = given.weights.shape
     new = [cvxpy.Variable((L, p)) for _ in range(functions)]
     cost = sum(cvxpy.sum_squares(root @ (new[f] - given.weights[:, f])) for f in range(functions))
     constraints = [cvxpy.norm(root @ (h - new[-1]), "fro") <= epsilon for h in new[:-1]]
     problem = cvxpy.Problem(cvxpy.Minimize(cost), constraints)
-    start = time.perf_counter()
-    problem.solve(solver=cvxpy.CLARABEL)
-    return time.perf_counter() - start
+    return lambda: problem.solve(solver=cvxpy.CLARABEL)
 
 
 def projection() -> list[Row]:
@@ -109,45 +111,53 @@ def projection() -> list[Row]:
     given = family(generator, 400, 4)
     epsilon = 0.5 * float(np.max(given.distances()))
     differences = given.differences()
-    ours, whole = in_turns(
-        lambda: exact_projection(differences, epsilon),
-        lambda: project(given, epsilon),
-        rounds=2000,
-    )
-    theirs = solver_seconds(given, epsilon)
-    rows = [
-        Row(
-            "exact projection, N = 3, against the QCQP at 400 knots",
-            f"{human(theirs)} / {human(ours)} from the difference Gram matrix",
-            theirs / ours,
-            "≥ 1e5",
-            theirs / ours >= 1e5,
-        ),
-        Row(
-            "the same, from the weights and back to weights",
-            f"{human(theirs)} / {human(whole)}, Gram matrices included",
-            theirs / whole,
-            "",
-            None,
-        ),
-    ]
-    sizes, seconds = [3, 10, 30, 100, 300, 1000], []
+    solve = qcqp(given, epsilon)
+    solve()  # CVXPY keeps what it compiled, so that the solver alone is timed from here on
+    times = []
+    for _ in range(_ROUNDS):
+        mine = in_turns(
+            lambda: exact_projection(differences, epsilon),
+            lambda: project(given, epsilon),
+            rounds=300,
+            clock=time.process_time,
+        )
+        start = time.process_time()
+        solve()
+        times.append([*mine, time.process_time() - start])
+    seconds = np.array(times).T
+    rows = []
+    for what, mine, wanted in (
+        ("exact projection, N = 3, against the QCQP at 400 knots", seconds[0], 1e5),
+        ("the same, from the weights and back to weights", seconds[1], None),
+    ):
+        ratios = seconds[2] / mine
+        ratio = float(np.median(ratios))
+        theirs, ours = (human(float(np.median(one))) for one in (seconds[2], mine))
+        measured = (
+            f"{theirs} / {ours} of processor, ratio from {ratios.min():.2g} to {ratios.max():.2g} "
+            f"in {_ROUNDS} rounds"
+        )
+        met = None if wanted is None else ratio >= wanted
+        rows.append(Row(what, measured, ratio, f"≥ {wanted:.0e}" if wanted else "", met))
+    sizes, medians = [3, 10, 30, 100, 300, 1000], list[float]()
     for N in sizes:
         points = generator.standard_normal((N, 800)) * generator.lognormal(size=(N, 1))
         D = points @ points.T
         radius = 0.5 * math.sqrt(np.mean(np.diag(D)))
-        [median] = in_turns(lambda D=D, r=radius: exact_projection(D, r), rounds=20)
-        seconds.append(median)
-    detail = ", ".join(f"{n}: {human(s)}" for n, s in zip(sizes, seconds, strict=True))
+        [median] = in_turns(
+            lambda D=D, r=radius: exact_projection(D, r), rounds=20, clock=time.process_time
+        )
+        medians.append(median)
+    detail = ", ".join(f"{n}: {human(s)}" for n, s in zip(sizes, medians, strict=True))
     rows += [
         Row(
             "exact projection, N = 1000, in ms",
-            human(seconds[-1]),
-            seconds[-1] * 1e3,
+            human(medians[-1]),
+            medians[-1] * 1e3,
             "≤ 50",
-            seconds[-1] <= 0.05,
+            medians[-1] <= 0.05,
         ),
-        Row("exponent of the exact projection in N", detail, exponent(sizes, seconds), "", None),
+        Row("exponent of the exact projection in N", detail, exponent(sizes, medians), "", None),
     ]
     return rows
 

@@ -6,8 +6,9 @@ the defaults; ``--set FIELD=VALUE`` tries others, also another method (``--set
 method=policy-gradient``), and ``--steps`` another number of steps.
 
 Steps are environment steps over all tasks. A number is the interquartile mean over seeds with its
-bootstrap interval. PPO (:mod:`benchmarks.rival`) learns one agent for each task with an equal
-share of the steps that ours took, in the same process, right after ours, both with one thread.
+interval (:mod:`benchmarks.intervals`). PPO (:mod:`benchmarks.rival`) learns one agent for each task
+with an equal share of the steps that ours took, in the same process, right after ours, both with
+one thread.
 What plain ``step`` calls of the same environments take, as many as there were, is taken off both.
 Every seed is kept in a file, and the same question is not measured twice.
 """
@@ -22,19 +23,17 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
-from numpy.typing import NDArray
 
 from benchmarks import rival
+from benchmarks.intervals import interquartile_mean, over_seeds
 from benchmarks.rival import Seconds
 from benchmarks.table import Row
 from crosslearning import CrossLearner
 from crosslearning.evaluation import evaluate
 from crosslearning.runs.study import Measurement
-from crosslearning.statistics import Interval, bootstrap
 from crosslearning.tasks import Task, task_set
 from crosslearning.tasks.families.pendulum import Pendulum, gymnasium_pendulum
 
-Floats = NDArray[np.float64]
 Answer = dict[str, Any]
 
 OUT = Path("runs/trust-region")
@@ -69,19 +68,6 @@ TRIALS = {
     "inverted-pendulums": 20,
     "reachers": 50,
 }
-
-
-def interquartile_mean(values: Floats, axis: int = -1) -> Any:
-    """Return the mean of what is left without the lowest and the highest quarter."""
-    n = values.shape[axis]
-    middle = np.arange(n // 4, n - n // 4)
-    return np.take(np.sort(values, axis=axis), middle, axis=axis).mean(axis=axis)
-
-
-def over_seeds(values: Any) -> Interval:
-    """Return the interquartile mean over seeds with its bootstrap interval."""
-    draw = np.random.default_rng(0)
-    return bootstrap(np.asarray(values, dtype=np.float64), draw, interquartile_mean)
 
 
 # The tasks ----------------------------------------------------------------------------------

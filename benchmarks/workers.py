@@ -76,7 +76,7 @@ def speed_up(on: str, counts: tuple[int, ...] = (1, 2)) -> list[Row]:
         for executor in executors:
             stack.callback(executor.close)
             executor.episodes(expansion, plan)
-            while executor.crew.alive < executor.crew.size:  # type: ignore[attr-defined]
+            while executor.pool.alive < executor.pool.size:  # type: ignore[attr-defined]
                 time.sleep(0.1)
         calls = [partial(executor.episodes, expansion, plan) for executor in executors]
         seconds = in_turns(*calls, rounds=7)

@@ -161,7 +161,6 @@ def test_episodes_to_a_level_are_counted_along_straight_lines():
     assert benchmark.ratio_of(quick, curve, 0.9) == pytest.approx(2.5 / 15.0)
     assert benchmark.ratio_of(lost, curve, 0.9) == pytest.approx(20.0 / 15.0)
     assert np.isnan(benchmark.ratio_of(quick, lost, 0.9))
-    assert benchmark.median([0.0, 0.2, 0.4]).value == 0.2
 
 
 def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):

@@ -28,14 +28,6 @@ def given(monkeypatch, answers):
     monkeypatch.setattr(benchmark, "seeds_of", lambda part, settings, **options: answers)
 
 
-def test_the_interquartile_mean_leaves_a_quarter_out_at_each_end():
-    assert benchmark.interquartile_mean(np.array([-1e9, 4.0, 2.0, 1e9])) == 3.0
-    values = np.array([[5.0, 1.0, 9.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0, 100.0]])
-    np.testing.assert_allclose(benchmark.interquartile_mean(values, axis=1), [10.0 / 3.0, 0.0])
-    interval = benchmark.over_seeds([1.0, 2.0, 3.0, 4.0, 500.0])
-    assert interval.low <= interval.value == 3.0 <= interval.high
-
-
 @pytest.mark.parametrize(("bad", "met"), [(2, True), (3, False)])
 def test_pendulums_count_the_seeds_on_which_every_task_is_good(monkeypatch, bad, met):
     between = {"between": {"totals": [-150.0, -160.0]}}

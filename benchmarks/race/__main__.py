@@ -1,7 +1,8 @@
-"""``python -m benchmarks.race [report]``: race, or tell what the race gave so far.
+"""``python -m benchmarks.race [report | fold]``: race, or report what the race gave so far.
 
 Every cell, a method on a family with one seed, runs in a process of its own with one thread and is
-kept in a file of its own. What was measured is never measured again: the same command goes on.
+kept in a file of its own. What was measured is never measured again: the same command resumes.
+"fold" puts the files into the table of published results.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-#: What was published is kept with the code, for whoever wants to look at single seeds.
-OUT, SMALL = Path(__file__).parent / "results", Path("runs/race-small")
+OUT, SMALL = Path("runs/race"), Path("runs/race-small")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     console = Console(stderr=True)
     try:
-        return _report(asked, console) if asked.action == "report" else _race(asked, console)
+        return {"run": _race, "report": _report, "fold": _fold}[asked.action](asked, console)
     except CrossLearningError as problem:
         console.print(f"Error: {problem}", style="red", markup=False, highlight=False)
         return 2
@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.race", description=__doc__.split("\n\n")[0]
     )
-    parser.add_argument("action", nargs="?", choices=["run", "report"], default="run")
+    parser.add_argument("action", nargs="?", choices=["run", "report", "fold"], default="run")
     parser.add_argument("--families", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument(
         "--methods", nargs="+", metavar="NAME", help="or its beginning, such as sac; default: all"
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seeds", type=int, help="at most so many of each; default: as planned")
     parser.add_argument("--small", action="store_true", help="one seed of a short race, minutes")
     parser.add_argument(
-        "--out", type=Path, help=f"default: the published results, or {SMALL} with --small"
+        "--out", type=Path, help="another folder, without what is published; default: both"
     )
     parser.add_argument("--jobs", type=int, default=2, help="cells at a time (default: 2)")
     parser.add_argument(
@@ -68,6 +68,12 @@ def _cells(asked: argparse.Namespace):  # type: ignore[no-untyped-def]
     return planned(out, asked.families, asked.methods, asked.seeds, asked.small)
 
 
+def _stored(asked: argparse.Namespace, cells):  # type: ignore[no-untyped-def]
+    from benchmarks.race.results import TABLE, stored
+
+    return stored(cells, None if asked.out or asked.small else TABLE)
+
+
 def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped-def]
     from rich.progress import MofNCompleteColumn, TimeElapsedColumn
 
@@ -75,15 +81,17 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     from benchmarks.race.plan import estimate, without_missing
     from crosslearning.errors import InputError
     from crosslearning.progress import progress_bar
-    from crosslearning.rollouts.places import read_where
+    from crosslearning.rollouts.backends import read_backend
     from crosslearning.runs.parallel import in_processes, on_ray
 
     if asked.jobs < 1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1")
-    cells, said = without_missing(_cells(asked))
+    cells = _cells(asked)
+    found = _stored(asked, cells)
+    cells, said = without_missing(cells, found)
     if said:
         console.print(said, style="yellow", markup=False, highlight=False)
-    left = [cell for cell in cells if cell.measurement.stored() is None]
+    left = [cell for cell in cells if cell not in found]
     console.print(estimate(cells, left, asked.jobs), highlight=False)
     if asked.plan or not left:
         return 0
@@ -101,7 +109,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
             words = f"about {_duration(pace * (ahead - made))} left"
             progress.update(bar, completed=len(done), left=words)
 
-        calls, where = [[(cell,) for cell in left]], read_where(asked.on)
+        calls, where = [[(cell,) for cell in left]], read_backend(asked.on)
         if where.kind == "ray":
             whole = on_ray(go, calls, asked.jobs, look, where.address)
         else:
@@ -113,7 +121,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
         reason = cell.failure.read_text().strip().splitlines()[-1]
         words = f"failed: {cell.failure}: {reason}"
         console.print(words, style="red", markup=False, highlight=False)
-    console.print("python -m benchmarks.race report tells what it gave", style="dim")
+    console.print("python -m benchmarks.race report prints what it gave", style="dim")
     return 1 if failed else 0
 
 
@@ -127,10 +135,11 @@ def _duration(seconds: float) -> str:
 
 
 def _report(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped-def]
+    from benchmarks.race.reading import entries
     from benchmarks.race.report import show, write
     from crosslearning.errors import InputError
 
-    found = _entries(_cells(asked))
+    found = entries(_stored(asked, _cells(asked)))
     if not found:
         raise InputError("nothing was measured yet there; run python -m benchmarks.race first")
     show(found)
@@ -140,10 +149,11 @@ def _report(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyp
     return 0
 
 
-def _entries(cells: Iterable[object]):  # type: ignore[no-untyped-def]
-    from benchmarks.race.reading import entries
+def _fold(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped-def]
+    from benchmarks.race.results import TABLE, fold
 
-    return entries(list(cells))  # type: ignore[arg-type]
+    console.print(f"{fold(_cells(asked))} cells are in {TABLE.name} now", highlight=False)
+    return 0
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def _shipped(name: str, count: int, **more: object) -> RaceFamily:
     )
 
 
-#: Mass of the carts on springs.
+#: Mass of the mass-spring carts.
 _MASSES = {"mass": (0.5, 2.0)}
 #: Place and radius of the paper's obstacles, and of others like them.
 _OBSTACLES = {"x": (2.0, 8.0), "y": (2.0, 8.0), "radius": (0.5, 2.0)}
@@ -157,7 +157,7 @@ FAMILIES: dict[str, RaceFamily] = {
         unseen_trials=2,
     ),
     "linear-quadratic": RaceFamily(
-        what="three carts on springs, of which the optimum is known; the mass differs",
+        what="three mass-spring carts, of which the optimum is known; the mass differs",
         training=lambda seed: [_cart(mass) for mass in (0.5, 1.0, 2.0)],
         unseen=_carts_unseen,
         ranges=_MASSES,

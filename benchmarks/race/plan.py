@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from benchmarks import rival
@@ -62,12 +62,12 @@ def _short(budget: Budget) -> Budget:
     return Budget(budget.marks[:1], 1, max(5.0, share * budget.seconds))
 
 
-def without_missing(cells: Sequence[Cell]) -> tuple[list[Cell], str]:
+def without_missing(cells: Sequence[Cell], found: Container[Cell]) -> tuple[list[Cell], str]:
     """Return the cells that can be measured here, and what is to be said of the others."""
     theirs = {cell for cell in cells if isinstance(METHODS[cell.method], Rival)}
     if not theirs or rival.installed():
         return list(cells), ""
-    waiting = [cell for cell in theirs if cell.measurement.stored() is None]
+    waiting = [cell for cell in theirs if cell not in found]
     return [cell for cell in cells if cell not in theirs], rival.MISSING if waiting else ""
 
 

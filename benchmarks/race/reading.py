@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.intervals import FEWEST, difference_over_seeds, over_seeds, ratio_over_seeds
 from benchmarks.race.cells import Cell
 from benchmarks.race.entrants import METHODS, Rival
 from benchmarks.race.families import FAMILIES
-from benchmarks.trust_region import interquartile_mean, over_seeds
 from crosslearning.statistics import Interval
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,6 @@ Answer = Mapping[str, Any]
 
 #: Our methods with the radii that they have by default.
 _DEFAULTS = ("models", "trust-region", "policy-gradient")
-_RESAMPLED = 10_000
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,7 @@ class Entry:
         values = getattr(self, what)[:, mark]
         if not np.all(np.isfinite(values)):
             return None
-        # One seed says nothing about others.
-        alone = len(values) == 1
-        return Interval(values[0], -math.inf, math.inf) if alone else over_seeds(values)
+        return over_seeds(values)
 
     def along(self, what: str) -> list[Interval]:
         """Return a number that every method has, over seeds, at all marks."""
@@ -136,9 +133,8 @@ class Against:
 def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
     """Hold the first of ours until every task was enough against the first rival.
 
-    Of ours those with the default radii alone: the best of many would be first by luck, too. The
-    ratio is that of the medians over seeds, with the interval of a bootstrap over the seeds of
-    both. None unless both got there on most seeds.
+    Of ours those with the default radii alone: the best of many would be first by luck, too. None
+    unless both got there on most seeds.
     """
     sides = []
     for is_one in (_is_default, _is_rival):
@@ -150,15 +146,8 @@ def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against
         if not there or math.isinf(min(there)[0]):
             return None
         sides.append(own[min(there)[1]])
-    draw, medians = np.random.default_rng(0), []
-    for one in sides:
-        values = getattr(one.reached(threshold), of)
-        drawn = draw.choice(values, (_RESAMPLED, len(values)))
-        medians.append(np.sort(drawn, axis=1)[:, len(values) // 2])
-    ratio = sides[0].reached(threshold).median(of) / sides[1].reached(threshold).median(of)
-    # A median of the rival's that is never reached makes the ratio 0.
-    low, high = np.quantile(medians[0] / medians[1], (0.025, 0.975), method="inverted_cdf")
-    return Against(*sides, Interval(ratio, float(low), float(high)))
+    ours, theirs = (getattr(one.reached(threshold), of) for one in sides)
+    return Against(*sides, ratio_over_seeds(ours, theirs))
 
 
 def _is_default(one: Entry) -> bool:
@@ -173,32 +162,21 @@ def on_unseen(own: Sequence[Entry]) -> list[Against]:
     """Hold our central policies against agents for all, on unseen tasks, at no more steps.
 
     Every mark of ours is held against the rival's last one before our next, so that ours has never
-    had more steps. Rivals with fewer than three seeds have no interval and are left out.
+    had more steps. Rivals with too few seeds for an interval are left out.
     """
     mixed = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
     found = []
-    for rival in (one for one in mixed if one.seeds >= 3):
+    for rival in (one for one in mixed if one.seeds >= FEWEST):
         for ours in filter(_is_default, own):
             steps, theirs = (one.steps.max(axis=0) for one in (ours, rival))
             # How many of our marks there are up to each of the rival's.
             marks = np.searchsorted(steps, theirs, side="right")
             last = np.append(np.diff(marks) > 0, True)
             for k in np.flatnonzero(last & (marks > 0)):
-                gain = _difference(ours.unseen[:, marks[k] - 1], rival.unseen[:, k])
+                gain = difference_over_seeds(ours.unseen[:, marks[k] - 1], rival.unseen[:, k])
                 pair = float(steps[marks[k] - 1]), float(theirs[k])
                 found.append(Against(ours, rival, gain, pair))
     return found
-
-
-def _difference(first: Floats, second: Floats) -> Interval:
-    """Return the difference of two interquartile means over seeds that are not paired."""
-    draw, means = np.random.default_rng(0), []
-    for values in (first, second):
-        drawn = values[draw.integers(len(values), size=(_RESAMPLED, len(values)))]
-        means.append(interquartile_mean(drawn))
-    value = float(interquartile_mean(first) - interquartile_mean(second))
-    low, high = np.quantile(means[0] - means[1], (0.025, 0.975))
-    return Interval(value, float(low), float(high))
 
 
 def entry(method: str, answers: Sequence[Answer]) -> Entry:
@@ -233,14 +211,12 @@ def entry(method: str, answers: Sequence[Answer]) -> Entry:
     )
 
 
-def entries(cells: Sequence[Cell]) -> dict[str, list[Entry]]:
+def entries(answers: Mapping[Cell, Answer]) -> dict[str, list[Entry]]:
     """Return what was measured so far, by family; methods without any seed are left out."""
     found: dict[str, list[Entry]] = {}
     for family in FAMILIES:
-        own = [cell for cell in cells if cell.family == family]
+        own = {cell: one for cell, one in answers.items() if cell.family == family}
         for method in dict.fromkeys(cell.method for cell in own):
-            stored = [cell.measurement.stored() for cell in own if cell.method == method]
-            answers = [one for one in stored if one is not None]
-            if answers:
-                found.setdefault(family, []).append(entry(method, answers))
+            seeds = [one for cell, one in own.items() if cell.method == method]
+            found.setdefault(family, []).append(entry(method, seeds))
     return found

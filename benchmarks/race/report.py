@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,6 +71,9 @@ def _told(interval: Interval | None) -> str:
         return "–"
     if abs(interval.value) >= 1e6:
         return f"{interval.value:.1e}".replace("-", "−", 1)
+    if math.isinf(interval.high) and math.isfinite(interval.low):
+        # A ratio of which too many seeds are censored has no upper end.
+        return f"{interval.value:.3g} [{interval.low:.3g}, ∞]"
     return str(interval).replace("-", "−")
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from crosslearning.monitoring import EvaluationCallback
     from crosslearning.tasks import Task, task_set
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 __all__ = [
     "CrossLearner",

@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from crosslearning.evaluation import AnyPolicy, EpisodeOptions, Numbers, Row, across, play
-from crosslearning.statistics import bootstrap, difference_of_shares
+from crosslearning.statistics import difference_of_shares, mean_with_unknown
 from crosslearning.tasks import Task
 
 
@@ -41,7 +39,7 @@ def compare(
     Options: :class:`crosslearning.evaluation.EpisodeOptions`.
     """
     asked = EpisodeOptions.of(options)
-    return [_comparison(row, asked.seed) for row in play((first, second), tasks, asked)]
+    return [_comparison(row) for row in play((first, second), tasks, asked)]
 
 
 def compare_across(
@@ -52,12 +50,11 @@ def compare_across(
     The arguments are those of :func:`compare`, with 5 ``trials`` on each task by default.
     """
     asked = EpisodeOptions.of(options, trials=5)
-    return _comparison(across(play((first, second), tasks, asked)), asked.seed)
+    return _comparison(across(play((first, second), tasks, asked)))
 
 
-def _comparison(row: Row, seed: int) -> Comparison:
+def _comparison(row: Row) -> Comparison:
     (first, a), (second, b) = row.columns.items()
-    draw = np.random.default_rng(seed)
     shares = [name for name in a.shares if name in b.shares]
     others = [name for name in a.others if name in b.others]
     return Comparison(
@@ -65,10 +62,10 @@ def _comparison(row: Row, seed: int) -> Comparison:
         second=second,
         task=row.task,
         trials=row.trials,
-        rates={name: difference_of_shares(a.shares[name], b.shares[name], draw) for name in shares},
-        discounted_return=bootstrap(a.returns - b.returns, draw),
-        mean_cost=bootstrap(a.costs - b.costs, draw),
+        rates={name: difference_of_shares(a.shares[name], b.shares[name]) for name in shares},
+        discounted_return=mean_with_unknown(a.returns - b.returns),
+        mean_cost=mean_with_unknown(a.costs - b.costs),
         # NaN, where one of the two is unknown, stays NaN and is left out.
-        means={name: bootstrap(a.others[name] - b.others[name], draw) for name in others},
-        total_return=bootstrap(a.totals - b.totals, draw),
+        means={name: mean_with_unknown(a.others[name] - b.others[name]) for name in others},
+        total_return=mean_with_unknown(a.totals - b.totals),
     )

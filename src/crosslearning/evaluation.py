@@ -28,7 +28,7 @@ from crosslearning.rollouts import (
     executor_for,
     plan_episodes,
 )
-from crosslearning.statistics import Interval, bootstrap, share
+from crosslearning.statistics import Interval, mean_with_unknown, share
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -143,7 +143,7 @@ def evaluate(
         Task by task, policies in the given order.
     """
     asked = EpisodeOptions.of(options)
-    return [one for row in play(policies, tasks, asked) for one in _evaluations(row, asked.seed)]
+    return [one for row in play(policies, tasks, asked) for one in _evaluations(row)]
 
 
 def evaluate_across(
@@ -157,7 +157,7 @@ def evaluate_across(
     policy; its ``trials`` count all episodes.
     """
     asked = EpisodeOptions.of(options, trials=5)
-    return _evaluations(across(play(policies, tasks, asked)), asked.seed)
+    return _evaluations(across(play(policies, tasks, asked)))
 
 
 def evaluate_own(
@@ -183,8 +183,8 @@ def evaluate_own(
         (row,) = play([policy, central], [task], asked)
         columns = dict(zip(("own", "central"), row.columns.values(), strict=True))
         rows.append(replace(row, columns=columns))
-    each = [one for row in rows for one in _evaluations(row, asked.seed)]
-    return _evaluations(across(rows), asked.seed), each
+    each = [one for row in rows for one in _evaluations(row)]
+    return _evaluations(across(rows)), each
 
 
 def run_episodes(
@@ -273,21 +273,20 @@ def across(rows: Sequence[Row]) -> Row:
     return Row(f"{len(rows)} tasks", trials, horizon, columns)
 
 
-def _evaluations(row: Row, seed: int) -> list[Evaluation]:
+def _evaluations(row: Row) -> list[Evaluation]:
     results = []
     for policy, columns in row.columns.items():
-        draw = np.random.default_rng(seed)
         results.append(
             Evaluation(
                 policy=policy,
                 task=row.task,
                 trials=row.trials,
                 horizon=row.horizon,
-                rates={name: share(values, draw) for name, values in columns.shares.items()},
-                means={name: bootstrap(values, draw) for name, values in columns.others.items()},
-                discounted_return=bootstrap(columns.returns, draw),
-                mean_cost=bootstrap(columns.costs, draw),
-                total_return=bootstrap(columns.totals, draw),
+                rates={name: share(values) for name, values in columns.shares.items()},
+                means={name: mean_with_unknown(values) for name, values in columns.others.items()},
+                discounted_return=mean_with_unknown(columns.returns),
+                mean_cost=mean_with_unknown(columns.costs),
+                total_return=mean_with_unknown(columns.totals),
             )
         )
     return results

@@ -1,14 +1,12 @@
 """Numbers with intervals: one type for all of them, and the ways to compute one.
 
-Student's for means over seeds, Wilson's for shares, Bonett and Price's for differences of paired
-shares, the percentile bootstrap for means of anything else, and Hall's for means of very skewed
-samples. Where nothing is known of an end, it is infinite.
+Student's for means, Wilson's for shares, Bonett and Price's for differences of paired shares, and
+Hall's for means of very skewed samples. Where nothing is known of an end, it is infinite.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +20,6 @@ Floats = NDArray[np.float64]
 #: The confidence of every interval whose maker was asked for no other.
 CONFIDENCE = 0.95
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 %
-_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def checked_confidence(confidence: float) -> float:
     return float(confidence)
 
 
-def student_quantile(level: float, degrees: int) -> float:
+def student_quantile(level: float, degrees: float) -> float:
     """Return the quantile of Student's t."""
     # Not scipy.stats, which takes a second to import.
     from scipy.special import stdtrit
@@ -103,6 +100,12 @@ def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def mean_with_unknown(values: Floats) -> Interval:
+    """Return the mean of the values that are not NaN; without any, everything is NaN."""
+    known = values[np.isfinite(values)]
+    return student(known) if len(known) else Interval(math.nan, math.nan, math.nan)
+
+
 def wilson(successes: NDArray[np.bool_]) -> Interval:
     """Return a share with Wilson's interval, which is right near 0 and 1 too."""
     n = len(successes)
@@ -115,7 +118,7 @@ def wilson(successes: NDArray[np.bool_]) -> Interval:
     return Interval(rate, low, high)
 
 
-def share(shares: NDArray[Any], generator: np.random.Generator) -> Interval:
+def share(shares: NDArray[Any]) -> Interval:
     """Return a share: of successes, or, of tasks that have a share each, their mean.
 
     NaN stands for unknown and is left out.
@@ -124,14 +127,12 @@ def share(shares: NDArray[Any], generator: np.random.Generator) -> Interval:
         return wilson(shares)
     known = shares[np.isfinite(shares)]
     if len(known) and np.all(known == known[0]) and known[0] in (0.0, 1.0):
-        # Resampling equal numbers would claim certainty.
+        # A sample that does not vary would claim certainty.
         return wilson(known == 1.0)
-    return bootstrap(shares, generator)
+    return mean_with_unknown(shares).within(0.0, 1.0)
 
 
-def difference_of_shares(
-    first: NDArray[Any], second: NDArray[Any], generator: np.random.Generator
-) -> Interval:
+def difference_of_shares(first: NDArray[Any], second: NDArray[Any]) -> Interval:
     """Return the difference of two paired shares with Bonett and Price's interval.
 
     It is Wald's with one success added to each kind of discordant pair, so that it is right for
@@ -139,29 +140,13 @@ def difference_of_shares(
     tasks' differences is taken.
     """
     if first.dtype != np.bool_ or second.dtype != np.bool_:
-        return bootstrap(first - second, generator)
+        return mean_with_unknown(first - second).within(-1.0, 1.0)
     n = len(first)
     only_first = int(np.count_nonzero(first & ~second))
     only_second = int(np.count_nonzero(second & ~first))
     p, q = (only_first + 1) / (n + 2), (only_second + 1) / (n + 2)
     half = _Z * math.sqrt((p + q - (p - q) ** 2) / (n + 2))
     return Interval((only_first - only_second) / n, max(p - q - half, -1.0), min(p - q + half, 1.0))
-
-
-def bootstrap(
-    values: Floats, generator: np.random.Generator, of: Callable[..., Any] = np.mean
-) -> Interval:
-    """Return the mean of the known values with its percentile bootstrap interval.
-
-    NaN stands for unknown and is left out; without any value everything is NaN. ``of`` takes the
-    place of the mean, such as ``np.median``.
-    """
-    known = values[np.isfinite(values)]
-    if len(known) == 0:
-        return Interval(math.nan, math.nan, math.nan)
-    draws = generator.integers(len(known), size=(_RESAMPLES, len(known)))
-    low, high = np.quantile(of(known[draws], axis=1), [0.025, 0.975])
-    return Interval(float(of(known)), float(low), float(high))
 
 
 def mean_of_known(values: ArrayLike) -> Floats:

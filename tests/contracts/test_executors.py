@@ -4,6 +4,7 @@ import collections
 import copy
 import re
 import threading
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 import numpy as np
 import pytest
@@ -20,42 +21,61 @@ from crosslearning.rollouts import (
     plan_episodes,
     plan_samples,
 )
-from crosslearning.rollouts.crew import Crew
+from crosslearning.rollouts.pool import WorkerPool
 from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.rollouts.stage import SEGMENT
-from crosslearning.rollouts.watch import PLACE
-from crosslearning.rollouts.worker import Desk
+from crosslearning.rollouts.worker import WorkerState
 from crosslearning.tasks import LinearQuadratic, Task, task_set
 from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
 
 
-class Here:
-    """A worker in a thread of this process: all travels as it would to another one."""
+class Here(WorkerPool):
+    """Workers in threads of this process: all travels as it would to another one."""
 
     alone = threading.Lock()  # to catch warnings is for one thread at a time
 
-    def __init__(self, kit):
-        self.kit, self.call = kit, None
+    def __init__(self, setup, names, workers):
+        super().__init__(names)
+        self.states = [WorkerState(setup) for _ in range(workers)]
+        self.threads, self.call = ThreadPoolExecutor(workers), 0
 
-    def start(self):
-        self.desk = Desk(self.kit, [0.0] * PLACE)
+    @property
+    def size(self):
+        return len(self.states)
 
-    def run(self, call, policies, job):
+    alive = size
+
+    def _share(self, policies):
+        self.call += 1
+        return self.call, policies
+
+    def _submit(self, shared, job):
+        return self.threads.submit(self._run, *shared, job)
+
+    def _run(self, call, policies, job):
         with self.alone:
-            if call != self.call:
-                self.desk.take(policies)
-                self.call = call
-            return self.desk.answer(job)
+            self.states.append(self.states.pop(0))
+            self.states[0].take(call, lambda: policies)
+            return self.states[0].answer(job)
 
-    def stop(self):
+    def _wait(self, futures):
+        return wait(futures, return_when=FIRST_COMPLETED).done
+
+    def _result(self, future):
+        return future.result()
+
+    def _abandon(self):
         pass
+
+    def close(self):
+        self.threads.shutdown()
 
 
 def in_shards(workers):
     def make(tasks):
         names = [task.name for task in tasks]
-        return ShardedExecutor(tasks, lambda kit: Crew([Here(kit) for _ in range(workers)], names))
+        return ShardedExecutor(tasks, lambda setup: Here(setup, names, workers))
 
     return make
 

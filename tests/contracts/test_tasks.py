@@ -10,9 +10,11 @@ from gymnasium.utils.env_checker import check_env
 
 from crosslearning.tasks import Circle, Ellipse, Navigation, check_task, task_set, task_set_names
 from tests.rollouts.examples import LOPSIDED, rope_task, wide_system
+from tests.tasks.families import box2d
 
 #: Families in Python have tests of their own, beside them.
-SETS = [name for name in task_set_names() if task_set(name)[0].dynamics is not None]
+NAMES = [name for name in task_set_names() if box2d.INSTALLED or name != "lunar-landers"]
+SETS = [name for name in NAMES if task_set(name)[0].dynamics is not None]
 TASKS = {f"{name}/{t.name}": t for name in SETS for t in task_set(name)[:3]}
 MAP = Navigation(
     obstacles=(Ellipse((4.0, 4.0), (0.5, 2.0), 0.6), Circle((7.0, 2.0), 1.5)),

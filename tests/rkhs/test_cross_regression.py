@@ -56,7 +56,9 @@ def test_it_is_what_a_solver_finds(sizes, epsilon, method):
     assert fit.status is FitStatus.SOLVED
     assert fit.objective() == pytest.approx(value, rel=1e-7)
     ours = fit.family(np.concatenate(inputs)).transpose(1, 0, 2)[:-1]
-    np.testing.assert_allclose(ours, functions, atol=1e-6)
+    # The solver's gap of 1e-11 leaves its functions uncertain by about its root: between NumPy 2.4
+    # and 2.5 they move by 1.5e-6, where ours move by 7e-15.
+    np.testing.assert_allclose(ours, functions, atol=5e-6)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 5.0])

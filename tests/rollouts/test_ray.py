@@ -78,14 +78,15 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypat
         def after(report):
             if report.iteration == 1:
                 threading.Timer(0.02, cluster.remove_node, (cluster.other,)).start()
-            heard.extend(learner.news())
+            heard.extend(learner.worker_events())
             time.sleep(0.1)
 
         return after
 
     # As many workers as there are processors: four.
     handler = signal.getsignal(signal.SIGTERM)
-    assert learned(tmp_path / "ray", on=there, callback=lose_a_node, **own) == expected
+    slowly = {**own, "nap": 0.05, "callback": lose_a_node}  # so that work is lost with the node
+    assert learned(tmp_path / "ray", on=there, **slowly) == expected
     assert signal.getsignal(signal.SIGTERM) is handler
     assert heard
     assert all("of the cluster was lost" in sentence for sentence in heard)
@@ -120,7 +121,7 @@ def _a_limit(there):
     tasks = slow_tasks(fault="hangs")[:1]
     plan = plan_episodes(np.random.default_rng(1), tasks, 30, 4)
     executor = executor_for(tasks, 1, on=there, step_seconds=1.5)
-    with pytest.raises(TaskError, match=r"'pull=0.1' took longer .* at step 3 of .* seed (\d+);"):
+    with pytest.raises(TaskError, match=r"'pull=0.1' took longer .* at step 3 of .* seed (\d+)\."):
         executor.episodes(random_policies(tasks, 0).expansion, plan)
     assert odd_seed(plan.seeds)
     executor.close()

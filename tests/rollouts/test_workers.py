@@ -15,17 +15,16 @@ from crosslearning.errors import InputError, MissingExtraError, TaskError
 from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
+    auto_executor,
     executor_for,
     plan_episodes,
     plan_samples,
 )
-from crosslearning.rollouts import choosing_executor as choosing
-from crosslearning.rollouts.choosing_executor import ChoosingExecutor
-from crosslearning.rollouts.crew import MOST_LOST
-from crosslearning.rollouts.places import Where, read_where
+from crosslearning.rollouts.auto_executor import AutoExecutor
+from crosslearning.rollouts.backends import Backend, read_backend
+from crosslearning.rollouts.pool import MOST_LOST
 from crosslearning.rollouts.shards import SHARDS_PER_WORKER, Job, cut, part_of, put
-from crosslearning.rollouts.watch import PLACE
-from crosslearning.rollouts.worker import Desk, pack_kit
+from crosslearning.rollouts.worker import WorkerState, pack_setup
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task
 from tests.contracts.test_executors import in_shards, random_policies
@@ -84,9 +83,9 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
         def kill_half_way(learner, heard=heard, workers=workers):
             def after(report):
                 if report.iteration == 1 and workers == 2:
-                    (hand, _) = learner._executor.crew._hands
-                    threading.Timer(0.03, os.kill, (hand.pid, signal.SIGKILL)).start()
-                heard.extend(learner.news())
+                    pid, _ = learner._executor.pool.pids
+                    threading.Timer(0.03, os.kill, (pid, signal.SIGKILL)).start()
+                heard.extend(learner.worker_events())
 
             return after
 
@@ -94,7 +93,9 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
         assert learned(tmp_path / "others", **how, **own) == expected
         killed = workers == 2
         assert len(heard) == killed
-        assert not killed or heard[0].startswith("A worker was ended by SIGKILL; another")
+        assert not killed or heard[0].startswith(
+            "A worker was ended by SIGKILL; its work is done again"
+        )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -103,7 +104,7 @@ def test_every_method_learns_the_same_bits_through_shards(tmp_path, method):
     expected = learned(tmp_path / "serial", **own)
     executor = in_shards(3)(slow_tasks())
     # Policies are scaled to the box in all of these but the paper's.
-    executor = type(executor)(slow_tasks(), executor._hire, CrossLearner(slow_tasks())._scale)
+    executor = type(executor)(slow_tasks(), executor._make_pool, CrossLearner(slow_tasks())._scale)
     assert learned(tmp_path / "others", executor=executor, **own) == expected
 
 
@@ -143,7 +144,7 @@ def test_workers_that_die_over_a_rollout_name_it():
         executor.episodes(random_policies(tasks[:1], 0).expansion, plan)
     assert f"seed {odd}" in str(caught.value)
     assert "ended with code 7" in str(caught.value)
-    assert len(executor.crew.news) == MOST_LOST
+    assert len(executor.pool.events) == MOST_LOST
     executor.close()
 
 
@@ -157,7 +158,7 @@ def test_an_environment_that_hangs_is_ended_and_the_run_goes_on_from_there(tmp_p
     with pytest.raises(TaskError, match=r"took longer than step_seconds = 1\.5") as caught:
         train(tmp_path / "hanging", limited)
     text, folder = str(caught.value), RunFolder(tmp_path / "hanging")
-    found = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+); its", text)
+    found = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+)\.", text)
     assert odd_seed(np.array([int(found[1])]))
     ((kept, _),) = folder.checkpoints()
     assert text.endswith(f"Iteration {kept} is kept; go on with: {folder.resume_command}")
@@ -177,7 +178,7 @@ def test_a_limit_that_nobody_could_hold_is_refused():
     for limit in (0.0, -1.0, np.inf, np.nan, True):
         with pytest.raises(InputError, match="step_seconds must be above 0"):
             CrossLearner(slow, step_seconds=limit, on="processes")
-    assert executor_for(slow, on="auto", step_seconds=2.0).crew is None  # not started yet
+    assert executor_for(slow, on="auto", step_seconds=2.0).pool is None  # not started yet
 
 
 class Hollow(Task):
@@ -197,20 +198,20 @@ def test_what_cannot_travel_is_named():
 
 def test_workers_of_another_version_are_refused():
     tasks = slow_tasks()
-    kit, version = pack_kit(tasks, ActionScale.none(1)), np.__version__
-    assert Desk(kit, [0.0] * PLACE).tasks[1].name == tasks[1].name
-    other = kit.replace(version.encode(), b"9" * len(version))
+    setup, version = pack_setup(tasks, ActionScale.none(1)), np.__version__
+    assert WorkerState(setup).tasks[1].name == tasks[1].name
+    other = setup.replace(version.encode(), b"9" * len(version))
     with pytest.raises(InputError, match=rf"numpy {re.escape(version)}, not 9+; the same bits"):
-        Desk(other, [0.0] * PLACE)
+        WorkerState(other)
 
 
 def test_places_are_read():
-    assert read_where("ray://10.0.0.1:6379") == Where("ray", "10.0.0.1:6379")
+    assert read_backend("ray://10.0.0.1:6379") == Backend("ray", "10.0.0.1:6379")
     with pytest.raises(InputError, match="did you mean 'processes'"):
-        read_where("proceses")
+        read_backend("proceses")
     for given in ("ray://", "ray://here", "ray://here:", 3):
         with pytest.raises(InputError, match="on is"):
-            read_where(given)
+            read_backend(given)
     with pytest.raises(InputError, match="no such place to run 'fork'"):
         make_config({"on": "fork"})
 
@@ -228,13 +229,13 @@ class Paced:
     """An executor whose clock goes on by so much at every call."""
 
     size = alive = 2
-    refused = None
+    ready, refused = True, ""
 
     def __init__(self, clock, seconds):
         self.clock, self.seconds, self.calls, self.closed = clock, seconds, 0, False
         self.tasks = ("task",)
-        self.crew = self
-        self.news = collections.deque()
+        self.pool = self
+        self.events = collections.deque()
 
     def start(self):
         return self
@@ -250,27 +251,32 @@ class Paced:
 
 @pytest.mark.parametrize(
     ("here", "there", "chosen"),
-    [(0.5, 0.3, "elsewhere"), (0.5, 0.49, "here"), (0.5, 0.7, "here"), (0.001, 0.0001, "here")],
+    [
+        (0.5, 0.3, "parallel"),
+        (0.5, 0.49, "serial"),
+        (0.5, 0.7, "serial"),
+        (0.001, 0.0001, "serial"),
+    ],
 )
 def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, chosen):
     clock = [0.0]
-    monkeypatch.setattr(choosing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
     slow, fast = Paced(clock, here), Paced(clock, there)
-    executor = ChoosingExecutor(slow, lambda: fast)
+    executor = AutoExecutor(slow, lambda: fast)
     for _ in range(3000):
         executor.samples(None, None, False)
     before = slow.calls, fast.calls
     executor.samples(None, None, False)
     assert (slow.calls, fast.calls) == (
-        before[0] + (chosen == "here"),
-        before[1] + (chosen == "elsewhere"),
+        before[0] + (chosen == "serial"),
+        before[1] + (chosen == "parallel"),
     )
-    if chosen == "elsewhere":
-        assert executor.crew is fast
-        assert executor.news.popleft().startswith("Rollouts go on in 2 processes, 1.7 times")
+    if chosen == "parallel":
+        assert executor.pool is fast
+        assert executor.events.popleft().startswith("Rollouts go on in 2 processes, 1.7 times")
     else:
-        assert executor.crew is None
-        assert not executor.news
+        assert executor.pool is None
+        assert not executor.events
         assert fast.closed or not fast.calls
     executor.close()
     assert slow.closed
@@ -278,21 +284,21 @@ def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, c
 
 def test_what_cannot_be_sent_stays_here(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(choosing.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
 
     def refuse():
         raise InputError("it has wheels")
 
-    executor = ChoosingExecutor(Paced(clock, 1.0), refuse)
+    executor = AutoExecutor(Paced(clock, 1.0), refuse)
     for _ in range(10):
         executor.samples(None, None, False)
-    assert list(executor.news) == ["Rollouts stay in one process: it has wheels"]
+    assert list(executor.events) == ["Rollouts stay in one process: it has wheels"]
 
 
 def test_a_run_chooses_by_itself_and_compiled_tasks_stay():
     config = make_config({"tasks": "paper"})
     assert type(config.learner()._executor).__name__ == "CompiledExecutor"
     slow = slow_tasks()
-    assert isinstance(executor_for(slow, 2, on="auto"), ChoosingExecutor)
+    assert isinstance(executor_for(slow, 2, on="auto"), AutoExecutor)
     assert isinstance(executor_for(slow, 1, on="auto"), GymnasiumExecutor)
     assert isinstance(executor_for(slow), GymnasiumExecutor)

@@ -22,7 +22,7 @@ from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.model_errors import KINDS
 from crosslearning.progress import progress_bar
 from crosslearning.rollouts import plan_episodes
-from crosslearning.statistics import Interval, bootstrap, share
+from crosslearning.statistics import Interval, share, student
 from crosslearning.tasks import Task
 from crosslearning.tasks.families.pendulum import TIME_STEP
 
@@ -57,7 +57,7 @@ class Crew:
     @property
     def mean_return(self) -> Interval:
         """Over machines, with the interval of other machines of the family."""
-        return bootstrap(self.returns.mean(axis=1), np.random.default_rng(0))
+        return student(self.returns.mean(axis=1))
 
     @property
     def worst(self) -> int:
@@ -67,7 +67,7 @@ class Crew:
     @property
     def share_upright(self) -> Interval:
         """The share of episodes that end upright, over machines."""
-        return share(self.upright.mean(axis=1), np.random.default_rng(0))
+        return share(self.upright.mean(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain data for JSON."""

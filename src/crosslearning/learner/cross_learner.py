@@ -258,13 +258,13 @@ class CrossLearner:
     @property
     def workers(self) -> str:
         """How many workers are alive, in words; empty if all is done in this process."""
-        crew = getattr(self._executor, "crew", None)
-        return "" if crew is None else f"{crew.alive} of {crew.size} workers"
+        pool = getattr(self._executor, "pool", None)
+        return "" if pool is None else f"{pool.alive} of {pool.size} workers"
 
-    def news(self) -> list[str]:
+    def worker_events(self) -> list[str]:
         """Return, once, what happened to workers since this was last asked, in sentences."""
-        crew = getattr(self._executor, "crew", None)
-        queues: list[Any] = [getattr(one, "news", ()) for one in (self._executor, crew)]
+        pool = getattr(self._executor, "pool", None)
+        queues: list[Any] = [getattr(one, "events", ()) for one in (self._executor, pool)]
         return [queue.popleft() for queue in queues for _ in range(len(queue))]
 
     def close(self) -> None:

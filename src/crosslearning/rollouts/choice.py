@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from crosslearning.errors import InputError
+from crosslearning.rollouts.backends import Backend, in_a_ray_worker, read_backend
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
 from crosslearning.rollouts.data import ActionScale
 from crosslearning.rollouts.executor import Executor
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-from crosslearning.rollouts.places import Where, in_a_ray_worker, read_where
 from crosslearning.tasks import Task
 
 if TYPE_CHECKING:
@@ -51,30 +51,30 @@ def executor_for(
         isinstance(workers, bool) or int(workers) != workers or workers < 1
     ):
         raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
-    where = read_where(on)
+    backend = read_backend(on)
     slow = [task.name for task in tasks if task.dynamics is None]
-    _check_limit(step_seconds, where, slow)
-    if where.kind == "auto" and step_seconds is not None:
-        where = Where("processes")
-    if where.kind in ("processes", "ray"):
-        return _sharded(tasks, workers, scale, where, step_seconds)
+    _check_limit(step_seconds, backend, slow)
+    if backend.kind == "auto" and step_seconds is not None:
+        backend = Backend("processes")
+    if backend.kind in ("processes", "ray"):
+        return _sharded(tasks, workers, scale, backend, step_seconds)
     if not slow:
         return CompiledExecutor(tasks, workers or 1, scale)
-    here = GymnasiumExecutor(tasks, scale)
-    if where.kind == "auto" and (workers or processors()) > 1 and not _is_worker():
-        from crosslearning.rollouts.choosing_executor import ChoosingExecutor
+    serial = GymnasiumExecutor(tasks, scale)
+    if backend.kind == "auto" and (workers or processors()) > 1 and not _is_worker():
+        from crosslearning.rollouts.auto_executor import AutoExecutor
 
-        return ChoosingExecutor(here, lambda: _sharded(tasks, workers, scale, Where("processes")))
-    if where.kind == "threads" and workers is not None and workers > 1:
+        return AutoExecutor(serial, lambda: _sharded(tasks, workers, scale, Backend("processes")))
+    if backend.kind == "threads" and workers is not None and workers > 1:
         warnings.warn(
             f"workers = {workers} has no effect: {', '.join(slow[:3])} have no compiled dynamics, "
             "and one thread steps all environments; take on = 'processes'",
             stacklevel=3,
         )
-    return here
+    return serial
 
 
-def _check_limit(step_seconds: float | None, where: Where, slow: Sequence[str]) -> None:
+def _check_limit(step_seconds: float | None, backend: Backend, slow: Sequence[str]) -> None:
     """Refuse a limit that is no length of time, or that nobody could hold."""
     if step_seconds is None:
         return
@@ -85,7 +85,7 @@ def _check_limit(step_seconds: float | None, where: Where, slow: Sequence[str]) 
             "step_seconds is for environments of Python; the steps of compiled tasks cannot be "
             "watched one by one: leave it out"
         )
-    if where.kind == "threads":
+    if backend.kind == "threads":
         raise InputError(
             f"step_seconds is {step_seconds:g}, but a step on a thread cannot be ended from "
             "outside; take on = 'processes'"
@@ -96,30 +96,28 @@ def _sharded(
     tasks: Sequence[Task],
     workers: int | None,
     scale: ActionScale | None,
-    where: Where,
+    backend: Backend,
     limit: float | None = None,
 ) -> ShardedExecutor:
     """Return the executor with workers in other processes."""
-    from crosslearning.rollouts.crew import Crew
+    from crosslearning.rollouts.pool import ProcessPool, RayPool
     from crosslearning.rollouts.sharded_executor import ShardedExecutor
 
-    names = [task.name for task in tasks]
-    if where.kind == "ray":
+    names, count = [task.name for task in tasks], workers or processors()
+    if backend.kind == "ray":
         from crosslearning.ray_cluster import require_ray
-        from crosslearning.rollouts.ray_hand import ray_crew
 
         require_ray()
         return ShardedExecutor(
-            tasks, lambda kit: ray_crew(kit, names, where.address, workers, limit), scale
+            tasks, lambda setup: RayPool(setup, names, backend.address, workers, limit), scale
         )
-    from crosslearning.rollouts.process_hand import ProcessHand
 
-    count = workers or processors()
+    def start(setup: bytes) -> ProcessPool:
+        pool = ProcessPool(setup, names, count, limit)
+        pool.start()
+        return pool
 
-    def hire(kit: bytes) -> Crew:
-        return Crew([ProcessHand(kit, limit) for _ in range(count)], names, limit)
-
-    return ShardedExecutor(tasks, hire, scale)
+    return ShardedExecutor(tasks, start, scale)
 
 
 def processors() -> int:

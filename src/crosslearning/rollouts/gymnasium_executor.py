@@ -24,8 +24,8 @@ from crosslearning.rollouts.executor import check_samples, empty_episodes
 from crosslearning.rollouts.outcomes import tell_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.stage import Stage, play
+from crosslearning.rollouts.step_timer import StepTimer
 from crosslearning.rollouts.under_way import EpisodeRollout, Rollout, SampleRollout
-from crosslearning.rollouts.watch import Watch
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -48,15 +48,18 @@ class GymnasiumExecutor:
     tasks : sequence of Task
     scale : ActionScale, optional
         From the policies' actions to the tasks' units; by default they are the same.
-    watch : Watch, optional
-        Is told of every step that begins and ends.
+    timer : StepTimer, optional
+        Limits how long a step may take.
     """
 
     def __init__(
-        self, tasks: Sequence[Task], scale: ActionScale | None = None, watch: Watch | None = None
+        self,
+        tasks: Sequence[Task],
+        scale: ActionScale | None = None,
+        timer: StepTimer | None = None,
     ) -> None:
         self.tasks = tuple(tasks)
-        self._watch = watch
+        self._timer = timer
         self.scale = scale or ActionScale.none(tasks[0].action_size)
         self._stages: list[list[Stage]] = [[] for _ in tasks]
 
@@ -138,7 +141,7 @@ class GymnasiumExecutor:
         own = self._stages[task]
         most = min(wanted, max(1, MOST_ENVIRONMENTS // len(self.tasks)))
         while len(own) < most and (not own or own[0].seats.alone):
-            own.append(Stage(self.tasks[task], self._watch))
+            own.append(Stage(self.tasks[task], self._timer))
         return own[:most]
 
     def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:

@@ -8,6 +8,7 @@ that an error can say what is wrong and where.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate, compress
 from math import isfinite
 from typing import Any
@@ -18,8 +19,8 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError, told
 from crosslearning.rollouts.executor import not_finite
 from crosslearning.rollouts.outcomes import outcome_of
+from crosslearning.rollouts.step_timer import StepTimeout, StepTimer
 from crosslearning.rollouts.under_way import Rollout, Stretch
-from crosslearning.rollouts.watch import Watch
 from crosslearning.tasks import Task
 from crosslearning.tasks.vector import WrongAnswer, seats_of
 
@@ -117,13 +118,14 @@ class Stage:
     Parameters
     ----------
     task : Task
-    watch : Watch, optional
-        Is told of every step that begins and ends.
+    timer : StepTimer, optional
+        Limits how long a step may take.
     """
 
-    def __init__(self, task: Task, watch: Watch | None = None) -> None:
+    def __init__(self, task: Task, timer: StepTimer | None = None) -> None:
         self.task = task
-        self._watch = watch
+        self._limit: AbstractContextManager[None] = timer or nullcontext()
+        self._timer = timer
         environment = task.make()
         self.seats = seats_of(environment)
         #: The environment, if it is no vector of them.
@@ -145,35 +147,22 @@ class Stage:
             for seat, rollout in enumerate(rollouts)
             if only is None or seat == only
         }
-        self._enter(seeds[0])
         try:
-            found = self.seats.start(seeds, options)
-        except Exception as problem:
+            with self._limit:
+                found = self.seats.start(seeds, options)
+        except (Exception, StepTimeout) as problem:
             raise self._raised(problem) from problem
-        finally:
-            self._leave()
         for seat, player in self.playing.items():
             player.start(*found[seat])
 
     def step(self, actions: Sequence[NDArray[Any]]) -> list[Any]:
         """Step with actions of the action space; return what each that is on the way was given."""
         self.steps += 1
-        if self._watch is not None:
-            self._enter(next(iter(self.playing.values())).rollout.seed)
         try:
-            return self.seats.step(self.playing, actions)
-        except Exception as problem:
+            with self._limit:
+                return self.seats.step(self.playing, actions)
+        except (Exception, StepTimeout) as problem:
             raise self._raised(problem) from problem
-        finally:
-            self._leave()
-
-    def _enter(self, seed: int) -> None:
-        if self._watch is not None:
-            self._watch.enter(self.task.name, self.steps, seed)
-
-    def _leave(self) -> None:
-        if self._watch is not None:
-            self._watch.leave()
 
     def take(self, stretches: Sequence[Stretch]) -> None:
         """Let every rollout take in its steps; who is over leaves."""
@@ -198,7 +187,13 @@ class Stage:
         episodes = "the episode with seed" if len(seeds) == 1 else "the episodes with seeds"
         return f" at step {self.steps} of {episodes} {', '.join(seeds)}"
 
-    def _raised(self, problem: Exception) -> TaskError:
+    def _raised(self, problem: BaseException) -> TaskError:
+        if self._timer is not None and isinstance(problem, StepTimeout):
+            limit = f"step_seconds = {self._timer.seconds:g}"
+            return TaskError(
+                f"task {self.task.name!r} took longer than {limit}{self._where}. The iteration was "
+                "not applied"
+            )
         said = f": {problem}" if isinstance(problem, WrongAnswer) else f" raised {told(problem)}"
         return TaskError(
             f"task {self.task.name!r}{self._where}{said}. The iteration was not applied"

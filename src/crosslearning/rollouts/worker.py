@@ -1,7 +1,7 @@
 """A worker's side: it holds the tasks, keeps the newest policies, and runs shards of plans.
 
-What travels is bytes: the kit once, when a worker starts; the policies once a call; jobs and their
-answers. It is pickled between processes that one user started, and never written to a file.
+What travels is bytes: the setup once, when a worker starts; the policies once a call; jobs and
+their answers. It is pickled between processes that one user started, and never written to a file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import traceback
 import warnings
 from collections import OrderedDict
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
 from crosslearning.rollouts.plan import SamplePlan
 from crosslearning.rollouts.shards import Job
-from crosslearning.rollouts.watch import Watch
+from crosslearning.rollouts.step_timer import StepTimer
 from crosslearning.tasks import Task
 
 #: Plain arrays come back writable from it, and compiled code knows no other.
@@ -39,7 +39,7 @@ _PROTOCOL = 4
 _KEPT = 16
 
 
-class Told(NamedTuple):
+class WarningRecord(NamedTuple):
     """A warning, as it travels."""
 
     text: str
@@ -49,30 +49,30 @@ class Told(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a worker made of a job: what it found, or a problem; and what it was warned of."""
+    """What a worker made of a job: a result or a problem, and what it was warned of."""
 
-    found: Samples | Episodes | None
+    result: Samples | Episodes | None
     problem: Exception | None
-    told: list[Told]
+    warned: list[WarningRecord]
 
 
-class Desk:
+class WorkerState:
     """All that a worker works with.
 
     Parameters
     ----------
-    kit : bytes
-        As :func:`pack_kit` made it.
-    place : mutable sequence of 4 floats
-        Where the worker writes down which step it is at.
+    setup : bytes
+        As :func:`pack_setup` made it.
+    step_seconds : float, optional
+        The longest that a step of an environment may take.
     """
 
-    def __init__(self, kit: bytes, place: MutableSequence[float]) -> None:
+    def __init__(self, setup: bytes, step_seconds: float | None = None) -> None:
         # One thread, as in the process that learns: how a sum is split changes its last bits.
         threadpool_limits(1, user_api="blas")
-        theirs, modules, registered, content = pickle.loads(kit)
-        own = _versions()
-        different = [f"{k} {v}, not {theirs[k]}" for k, v in own.items() if v != theirs[k]]
+        theirs, modules, registered, content = pickle.loads(setup)
+        here = _versions()
+        different = [f"{k} {v}, not {theirs[k]}" for k, v in here.items() if v != theirs[k]]
         if different:
             raise InputError(
                 f"the worker on {platform.node()} has {', '.join(different)}; the same bits need "
@@ -85,29 +85,36 @@ class Desk:
                 gymnasium.registry[name] = pickle.loads(spec)
         self.tasks: tuple[Task, ...]
         self.tasks, self._scale, self._compiled = pickle.loads(content)
-        self._watch = Watch(place, [task.name for task in self.tasks])
+        self._timer = None if step_seconds is None else StepTimer(step_seconds)
         self._executors: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._policies: Expansion | None = None
+        self._call = 0
 
-    def take(self, policies: bytes) -> None:
-        """Take the policies that the next jobs are about."""
-        self._policies = pickle.loads(policies)
+    def take(self, call: int, read: Callable[[], bytes]) -> None:
+        """Take the policies of a call, unless they are those of the last one."""
+        if call != self._call:
+            self._policies, self._call = pickle.loads(read()), call
 
     def answer(self, job: bytes) -> bytes:
         """Run a shard; what goes wrong in it is an answer too."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
-            found: Samples | Episodes | None = None
+            result: Samples | Episodes | None = None
             problem: Exception | None = None
             try:
-                found = self._run(pickle.loads(job))
+                result = self._run(pickle.loads(job))
             except CrossLearningError as said:
                 problem = type(said)(str(said))
             except Exception:
                 text = f"in a worker on {platform.node()}:\n{traceback.format_exc()}"
                 problem = RuntimeError(text)
-        told = [Told(str(w.message), _plain(w.category), w.filename, w.lineno) for w in caught]
-        return pickle.dumps(Answer(found, problem, told), _PROTOCOL)
+            finally:
+                if self._timer is not None:
+                    self._timer.stop()
+        records = [
+            WarningRecord(str(w.message), _plain(w.category), w.filename, w.lineno) for w in caught
+        ]
+        return pickle.dumps(Answer(result, problem, records), _PROTOCOL)
 
     def _run(self, job: Job) -> Samples | Episodes:
         assert self._policies is not None
@@ -126,7 +133,7 @@ class Desk:
             self._executors[block] = (
                 CompiledExecutor(tasks, 1, self._scale)
                 if self._compiled
-                else GymnasiumExecutor(tasks, self._scale, self._watch)
+                else GymnasiumExecutor(tasks, self._scale, self._timer)
             )
         self._executors.move_to_end(block)
         while len(self._executors) > _KEPT:
@@ -139,6 +146,56 @@ class Desk:
             self._executors.popitem()[1].close()
 
 
+#: What this process was set up with last, if it is a worker.
+_state: tuple[str, WorkerState] | None = None
+
+
+def _state_of(key: str, read: Callable[[], bytes], step_seconds: float | None) -> WorkerState:
+    """Return the state of a setup, which is made at its first job."""
+    global _state
+    if _state is None or _state[0] != key:
+        if _state is not None:
+            _state[1].close()
+        try:
+            _state = key, WorkerState(read(), step_seconds)
+        except Exception as problem:
+            said = str(problem) if isinstance(problem, InputError) else repr(problem)
+            raise InputError(f"a worker cannot make the tasks: {said}") from problem
+    return _state[1]
+
+
+def run_packed(
+    key: str,
+    setup: Callable[[], bytes],
+    step_seconds: float | None,
+    call: int,
+    policies: Callable[[], bytes],
+    job: bytes,
+) -> bytes:
+    """Run a shard in this process: setup and policies are read only if they are new to it."""
+    try:
+        state = _state_of(key, setup, step_seconds)
+    except InputError as problem:
+        return pickle.dumps(Answer(None, InputError(str(problem)), []), _PROTOCOL)
+    state.take(call, policies)
+    return state.answer(job)
+
+
+def begin(setup: str, step_seconds: float | None) -> str:
+    """Make the tasks of the setup in a file; return why that cannot be, or nothing."""
+    try:
+        _state_of(setup, Path(setup).read_bytes, step_seconds)
+    except InputError as problem:
+        return str(problem)
+    return ""
+
+
+def run_job(setup: str, step_seconds: float | None, call: int, policies: str, job: bytes) -> bytes:
+    """Run a shard, with setup and policies in files."""
+    read = Path(setup).read_bytes, Path(policies).read_bytes
+    return run_packed(setup, read[0], step_seconds, call, read[1], job)
+
+
 def _plain(category: type[Warning]) -> type[Warning]:
     """Return a category that every process knows."""
     return category if category.__module__ == "builtins" else UserWarning
@@ -146,7 +203,7 @@ def _plain(category: type[Warning]) -> type[Warning]:
 
 def _versions() -> dict[str, str]:
     """Return what must be the same everywhere for the same bits."""
-    # This package itself lies above this room.
+    # This package itself lies above this one.
     packages = (sys.modules["crosslearning"], numpy, numba, gymnasium)
     versions = {package.__name__: package.__version__ for package in packages}
     return {"Python": platform.python_version(), **versions}
@@ -155,7 +212,7 @@ def _versions() -> dict[str, str]:
 # The host's side ----------------------------------------------------------------------------
 
 
-def pack_kit(tasks: Sequence[Task], scale: ActionScale) -> bytes:
+def pack_setup(tasks: Sequence[Task], scale: ActionScale) -> bytes:
     """Return what a worker needs to begin, or say which task cannot travel."""
     compiled = all(task.dynamics is not None for task in tasks)
     try:
@@ -195,14 +252,3 @@ def _cannot_travel(tasks: Sequence[Task], problem: Exception) -> InputError:
 def pack_policies(policies: Expansion, tasks: int) -> bytes:
     """Return the policies that drive tasks, as workers take them."""
     return pickle.dumps(policies._replace(rows=policies.rows[:tasks]), _PROTOCOL)
-
-
-def pack_job(job: Job) -> bytes:
-    """Return a job as workers take it."""
-    return pickle.dumps(job, _PROTOCOL)
-
-
-def unpack_answer(answer: bytes) -> Answer:
-    """Return what :meth:`Desk.answer` said."""
-    found: Answer = pickle.loads(answer)
-    return found

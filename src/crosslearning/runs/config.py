@@ -25,7 +25,7 @@ from crosslearning.learner.settings import (
     method_settings,
     suiting_method,
 )
-from crosslearning.rollouts.places import read_where
+from crosslearning.rollouts.backends import read_backend
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -121,7 +121,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ] = False
 
     def __post_init__(self) -> None:
-        _ = self.length, read_where(self.on)  # say what is wrong with them
+        _ = self.length, read_backend(self.on)  # say what is wrong with them
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 

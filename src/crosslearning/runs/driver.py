@@ -217,7 +217,7 @@ def _drive(
         def after(report: IterationReport) -> bool:
             nonlocal stopped, lost
             averages.add(report)
-            for line in learner.news():
+            for line in learner.worker_events():
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             stopped = report if report.stop else None
             last = length.reached(learner) or report.stop

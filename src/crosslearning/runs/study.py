@@ -27,7 +27,7 @@ from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingCo
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.files import write_atomically
 from crosslearning.progress import progress_bar
-from crosslearning.rollouts.places import read_where
+from crosslearning.rollouts.backends import read_backend
 from crosslearning.runs.config import HOW_FIELDS, RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
@@ -125,7 +125,7 @@ def run_study(
     on : str
         ``"processes"`` of this machine, or those of a cluster: ``"ray"``, ``"ray://host:port"``.
     """
-    where = read_where(on)
+    where = read_backend(on)
     if where.kind not in ("processes", "ray"):
         raise InputError(f"on is {on!r}; a study runs on processes, ray or ray://host:port")
     steps = [step for chains in rounds for chain in chains for step in chain]

@@ -13,8 +13,12 @@ from crosslearning.learner.settings import METHODS
 from crosslearning.tasks import check_task, task_set
 from crosslearning.tasks.families import FAMILIES, CartPole, Pendulum
 from crosslearning.tasks.families.pendulum import gymnasium_pendulum
+from tests.tasks.families.box2d import needs_box2d
 
-every_family = pytest.mark.parametrize("name", FAMILIES)
+every_family = pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=needs_box2d) if n == "lunar-landers" else n for n in FAMILIES],
+)
 
 
 @every_family
@@ -145,6 +149,7 @@ def test_an_upright_pole_is_told():
     np.testing.assert_array_equal(task.outcomes(states)["upright"], [True, False])
 
 
+@needs_box2d
 def test_gymnasium_makes_what_the_family_says():
     task = task_set("lunar-landers:1")[0]
     lander = task.make()
