@@ -22,6 +22,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _state_of_nobody(tmp_path_factory):
+    """Sign runs with a key of the tests' own: the user's home is left alone."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _one_thread_for_blas():
     """Keep BLAS from fighting with the other test worker over two cores."""
     with threadpool_limits(1, user_api="blas"):

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import math
 import os
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_the_command_prints_and_writes_everything(tmp_path, run):
     assert "FAIL" not in page
     assert "The smallest at which each task is certified" in " ".join(page.split())
     assert "not trained again" in page
-    assert page.endswith(f"\n  crosslearning theory {path}\n")
+    assert page.endswith(f"\n  crosslearning theory {shlex.quote(str(path))}\n")
     data = strict((path / "certificate" / "certificate.json").read_text())
     assert data["passed"] is True
     assert data["alpha"] is None

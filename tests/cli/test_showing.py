@@ -1,6 +1,7 @@
 """The commands that show runs, as a user calls them."""
 
 import json
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -26,8 +27,8 @@ def test_runs_lists_what_is_there_and_what_to_do(tmp_path):
     assert lines[3].startswith("broken damaged – –")
     assert lines[4].startswith("first finished policy-gradient linear-quadratic (3) ")
     assert "Returns with ~ are of the last iterations" in found.output
-    assert f"crosslearning evaluate {tmp_path / 'first'}" in lines
-    assert lines[-2].startswith(f"crosslearning certify {tmp_path / 'broken'} # ")
+    assert f"crosslearning evaluate {shlex.quote(str(tmp_path / 'first'))}" in lines
+    assert lines[-2].startswith(f"crosslearning certify {shlex.quote(str(tmp_path / 'broken'))} # ")
     rows = json.loads(called("runs", tmp_path, "--json").output)
     assert [(row["state"], row["task_count"]) for row in rows] == [
         ("damaged", None),
