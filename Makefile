@@ -5,9 +5,12 @@ RUN    := $(VENV)/bin/
 CORE   := $(VENV)/.core-installed
 DEV    := $(VENV)/.dev-installed
 SCHEMA := $(RUN)check-jsonschema --quiet --builtin-schema
+# Modules are compiled when they are first imported: to compile all takes half the installation.
+PIP    := $(RUN)python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help quickstart fleet play test lint bench faults fuzz portable docs wheel clean
+.PHONY: help quickstart fleet play test lint bench faults fuzz portable surroundings docs wheel clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,12 +22,12 @@ $(VENV)/bin/python:
 
 $(CORE): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing crosslearning into $(VENV) (about a minute)"
-	$(RUN)python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(PIP) -e .
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing crosslearning with its test tools into $(VENV) (about a minute)"
-	$(RUN)python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(PIP) -e ".[dev]"
 	@touch $@ $(CORE)
 
 quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures
@@ -57,8 +60,13 @@ bench: $(DEV)  ## measure speed as ratios, print a table
 faults: $(DEV)  ## break runs on purpose, print a table of what is lost
 	OPENBLAS_NUM_THREADS=1 $(RUN)python -m benchmarks.faults
 
-fuzz: $(DEV)  ## give files and the command line 100,000 strange things
-	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -n 2 tests/fuzz
+fuzz: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
+fuzz: $(DEV)  ## give files and the command line 100,000 strange things, and all properties new examples
+	@echo "These cases again: make fuzz SEED=$(SEED)"
+	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -m hypothesis --hypothesis-seed=$(SEED)
+
+surroundings:  ## run the tests as others would: another user, no home, no compiler, twice at once
+	sh scripts/surroundings.sh
 
 portable: $(DEV)  ## run the numerical tests as on other processors
 	$(RUN)python scripts/portable.py

@@ -6,12 +6,15 @@ import signal
 import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from hypothesis import settings
+from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-# A first call compiles for seconds, so no example has a deadline; examples are the same in
-# every run, so that a failure here is a failure everywhere.
-settings.register_profile("crosslearning", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("crosslearning")
+# A first call compiles for seconds, so no example has a deadline. Examples are the same in every
+# run, so that a failure here is a failure everywhere; `make fuzz` draws others each time.
+# A database would make runs differ by what earlier ones found.
+settings.register_profile("same", deadline=None, derandomize=True, database=None, print_blob=True)
+settings.register_profile("random", settings.get_profile("same"), derandomize=False)
+settings.load_profile("random" if os.environ.get("CROSSLEARNING_FUZZ") else "same")
 
 # What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -29,3 +32,21 @@ def _one_thread_for_blas():
     """Keep BLAS from fighting with the other test worker over two cores."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Leave figures undrawn where nobody looks at them: to draw takes most of a test's time."""
+    monkeypatch.setattr(Figure, "savefig", lambda self, file, **how: file.write(b"undrawn"))
+
+
+def pytest_collection_modifyitems(items):
+    """Let the second of two workers, which begins half-way, begin with pages in a browser.
+
+    They need next to nothing compiled, so that it finds in Numba's cache what the first compiles.
+    """
+    pages, others = [], []
+    for item in items:
+        (pages if item.path.parent.name == "playground" else others).append(item)
+    half = len(items) // 2
+    items[:] = [*others[:half], *pages, *others[half:]]

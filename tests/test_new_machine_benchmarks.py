@@ -13,6 +13,7 @@ TINY = {"round_steps": 10, "bout": 2, "rollouts": 4, "look_ahead": 5, "max_knots
 @pytest.mark.filterwarnings("ignore:the central policy is still zero")
 def test_adaptation_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(adaptation, "TRIALS", 2)
+    monkeypatch.setattr(adaptation, "STEPS", 20)
     asked = {"machines": 2, "family_steps": 10, **TINY}
     first = adaptation.measure(tmp_path, **asked)
     assert [one["steps"] for one in first] == [adaptation.STEPS] * 2

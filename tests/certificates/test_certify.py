@@ -4,6 +4,8 @@ import dataclasses
 import json
 import math
 import os
+import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,7 +72,7 @@ def test_the_command_prints_and_writes_everything(tmp_path, run):
     assert "FAIL" not in page
     assert "The smallest at which each task is certified" in " ".join(page.split())
     assert "not trained again" in page
-    assert page.endswith(f"\n  crosslearning theory {path}\n")
+    assert page.endswith(f"\n  crosslearning theory {shlex.quote(str(path))}\n")
     data = strict((path / "certificate" / "certificate.json").read_text())
     assert data["passed"] is True
     assert data["alpha"] is None
@@ -79,6 +81,7 @@ def test_the_command_prints_and_writes_everything(tmp_path, run):
     assert (path / "certificate" / "certificate.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_prints_json_alone(tmp_path, run):
     path = copy_of(run, tmp_path)
     arguments = ["certify", str(path), "--samples", "200", "--alpha", "1e9", "--json"]
@@ -336,8 +339,9 @@ def test_metrics_of_an_earlier_version_leave_gaps_in_the_page(run, certificate):
     ],
     ids=str,
 )
-def test_every_kind_of_run_gets_its_page(tmp_path, fields, words):
-    path = small_run(tmp_path / "run", **{"iterations": 30, **fields})
+def test_every_kind_of_run_gets_its_page(tmp_path, monkeypatch, fields, words):
+    monkeypatch.chdir(tmp_path)  # a page is as wide as the longest path in it
+    path = small_run(Path("run"), **{"iterations": 30, **fields})
     certificate = certify(path, samples=100)
     assert certificate.passed
     assert not certificate.left_out
@@ -405,6 +409,7 @@ def test_the_constraints_verdict_is_by_topic(certificate):
 # Earlier certificates -------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_an_earlier_certificate_is_kept(tmp_path, run):
     path = copy_of(run, tmp_path)
     arguments = ["certify", str(path), "--samples", "100"]

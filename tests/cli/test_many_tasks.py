@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from crosslearning import runs
 from crosslearning.cli.application import app
 
+pytestmark = pytest.mark.usefixtures("undrawn")
 TASKS = 28
 
 

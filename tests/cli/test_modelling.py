@@ -31,6 +31,7 @@ def test_models_prints_tables_and_writes_figures(run):
     assert len(json.loads((run / "models.json").read_text())["kinds"]) == 3
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_models_as_json_prints_nothing_else(run):
     shown = runner.invoke(cli.app, ["models", str(run), *FEW, "--json"])
     assert json.loads(shown.stdout) == json.loads((run / "models.json").read_text())

@@ -1,7 +1,9 @@
 """The commands that show runs, as a user calls them."""
 
 import json
+import shlex
 
+import pytest
 from typer.testing import CliRunner
 
 from crosslearning import cli
@@ -25,8 +27,8 @@ def test_runs_lists_what_is_there_and_what_to_do(tmp_path):
     assert lines[3].startswith("broken damaged – –")
     assert lines[4].startswith("first finished policy-gradient linear-quadratic (3) ")
     assert "Returns with ~ are of the last iterations" in found.output
-    assert f"crosslearning evaluate {tmp_path / 'first'}" in lines
-    assert lines[-2].startswith(f"crosslearning certify {tmp_path / 'broken'} # ")
+    assert f"crosslearning evaluate {shlex.quote(str(tmp_path / 'first'))}" in lines
+    assert lines[-2].startswith(f"crosslearning certify {shlex.quote(str(tmp_path / 'broken'))} # ")
     rows = json.loads(called("runs", tmp_path, "--json").output)
     assert [(row["state"], row["task_count"]) for row in rows] == [
         ("damaged", None),
@@ -58,6 +60,7 @@ def test_render_films_a_policy_in_a_task(tmp_path):
     assert "does not end with" in str(called("render", run, "--out", "x.avi").exception)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_report_writes_a_page_beside_the_run(tmp_path):
     run = tmp_path / "run"
     train(run, make_config(SMALL))

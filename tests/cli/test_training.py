@@ -1,5 +1,6 @@
 """What the commands that make runs say, and what ``info`` shows of them."""
 
+import shlex
 import signal
 
 import pytest
@@ -96,11 +97,12 @@ def test_ctrl_c_in_the_first_iteration_says_how_to_begin_again(tmp_path, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(Core, "step", pressed)
         said = interrupted("train", "--out", run, *asked)
-        assert f"no iteration is kept yet. Begin again with: crosslearning resume {run}" in said
+        again = f"crosslearning resume {shlex.quote(str(run))}"
+        assert f"no iteration is kept yet. Begin again with: {again}" in said
     assert "Finished 4 iterations" in invoke("resume", run)
     monkeypatch.setattr(Core, "step", pressed)
     said = interrupted("resume", run, "--iterations", 5)
-    assert f"iteration 4 is kept. Go on with: crosslearning resume {run}" in said
+    assert f"iteration 4 is kept. Go on with: {again}" in said
 
 
 def test_the_first_ctrl_c_is_answered_at_once(tmp_path, monkeypatch):
@@ -130,7 +132,7 @@ def test_a_second_ctrl_c_stops_at_once_and_says_what_is_kept(tmp_path, monkeypat
     monkeypatch.setattr(Core, "step", pressing)
     length = ["--iterations", 5, "--checkpoint-every", 2]
     said = interrupted("train", "--out", run, *TASKS, *length)
-    assert f"iteration 2 is kept. Go on with: crosslearning resume {run}" in said
+    assert f"iteration 2 is kept. Go on with: crosslearning resume {shlex.quote(str(run))}" in said
     monkeypatch.setattr(Core, "step", step)
     assert "Finished 5 iterations" in invoke("resume", run)
 

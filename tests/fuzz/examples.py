@@ -1,6 +1,7 @@
 """What the fuzzing of files and of the command line shares: strange values, and a watch on code.
 
-``CROSSLEARNING_FUZZ=100000 pytest tests/fuzz`` runs so many cases in all, each time other ones.
+``CROSSLEARNING_FUZZ=100000 pytest tests/fuzz`` runs so many cases in all, each time other ones;
+``make fuzz`` also draws other examples for the property tests of all packages.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def cases(share: float, few: int):
     """Return a decorator: a share of the cases that are asked for, or else a few."""
     quiet = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
     most = max(1, round(share * ASKED)) if ASKED else few
-    return settings(max_examples=most, derandomize=not ASKED, suppress_health_check=quiet)
+    return settings(max_examples=most, suppress_health_check=quiet)
 
 
 def paths_of(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from crosslearning.paper import adapt
 from crosslearning.paper.claims import CLAIMS
 from crosslearning.paper.experiment import (
     CROSS,
@@ -25,6 +26,8 @@ from crosslearning.paper.readings import (
     worst_arrival,
 )
 from crosslearning.paper.scenes import scenes
+from crosslearning.runs import study
+from tests.runs.examples import one_after_another
 
 TINY = Scale(iterations=8, max_knots=20, snapshots=1, trials=4, maps=1)
 OTHERS = READINGS[1:]
@@ -62,7 +65,10 @@ def done(tmp_path_factory):
     path = tmp_path_factory.mktemp("readings")
     chosen = (DEFAULT_READING, next(r for r in READINGS if r.name == "crash-terminate"))
     console = Console(file=io.StringIO(), force_terminal=False)
-    assert compare_readings(path, 2, TINY, 2, console, chosen)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "in_processes", one_after_another)
+        patch.setattr(adapt, "ITERATIONS", 2)
+        assert compare_readings(path, 2, TINY, 2, console, chosen)
     return path, chosen
 
 

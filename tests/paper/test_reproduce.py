@@ -42,7 +42,10 @@ def quiet():
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     path = tmp_path_factory.mktemp("reproduce") / "r"
-    assert reproduce(path, 2, SCALE, 2, quiet())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "in_processes", one_after_another)
+        patch.setattr(adapt, "ITERATIONS", 2)
+        assert reproduce(path, 2, SCALE, 2, quiet())
     return path
 
 

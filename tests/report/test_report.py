@@ -80,6 +80,7 @@ def test_a_page_stands_alone(found):
         assert words in text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_runs_stand_beside_one_another(found):
     read = Reading(report_page(found))
     text = " ".join(read.words)

@@ -29,33 +29,35 @@ pytest.importorskip("ray")
 
 
 @pytest.fixture
-def cluster():
+def cluster(monkeypatch):
     """Yield a cluster whose two nodes have two processors each."""
     ray_cluster.require_ray()
     # Ray leaves files and sockets open that are not ours to close.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made, folder = _started()
+        made, folder = _started(monkeypatch)
         yield made
         made.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _started(tries=3):
+def _started(monkeypatch, tries=3):
     """Return a cluster and its folder; where others have the processors, Ray gives up too soon."""
     from ray.cluster_utils import Cluster
 
-    folder = tempfile.mkdtemp(prefix="ray-")  # a short path: sockets are in it
-    head = {"num_cpus": 2, "include_dashboard": False, "temp_dir": folder}
+    # A short path, because sockets are in it. All that Ray writes is below it, also the address of
+    # the cluster, which it would write into the default folder in spite of `temp_dir`.
+    folder = tempfile.mkdtemp(prefix="ray-", dir=min(tempfile.gettempdir(), "/tmp", key=len))
+    monkeypatch.setenv("RAY_TMPDIR", folder)
     made = Cluster()
     try:
-        made.add_node(**head)
+        made.add_node(num_cpus=2, include_dashboard=False)
         made.other = made.add_node(num_cpus=2)
     except Exception:
         made.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
         if tries > 1:
-            return _started(tries - 1)
+            return _started(monkeypatch, tries - 1)
         raise
     return made, folder
 

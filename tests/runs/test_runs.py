@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -103,7 +104,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path, uninterrupted):
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"crosslearning resume {path}" in output
+    assert f"crosslearning resume {shlex.quote(str(path))}" in output
     learner = RunFolder(path).load()
     assert f"saved at iteration {learner.iteration}" in output
 

@@ -59,7 +59,7 @@ def test_a_finished_run_is_told_from_its_files(finished):
     assert found.best_return == max(line["mean_return"] for line in evaluations)
     returns = folder.read_metrics()[-1]["return"].values()
     assert found.recent_return == pytest.approx(sum(returns) / len(returns))
-    assert found.next == f"crosslearning evaluate {finished} --best"
+    assert found.next == f"crosslearning evaluate {shlex.quote(str(finished))} --best"
     assert only(finished) == found  # the run's own folder will do
 
 
