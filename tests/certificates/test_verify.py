@@ -489,6 +489,16 @@ def test_edited_metrics_fail(tmp_path, run, edit, check):
     assert failed(path) == set() if check is None else f"metrics.jsonl: {check}" in failed(path)
 
 
+@pytest.mark.parametrize(("distance", "fine"), [(2.59, True), (2.61, False)])
+def test_a_policy_of_a_relaxed_run_may_have_all_of_the_room(tmp_path, distance, fine):
+    """All of Nε² may be one policy's: √3 · 1.5 = 2.598 is the farthest of three tasks."""
+    path = small_run(tmp_path / "run", projection="relaxed", iterations=10)
+    lines = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    lines[0]["distance"]["r=1"] = distance
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert ("metrics.jsonl: constraint" in failed(path)) is not fine
+
+
 @pytest.mark.parametrize(
     ("name", "check"),
     [
