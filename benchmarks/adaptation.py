@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.intervals import median
 from benchmarks.table import Row
-from crosslearning.adaptation import AdaptationCurve, adaptation_curve
+from crosslearning.analysis.adaptation import AdaptationCurve, adaptation_curve
 from crosslearning.runs import RunFolder, make_config
 from crosslearning.runs.study import Measurement, Run
 from crosslearning.tasks import task_set

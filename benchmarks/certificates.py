@@ -28,13 +28,13 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.scalar_quadratic import ScalarQuadratic
 from crosslearning import CrossLearner
+from crosslearning._base.statistics import Interval, wilson
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
-from crosslearning.gradients.mean import GradientMean
+from crosslearning.learner.gradients.mean import GradientMean
 from crosslearning.learner.sampling import draw_plans, run_plans
+from crosslearning.reproduction.theorem.estimates import estimate_constants, gradient_moments
 from crosslearning.rkhs import Linear
-from crosslearning.statistics import Interval, wilson
 from crosslearning.tasks import LinearQuadratic
-from crosslearning.theory.estimates import estimate_constants, gradient_moments
 
 VARIANCE, DISCOUNT = 0.1, 0.8
 CENTRE, RADIUS = -0.5, 0.5

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import intervals
+from crosslearning._base.statistics import Interval, student
 from crosslearning.runs.study import markdown
-from crosslearning.statistics import Interval, student
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]

@@ -29,10 +29,10 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn
 
 from benchmarks import failing_tasks
+from crosslearning._base.progress import progress_bar
 from crosslearning.cli.output import show_table
 from crosslearning.errors import CrossLearningError
 from crosslearning.learner import CrossLearner
-from crosslearning.progress import progress_bar
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.runs.metrics import Averages
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.identification import identify_all
-from crosslearning.statistics import wilson
+from crosslearning._base.statistics import wilson
+from crosslearning.analysis.identification import identify_all
 
 #: Tasks, iterations of learning, episodes of each new task, repetitions with other seeds.
 CASES = (

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.statistics import Interval, student_quantile
+from crosslearning._base.statistics import Interval, student_quantile
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.runs import RunFolder, make_config
 from crosslearning.runs.study import Run
 

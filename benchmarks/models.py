@@ -30,7 +30,7 @@ from benchmarks.table import Row
 from benchmarks.timing import exponent, human, in_turns
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
-from crosslearning.models.imagination import imagine
+from crosslearning.learner.model_based.imagination import imagine
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import plan_episodes
 from crosslearning.runs.study import Measurement
@@ -62,7 +62,7 @@ def measure(part: str, seed: int, marks: Sequence[int], settings: Answer) -> Ans
         learner.learn(steps=mark * len(tasks) - (learner.steps if learner.iteration else 0))
         spent = time.perf_counter() - start
         policies = [learner.policy(i) for i in range(len(tasks))]
-        rounds = learner.iteration / learner.settings.bout  # type: ignore[attr-defined]
+        rounds = learner.iteration / learner.settings.updates_per_round  # type: ignore[attr-defined]
         found.append(
             {
                 **returns_of(policies, tasks, TRIALS[part]),
@@ -203,7 +203,7 @@ def with_data(tasks: int, steps: int, **settings: Any) -> CrossLearner:
 def a_round(learner: CrossLearner) -> tuple[float, float]:
     """Fit the models and improve the policies in them; return seconds, and the processor's."""
     start = Seconds.now()
-    learner.learn(learner.settings.bout, progress=False)  # type: ignore[attr-defined]
+    learner.learn(learner.settings.updates_per_round, progress=False)  # type: ignore[attr-defined]
     return Seconds.since(start)
 
 
@@ -227,7 +227,7 @@ def growth(**options: Any) -> list[Row]:
 
 def cost(**options: Any) -> list[Row]:
     """Time a round when much was seen, and an imagined step beside a policy's evaluation."""
-    a_round(with_data(2, 60, bout=2))  # whatever is compiled, is compiled before
+    a_round(with_data(2, 60, updates_per_round=2))  # whatever is compiled, is compiled before
     learner = with_data(8, 200, **options.get("settings", {}))
     tasks, method = learner.tasks, cast("Any", learner.method)
     clock, processor = a_round(learner)
@@ -280,7 +280,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=0, help="how many (default: 10)")
     parser.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as bout=100"
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="such as updates_per_round=100",
     )
     asked = parser.parse_args()
     for part in asked.parts:

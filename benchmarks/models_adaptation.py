@@ -25,11 +25,11 @@ import numpy as np
 from benchmarks.adaptation import number
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.evaluation import EpisodeOptions, measure_episodes
+from crosslearning._base.statistics import student
 from crosslearning.learner import Policy
+from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.runs import RunFolder, make_config
 from crosslearning.runs.study import Measurement, Run
-from crosslearning.statistics import student
 from crosslearning.tasks import Task, task_set
 
 OUT = Path("runs/models-adaptation")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from benchmarks.models_adaptation import mean_return
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.statistics import student
+from crosslearning._base.statistics import student
 from crosslearning.tasks import task_set
 
 Floats = NDArray[np.float64]

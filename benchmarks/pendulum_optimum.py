@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import compiled
-from crosslearning.evaluation import evaluate
+from crosslearning._base.compiled import compiled
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.tasks import Task, task_set
 from crosslearning.tasks.families.pendulum import MAX_SPEED, MAX_TORQUE, Pendulum
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.table import Row
 from benchmarks.timing import exponent, human
+from crosslearning._base.statistics import wilson
 from crosslearning.rkhs import CrossRegression, Gaussian, most_likely, radius_curve
-from crosslearning.statistics import wilson
 
 KERNEL = Gaussian(std=[1.0, 1.5, 2.0])
 #: Of the planted families: tasks, points of each, and the standard deviation of the noise.

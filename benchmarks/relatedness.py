@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from crosslearning._base.statistics import wilson
+from crosslearning.analysis.relatedness import Relatedness, relatedness
 from crosslearning.learner import CrossLearner
-from crosslearning.relatedness import Relatedness, relatedness
 from crosslearning.runs.metrics import LATE
-from crosslearning.statistics import wilson
 from crosslearning.tasks import Task, random_maps
 from crosslearning.tasks.linear_quadratic import cart
 

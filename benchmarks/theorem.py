@@ -24,8 +24,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.scalar_tasks import ScalarTasks, gaps, project
-from crosslearning.statistics import Interval, wilson
-from crosslearning.theory import (
+from crosslearning._base.statistics import Interval, wilson
+from crosslearning.reproduction.theorem import (
     Constants,
     accuracy,
     batch_for,

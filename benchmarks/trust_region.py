@@ -29,7 +29,7 @@ from benchmarks.intervals import interquartile_mean, over_seeds
 from benchmarks.rival import Seconds
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, task_set
 from crosslearning.tasks.families.pendulum import Pendulum, gymnasium_pendulum

@@ -103,7 +103,7 @@ def processes() -> list[Row]:
 def ray() -> list[Row]:
     """Two workers of a Ray cluster on this machine against one; nothing without Ray."""
     from crosslearning.errors import MissingExtraError
-    from crosslearning.ray_cluster import join, leave, require_ray
+    from crosslearning.rollouts.ray_cluster import join, leave, require_ray
 
     try:
         module = require_ray()

@@ -19,11 +19,11 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.table import Row, show
-from crosslearning.evaluation import evaluate, evaluate_across
+from crosslearning._base.statistics import Interval
 from crosslearning.learner import Policy
+from crosslearning.learner.evaluation import evaluate, evaluate_across
 from crosslearning.runs import RunFolder, make_config
 from crosslearning.runs.study import Measurement, Run, run_study
-from crosslearning.statistics import Interval
 from crosslearning.tasks import task_set
 
 TRAIN, UNSEEN, MISSION = "random:20", "random:unseen:200", "mission"
@@ -146,9 +146,9 @@ BENCHMARKS = [world]
 
 def draw(folder: Path, image: Path) -> None:
     """Draw where a run's central policy drives in the mission, from its start with any heading."""
+    from crosslearning.analysis.trajectories import trajectories
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.style import save_figure
-    from crosslearning.trajectories import trajectories
 
     figure = trajectory_figure(
         "central", trajectories(RunFolder(folder).load().central, task_set(MISSION))

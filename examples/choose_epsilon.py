@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from crosslearning.sweep import epsilon_path
+from crosslearning.analysis.sweep import epsilon_path
 from crosslearning.tasks.linear_quadratic import cart
 
 READING = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from crosslearning import CrossLearner, task_set
-from crosslearning.evaluation import evaluate_across
+from crosslearning.learner.evaluation import evaluate_across
 
 
 def main(steps: int = 60_000) -> None:

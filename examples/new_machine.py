@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from crosslearning import CrossLearner, identify, task_set
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 
 
 def main(iterations: int = 40) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from crosslearning import CrossLearner, Task
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.tasks import CompiledEnvironment, Parameters, Physics, check_task, clipped
 
 MASSES = (0.7, 1.0, 1.4)

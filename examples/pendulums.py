@@ -5,7 +5,7 @@ import sys
 import gymnasium
 
 from crosslearning import CrossLearner, Task
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 
 
 def pendulum(g: float) -> Task:

@@ -10,9 +10,9 @@ import argparse
 from pathlib import Path
 
 from crosslearning import CrossLearner
+from crosslearning.analysis.relatedness import Relatedness, relatedness
 from crosslearning.figures.relatedness import relatedness_figure
 from crosslearning.figures.style import save_figure
-from crosslearning.relatedness import Relatedness, relatedness
 from crosslearning.tasks import Task
 from crosslearning.tasks.linear_quadratic import cart
 

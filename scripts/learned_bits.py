@@ -19,8 +19,8 @@ from typing import Any
 import gymnasium
 
 from crosslearning import CrossLearner, Task, task_set
+from crosslearning.analysis.sweep import epsilon_path
 from crosslearning.rkhs import Family, Laplacian
-from crosslearning.sweep import epsilon_path
 
 SMALL: dict[str, Any] = {"max_knots": 40, "seed": 3}
 

@@ -30,7 +30,7 @@ NUMERICAL = [
     *(f"tests/test_{name}.py" for name in ("adaptation", "comparison", "compiled", "evaluation")),
     *(f"tests/test_{name}.py" for name in ("documentation", "identification", "model_errors")),
     *(f"tests/test_{name}.py" for name in ("plain_kernels", "relatedness", "statistics")),
-    "tests/test_trajectories.py",
+    "tests/analysis/test_trajectories.py",
     # It starts clusters of its own, which compute as every other worker does.
     "--ignore=tests/rollouts/test_ray.py",
 ]

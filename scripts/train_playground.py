@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.world import PRACTICE, SETTINGS
 
 from crosslearning import CrossLearner, Task, task_set
-from crosslearning.evaluation import evaluate_across, run_episodes
-from crosslearning.files import write_atomically
+from crosslearning._base.files import write_atomically
+from crosslearning.learner.evaluation import evaluate_across, run_episodes
 from crosslearning.playground.families import family_of, scene_of
 from crosslearning.tasks.families.pendulum import pendulums
 from crosslearning.tasks.navigation.maps import navigation_set

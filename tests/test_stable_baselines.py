@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, EvaluationCallback
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.tasks import task_set
 
 WITHOUT = "stable-baselines3 is not installed: it is an extra, 'bench', that brings PyTorch"

@@ -79,8 +79,8 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
 
     from benchmarks.race.cells import go
     from benchmarks.race.plan import estimate, without_missing
+    from crosslearning._base.progress import progress_bar
     from crosslearning.errors import InputError
-    from crosslearning.progress import progress_bar
     from crosslearning.rollouts.backends import read_backend
     from crosslearning.runs.parallel import in_processes, on_ray
 

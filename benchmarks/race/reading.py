@@ -14,7 +14,7 @@ from benchmarks.intervals import FEWEST, difference_over_seeds, over_seeds, rati
 from benchmarks.race.cells import Cell
 from benchmarks.race.entrants import METHODS, Rival
 from benchmarks.race.families import FAMILIES
-from crosslearning.statistics import Interval
+from crosslearning._base.statistics import Interval
 
 Floats = NDArray[np.float64]
 Answer = Mapping[str, Any]

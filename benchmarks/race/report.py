@@ -13,10 +13,10 @@ from benchmarks import rival
 from benchmarks.race.entrants import BUDGETS, METHODS, Rival
 from benchmarks.race.families import FAMILIES
 from benchmarks.race.reading import Entry, fewest, on_unseen
+from crosslearning._base.files import write_atomically
+from crosslearning._base.statistics import Interval
 from crosslearning.errors import InputError
-from crosslearning.files import write_atomically
 from crosslearning.runs.study import markdown
-from crosslearning.statistics import Interval
 
 PAGE, IMAGES = Path("docs/race.md"), Path("docs/images")
 #: What stands between two of these in the page is written by this module.

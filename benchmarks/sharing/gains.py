@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.sharing.parts import Grid, Radius, questions
+from crosslearning._base.statistics import Interval, student
+from crosslearning.analysis.sweep.summary import format_epsilon, recommend
 from crosslearning.errors import InputError
-from crosslearning.statistics import Interval, student
-from crosslearning.sweep.summary import epsilon_text, recommend
 
 Floats = NDArray[np.float64]
 
@@ -159,7 +159,7 @@ def _choice(quantity: Quantity, grid: Grid, here: dict[str, Floats]) -> tuple[Ra
 
 def radius_text(radius: Radius) -> str:
     """Return a radius as people read it."""
-    return "by the data" if radius is None else epsilon_text(radius)
+    return "by the data" if radius is None else format_epsilon(radius)
 
 
 def shown(interval: Interval) -> bool:

@@ -15,12 +15,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
+from crosslearning.analysis.model_errors import KINDS, OVERALL, model_errors
+from crosslearning.analysis.sweep.stages import plain_epsilon
 from crosslearning.errors import InputError
-from crosslearning.model_errors import KINDS, OVERALL, model_errors
 from crosslearning.rkhs import CrossRegression, Linear
 from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.runs.study import Measurement
-from crosslearning.sweep.stages import plain_epsilon
 from crosslearning.tasks import task_set
 from crosslearning.tasks.linear_quadratic import LinearQuadratic, cart
 
@@ -185,7 +185,12 @@ def errors(grid: Grid, spread: float, seed: int) -> Answer:
     found = []
     for steps in grid.data:
         # One round of random steps, and policies that are hardly better.
-        asked: Answer = {"method": "models", "seed": seed, "round_steps": steps, "bout": 1}
+        asked: Answer = {
+            "method": "models",
+            "seed": seed,
+            "round_steps": steps,
+            "updates_per_round": 1,
+        }
         told = model_errors(CrossLearner(tasks, **asked, **grid.settings).learn(1), seed=seed)
         by = {one.kind: one for one in told.kinds}
         chosen = np.array([curve.error for curve in told.curves])
@@ -275,7 +280,10 @@ SMALL = {
     "pendulums": Grid((0.0, 1.0, math.inf), (1200,), **_FEW, settings={"max_knots": 20}),
     "errors": Grid(_ENDS, (10,), **_FEW, settings=_QUICK),
     "models": Grid(
-        _ENDS, (10, 20), **_FEW, settings={"round_steps": 10, "bout": 1, "samples": 1, **_QUICK}
+        _ENDS,
+        (10, 20),
+        **_FEW,
+        settings={"round_steps": 10, "updates_per_round": 1, "samples": 1, **_QUICK},
     ),
 }
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from benchmarks.sharing.figure import gain_figure
 from benchmarks.sharing.gains import QUANTITIES, Point, Quantity, points, radius_text, read, shown
 from benchmarks.sharing.parts import Grid
+from crosslearning._base.files import write_atomically
+from crosslearning._base.statistics import Interval
 from crosslearning.errors import InputError
 from crosslearning.figures.style import save_figure
-from crosslearning.files import write_atomically
 from crosslearning.runs.study import markdown
-from crosslearning.statistics import Interval
 
 DOCS = Path("docs")
 PAGE = "when-sharing-pays.md"

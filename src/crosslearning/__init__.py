@@ -3,13 +3,13 @@
 import os
 from typing import TYPE_CHECKING
 
-from crosslearning.lazy import lazy_exports
+from crosslearning._base.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from crosslearning.identification import identify
+    from crosslearning.analysis.identification import identify
+    from crosslearning.analysis.logged import learn_from
     from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
-    from crosslearning.logged import learn_from
-    from crosslearning.monitoring import EvaluationCallback
+    from crosslearning.learner.callbacks import EvaluationCallback
     from crosslearning.tasks import Task, task_set
 
 __version__ = "0.3.0"
@@ -36,13 +36,13 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "CrossLearner": "crosslearning.learner",
-        "EvaluationCallback": "crosslearning.monitoring",
+        "EvaluationCallback": "crosslearning.learner.callbacks",
         "IterationReport": "crosslearning.learner",
         "LearnerSettings": "crosslearning.learner",
         "Policy": "crosslearning.learner",
         "Task": "crosslearning.tasks",
-        "identify": "crosslearning.identification",
-        "learn_from": "crosslearning.logged",
+        "identify": "crosslearning.analysis.identification",
+        "learn_from": "crosslearning.analysis.logged",
         "task_set": "crosslearning.tasks",
     },
 )

@@ -84,7 +84,7 @@ def visible(given: object, most: int | None = None) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def told(problem: BaseException) -> str:
+def describe_exception(problem: BaseException) -> str:
     """Return what an error of a user's own code says, and which of their lines it came from."""
     said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
     installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]

@@ -12,7 +12,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from crosslearning.files import write_tensors
+from crosslearning._base.files import write_tensors
 from crosslearning.runs import make_config, train
 
 #: Run folders of earlier versions.

@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 from crosslearning import cli
+from crosslearning._base.files import write_atomically
+from crosslearning._base.statistics import Interval
 from crosslearning.certificates.certificate import certify, pruning_history
 from crosslearning.certificates.page import certificate_page, save_certificate, verdicts
 from crosslearning.certificates.replay import same_numbers
 from crosslearning.certificates.stationarity import StationarityGap
 from crosslearning.errors import InputError, StorageError
 from crosslearning.figures.certificate import certificate_figure
-from crosslearning.files import write_atomically
 from crosslearning.runs import RunFolder, make_config, train
 from crosslearning.runs.record import make_record
-from crosslearning.statistics import Interval
 from tests.certificates.tampering import (
     FIELDS,
     as_version_1,

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
+from crosslearning._base.statistics import Interval
 from crosslearning.certificates import StationarityGap, stationarity_gaps
 from crosslearning.errors import InputError
-from crosslearning.statistics import Interval
 from tests.certificates.examples import CENTRE, GAINS, RADIUS, scalar_learner, true_gap
 
 #: Also a policy at the end of the ball to which its gradient points: held back, but stationary.

@@ -13,6 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosslearning
+from crosslearning._base.plain_kernels import (
+    kernel_features,
+    kernel_matrix,
+    same_kernel,
+)
 from crosslearning.certificates.certificate import certify
 from crosslearning.certificates.page import certificate_page
 from crosslearning.certificates.verification.checks import Checks
@@ -22,11 +27,6 @@ from crosslearning.certificates.verification.verify import verify_run
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.learner import CrossLearner
-from crosslearning.plain_kernels import (
-    kernel_features,
-    kernel_matrix,
-    same_kernel,
-)
 from crosslearning.rkhs import Dictionary, Family, PairKernel, kernel_from_dict
 from crosslearning.runs import RunFolder
 from tests.certificates.tampering import (
@@ -642,8 +642,8 @@ def test_the_checks_use_nothing_of_the_library():
     allowed = ("checks", "plain_files", "verify", "records", "model")
     assert seen == {
         "crosslearning.errors",
-        "crosslearning.ordinary_files",
-        "crosslearning.plain_kernels",
+        "crosslearning._base.ordinary_files",
+        "crosslearning._base.plain_kernels",
         *(f"crosslearning.certificates.verification.{name}" for name in allowed),
     }
     assert Path(crosslearning.__file__).parent.name == "crosslearning"

@@ -4,16 +4,16 @@ import json
 
 import numpy as np
 import pytest
+from crosslearning.demo import fleet as fleet_module
 from PIL import Image
 from typer.testing import CliRunner
 
 from crosslearning import cli
-from crosslearning.demo import fleet as fleet_module
-from crosslearning.demo.fleet import train_fleet
-from crosslearning.model_errors import KINDS
+from crosslearning.analysis.fleet import train_fleet
+from crosslearning.analysis.model_errors import KINDS
 
 runner = CliRunner()
-TINY = {"round_steps": 15, "bout": 2, "rollouts": 2, "look_ahead": 4}
+TINY = {"round_steps": 15, "updates_per_round": 2, "rollouts": 2, "look_ahead": 4}
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from crosslearning import cli
+from crosslearning._base.statistics import Interval
 from crosslearning.cli import output
-from crosslearning.evaluation import Evaluation
+from crosslearning.learner.evaluation import Evaluation
 from crosslearning.runs import make_config, train
-from crosslearning.statistics import Interval
 
 runner = CliRunner()
 SMALL = {"tasks": "paper", "iterations": 8, "max_knots": 20}

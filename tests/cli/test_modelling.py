@@ -9,7 +9,13 @@ from crosslearning import cli
 from crosslearning.runs import make_config, train
 
 runner = CliRunner()
-TINY = {"tasks": "pendulums:2", "method": "models", "round_steps": 30, "bout": 2, "rollouts": 2}
+TINY = {
+    "tasks": "pendulums:2",
+    "method": "models",
+    "round_steps": 30,
+    "updates_per_round": 2,
+    "rollouts": 2,
+}
 FEW = ["--episodes", "2", "--horizon", "20", "--steps", "8"]
 
 

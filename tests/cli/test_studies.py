@@ -7,8 +7,8 @@ from typer.testing import CliRunner
 
 from crosslearning import cli
 from crosslearning.figures.paper.catalogue import FIGURES
-from crosslearning.paper import adapt, readings, reproduce
-from crosslearning.paper.experiment import Scale
+from crosslearning.reproduction.paper import adapt, readings, reproduce
+from crosslearning.reproduction.paper.experiment import Scale
 from crosslearning.runs import study
 from tests.runs.examples import one_after_another
 

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 from crosslearning import CrossLearner, cli
-from crosslearning.adaptation import adapt_run
+from crosslearning.analysis.adaptation import adapt_run
 from crosslearning.cli import training
-from crosslearning.cli.output import kernel_in_words
+from crosslearning.cli.output import describe_kernel
 from crosslearning.errors import InputError
 from crosslearning.learner.core import Core
 from crosslearning.rkhs import (
@@ -57,7 +57,7 @@ def invoke(*arguments):
     ],
 )
 def test_kernels_are_shown_by_their_widths(kernel, words):
-    assert kernel_in_words(kernel.to_dict()).startswith(words)
+    assert describe_kernel(kernel.to_dict()).startswith(words)
 
 
 def test_info_shows_widths(tmp_path):

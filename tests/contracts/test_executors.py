@@ -21,9 +21,9 @@ from crosslearning.rollouts import (
     plan_episodes,
     plan_samples,
 )
+from crosslearning.rollouts.env_runner import SEGMENT
 from crosslearning.rollouts.pool import WorkerPool
 from crosslearning.rollouts.sharded_executor import ShardedExecutor
-from crosslearning.rollouts.stage import SEGMENT
 from crosslearning.rollouts.worker import WorkerState
 from crosslearning.tasks import LinearQuadratic, Task, task_set
 from tests.learner.examples import Drift, drift

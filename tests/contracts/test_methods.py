@@ -11,7 +11,7 @@ from tests.learner.examples import Drift, assert_same_bits, drift, recorded_repo
 #: Variants of a method whose state differs in kind.
 VARIANTS = {
     "policy-gradient": [{}, {"step_rule": "adam"}, {"estimator": "baseline"}],
-    "models": [{"bout": 3, "round_steps": 15, "rollouts": 4, "look_ahead": 5}],
+    "models": [{"updates_per_round": 3, "round_steps": 15, "rollouts": 4, "look_ahead": 5}],
     "trust-region": [{"episode_steps": 20}, {"episode_steps": 20, "reuse": 1}],
 }
 CASES = [(method, given) for method in METHODS for given in VARIANTS[method]]

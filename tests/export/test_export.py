@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, Policy
+from crosslearning._base.files import read_document
 from crosslearning.errors import InputError, MissingExtraError, NumericalError
 from crosslearning.export import export_policy, open_policy
 from crosslearning.export.check import compare, expected_actions, states_for
 from crosslearning.export.sources import rename
-from crosslearning.files import read_document
 from crosslearning.rkhs import PairKernel
 from crosslearning.runs import make_config, train
 from tests.contracts.test_kernels import rational_quadratic

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from crosslearning.analysis.recording import Film
 from crosslearning.errors import InputError, MissingExtraError
 from crosslearning.figures.films import check_format, save_film, stills_figure
-from crosslearning.filming import Film
 
 
 def film_of(*lengths, rate=10.0):

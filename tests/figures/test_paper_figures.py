@@ -20,9 +20,9 @@ from crosslearning.errors import InputError
 from crosslearning.figures.paper import POLICY_COLOURS, curves, robot, scenes
 from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
-from crosslearning.paper.adapt import STARTS
-from crosslearning.paper.drives import drive, scene_drives
-from crosslearning.paper.experiment import (
+from crosslearning.reproduction.paper.adapt import STARTS
+from crosslearning.reproduction.paper.drives import drive, scene_drives
+from crosslearning.reproduction.paper.experiment import (
     AVERAGE,
     CROSS,
     LABELS,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import StorageError
 from crosslearning.figures import parts
 from crosslearning.figures.style import TASKS, save_figure
-from crosslearning.statistics import Interval, student
 from tests.figures.examples import bars
 
 

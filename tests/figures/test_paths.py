@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from crosslearning.analysis.trajectories import Trajectories
 from crosslearning.errors import InputError
 from crosslearning.figures.paths import trajectory_figure
 from crosslearning.figures.style import ALARM, CENTRAL
 from crosslearning.tasks import Navigation
-from crosslearning.trajectories import Trajectories
 
 
 def driven(name="a"):

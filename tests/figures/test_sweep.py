@@ -32,7 +32,7 @@ def sweep(epsilons=(0.0, 0.5, 2.0, math.inf), seeds=2, held_out=True):
     best = {
         "epsilon": plain(epsilons[-1]),
         "by": "held_out" if held_out else "central",
-        "not_told_apart": [plain(epsilon) for epsilon in epsilons[-2:]],
+        "not_significantly_different": [plain(epsilon) for epsilon in epsilons[-2:]],
     }
     return {"seeds": list(range(seeds)), "recommendation": best, "rows": rows}
 

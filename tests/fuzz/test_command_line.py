@@ -62,7 +62,7 @@ def place(tmp_path_factory):
         runs.train("run", runs.make_config(fields))
         (folder / "trap.py").write_text("raise SystemExit('the trap was sprung')\n")
         patch.setattr(runs, "train", begun)
-        patch.setattr("crosslearning.adaptation.train", begun)
+        patch.setattr("crosslearning.analysis.adaptation.train", begun)
         # Made once: a command line is built of hundreds of flags.
         patch.setattr(application, "app", typer.main.get_command(application.app))
         yield folder

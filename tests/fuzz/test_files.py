@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crosslearning import CrossLearner
-from crosslearning.files import document, read_tensors, write_tensors
+from crosslearning._base.files import document, read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.learner.policy import Policy
 from tests.fuzz.examples import cases, changed, damaged, safely, set_trap

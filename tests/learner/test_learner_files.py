@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
+from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import (
     CrossLearningError,
     FileFormatError,
     InputError,
     MissingFormulaError,
 )
-from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.rkhs import Gaussian, Linear, PairKernel
 from crosslearning.tasks import linear_quadratic_set, task_set

@@ -10,7 +10,7 @@ import pytest
 
 from crosslearning import CrossLearner, Policy
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
-from crosslearning.evaluation import evaluate
+from crosslearning.learner.evaluation import evaluate
 from crosslearning.rkhs import Family, PairKernel
 from tests.contracts.test_kernels import KERNELS, rational_quadratic
 from tests.learner.examples import drift

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, Task
+from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import FileFormatError, InputError, NumericalError, TaskError
-from crosslearning.files import read_tensors, write_tensors
 from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.learner.settings import METHODS
 from crosslearning.rkhs import Family, Gaussian

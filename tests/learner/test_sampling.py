@@ -1,10 +1,10 @@
-"""Units: unbiased although their noise is drawn wider, and inner products that are right."""
+"""IndependentEstimates: unbiased although their noise is drawn wider, and inner products that are right."""
 
 import numpy as np
 import pytest
 
 from crosslearning.errors import InputError
-from crosslearning.gradients import ESTIMATORS, GROUPS, Units, group_products
+from crosslearning.learner.gradients import ESTIMATORS, GROUPS, IndependentEstimates, group_products
 from crosslearning.learner.sampling import Sampling, draw_plans, noise_scale, run_plans
 from crosslearning.rkhs import Gaussian, Linear
 from crosslearning.rollouts import CompiledExecutor, Noise
@@ -86,7 +86,7 @@ def test_threads_do_not_matter():
 
 def random_units(seed, units, size, kernel):
     generator = np.random.default_rng(seed)
-    return Units(
+    return IndependentEstimates(
         generator.standard_normal((units, size, kernel.dimension)),
         generator.standard_normal((units, size, 2)),
         generator.uniform(0.5, 2.0, units),
@@ -97,7 +97,7 @@ def random_units(seed, units, size, kernel):
 @pytest.mark.parametrize("kernel", [Gaussian(std=[1.0, 0.5]), Linear(std=[1.0, 2.0])])
 def test_inner_products_against_the_whole_gram_matrix(kernel, size, monkeypatch):
     # So few kernel values at a time that several blocks are needed.
-    monkeypatch.setattr("crosslearning.gradients.units._BLOCK", 5000)
+    monkeypatch.setattr("crosslearning.learner.gradients.independent_estimates._BLOCK", 5000)
     units = random_units(1, 2 * GROUPS, size, kernel)
     weights = (units.weights * units.ratios[:, None, None]).reshape(-1, 2)
     gram = kernel(units.knots.reshape(-1, 2)) * (weights @ weights.T)
@@ -111,7 +111,7 @@ def test_inner_products_against_the_whole_gram_matrix(kernel, size, monkeypatch)
 def test_differences_of_units():
     kernel = Gaussian(std=[1.0, 0.5])
     one, other = (random_units(seed, GROUPS, 1, kernel) for seed in (1, 2))
-    other = Units(other.knots, other.weights, one.ratios)
+    other = IndependentEstimates(other.knots, other.weights, one.ratios)
     place = np.array([[0.3, -0.2]])
 
     def value(units):

@@ -6,7 +6,7 @@ import pytest
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
-from crosslearning.evaluation import run_episodes
+from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.scaling import angles_of, kernel_for, points_on_circles
 from crosslearning.learner.settings import METHODS
 from crosslearning.rollouts import ActionScale

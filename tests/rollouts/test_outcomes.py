@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from crosslearning import Task
-from crosslearning.comparison import compare
+from crosslearning.analysis.comparison import compare
 from crosslearning.errors import InputError, TaskError
-from crosslearning.evaluation import evaluate, evaluate_across, run_episodes
+from crosslearning.learner.evaluation import evaluate, evaluate_across, run_episodes
 from crosslearning.tasks.linear_quadratic import cart
 from crosslearning.tasks.task_files import tasks_of_file
 

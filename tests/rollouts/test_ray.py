@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from crosslearning import ray_cluster
 from crosslearning.errors import InputError, TaskError
-from crosslearning.rollouts import executor_for, plan_episodes
+from crosslearning.rollouts import executor_for, plan_episodes, ray_cluster
 from crosslearning.runs import make_config
 from crosslearning.runs.parallel import on_ray
 from crosslearning.runs.study import Run, run_study

@@ -13,7 +13,7 @@ from gymnasium.wrappers import TimeLimit
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, NumericalError, TaskError
-from crosslearning.evaluation import run_episodes
+from crosslearning.learner.evaluation import run_episodes
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import GymnasiumExecutor, plan_episodes, plan_samples
 from crosslearning.tasks import Task, check_task

@@ -36,7 +36,7 @@ SMALL = {"epsilon": 1.0, "max_knots": 20, "seed": 4}
 METHODS = {
     "policy-gradient": {"batch_size": 3},
     "trust-region": {"episodes": 3, "episode_steps": 20, "least_steps": 1},
-    "models": {"round_steps": 20, "bout": 4},
+    "models": {"round_steps": 20, "updates_per_round": 4},
 }
 
 

@@ -96,7 +96,7 @@ def test_commands_evaluate_compare_and_draw_the_best(whole):
     found = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags]).output)
     last = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags[:3]]).output)
     assert found != last
-    from crosslearning.evaluation import evaluate
+    from crosslearning.learner.evaluation import evaluate
 
     (expected,) = evaluate(best.policy(0), best.tasks[0], trials=3)
     row = next(r for r in found if r["policy"] == r["task"] == best.tasks[0].name)

@@ -123,7 +123,7 @@ def test_wrong_lengths_are_named(fields, message):
     "fields",
     [
         {"method": "trust-region", "episode_steps": 20, "max_knots": 20, "steps": 1100},
-        {"method": "models", "round_steps": 15, "bout": 2, "rollouts": 4, "steps": 60},
+        {"method": "models", "round_steps": 15, "updates_per_round": 2, "rollouts": 4, "steps": 60},
     ],
 )
 def test_what_was_looked_at_before_the_first_iteration_is_counted_once(fields, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from crosslearning.errors import FileFormatError, InputError, StorageError
 from crosslearning.learner import CrossLearner
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.runs.lock import owned
+from crosslearning.runs.lock import folder_lock
 
 FIELDS = {
     "tasks": "linear-quadratic",
@@ -105,18 +105,18 @@ def test_of_processes_that_start_at_once_one_trains_and_the_others_are_told(tmp_
 
 
 def test_a_lock_is_not_inherited_and_says_who_holds_it(tmp_path):
-    with owned(tmp_path / "new"):
+    with folder_lock(tmp_path / "new"):
         child = os.fork()
         if child == 0:  # a fork that outlives its parent must not keep the folder
             time.sleep(60)
             os._exit(0)
         with (
             pytest.raises(StorageError, match=f"process {os.getpid()}, since"),
-            owned(tmp_path / "new"),
+            folder_lock(tmp_path / "new"),
         ):
             pass
     try:
-        with owned(tmp_path / "new") as mine:
+        with folder_lock(tmp_path / "new") as mine:
             assert mine()
             shutil.rmtree(tmp_path / "new")
             assert not mine()
@@ -128,8 +128,8 @@ def test_a_lock_is_not_inherited_and_says_who_holds_it(tmp_path):
 OWN_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from crosslearning.runs.lock import owned
-with owned(Path(sys.argv[1])):
+from crosslearning.runs.lock import folder_lock
+with folder_lock(Path(sys.argv[1])):
     if os.fork():
         os.kill(os.getpid(), signal.SIGKILL)
     sys.stdin.read()
@@ -142,7 +142,7 @@ def test_a_fork_does_not_keep_the_folder_of_one_who_was_killed(tmp_path):
     # The fork lives until its input ends.
     with subprocess.Popen(arguments, stdin=subprocess.PIPE) as parent:
         assert parent.wait() == -signal.SIGKILL
-        with owned(tmp_path) as mine:
+        with folder_lock(tmp_path) as mine:
             assert mine()
 
 
@@ -153,18 +153,18 @@ def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
     def wait_and_own():
         waiting.set()
         while not has_it.is_set():
-            with suppress(StorageError), owned(tmp_path):
+            with suppress(StorageError), folder_lock(tmp_path):
                 has_it.set()
                 may_go.wait(60.0)
 
     other = threading.Thread(target=wait_and_own)
-    with owned(tmp_path):
+    with folder_lock(tmp_path):
         other.start()
         waiting.wait(60.0)
         time.sleep(0.1)
     assert has_it.wait(60.0)
     try:
-        with pytest.raises(StorageError, match="is being written by"), owned(tmp_path):
+        with pytest.raises(StorageError, match="is being written by"), folder_lock(tmp_path):
             pass
     finally:
         may_go.set()
@@ -172,9 +172,12 @@ def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
 
 
 def test_a_lock_whose_owner_has_written_nothing_yet(tmp_path):
-    with owned(tmp_path):
+    with folder_lock(tmp_path):
         (tmp_path / ".lock").write_text("[")
-        with pytest.raises(StorageError, match="another process, which has just"), owned(tmp_path):
+        with (
+            pytest.raises(StorageError, match="another process, which has just"),
+            folder_lock(tmp_path),
+        ):
             pass
 
 

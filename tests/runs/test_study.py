@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from crosslearning._base.progress import progress_bar
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.progress import progress_bar
 from crosslearning.runs import RunFolder, make_config, study, train
 from crosslearning.runs import driver as runs_driver
 from crosslearning.runs.parallel import in_processes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crosslearning.files import read_tensors, write_tensors
+from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 
 Command = tuple[str, ...]

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from crosslearning.files import document
+from crosslearning._base.files import document
 from tests.security.cases import (
     CERTIFY,
     DRAW,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.files import read_tensors
+from crosslearning._base.files import read_tensors
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 from tests.security.cases import (
     CERTIFY,

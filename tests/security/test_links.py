@@ -9,9 +9,7 @@ import threading
 import pytest
 from typer.testing import CliRunner
 
-from crosslearning.cli import app
-from crosslearning.errors import CrossLearningError, StorageError
-from crosslearning.files import (
+from crosslearning._base.files import (
     guard,
     list_folder,
     open_file,
@@ -21,8 +19,10 @@ from crosslearning.files import (
     rename_file,
     write_atomically,
 )
+from crosslearning.cli import app
+from crosslearning.errors import CrossLearningError, StorageError
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.runs.lock import owned, owner_of
+from crosslearning.runs.lock import lock_owner, owned
 from crosslearning.runs.study import claim
 from tests.security.examples import TINY, contents
 
@@ -99,7 +99,7 @@ def test_no_link_is_followed(run, outside, name, dangling):
     ):
         with pytest.raises(CrossLearningError, match=r"a link|already holds a run"):
             opening(run)
-    assert owner_of(run) is None
+    assert lock_owner(run) is None
     assert contents(outside) == before
     assert contents(run) == mine
 
@@ -215,7 +215,7 @@ def test_outside_of_runs_files_are_as_ever(tmp_path):
 
 def test_a_new_file_is_for_whom_the_user_allows_it(tmp_path):
     code = (
-        "import os, sys; from pathlib import Path; from crosslearning.files import *;"
+        "import os, sys; from pathlib import Path; from crosslearning._base.files import *;"
         "os.umask(0o027); write_atomically(Path(sys.argv[1]), b'1')"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "file")], check=True)

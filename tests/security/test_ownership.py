@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.adaptation import adapt_run
+from crosslearning.analysis.adaptation import adapt_run
 from crosslearning.errors import CrossLearningError, InputError, StorageError
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.runs.shelf import shelved_runs
+from crosslearning.runs.listing import summarise_runs
 from crosslearning.runs.signature import key_file
 from tests.security.examples import TINY, contents, strangers_run, write_module
 
@@ -85,7 +85,7 @@ def test_a_strangers_configuration_is_only_shown(place, method):
         text = text.replace('method = "policy-gradient"\n', "")
         (place / "sent" / "run" / "config.toml").write_text(text)
     before = contents(place / "sent")
-    (found,) = shelved_runs(place / "sent")
+    (found,) = summarise_runs(place / "sent")
     assert found.state == ("damaged" if method == "" else "interrupted")
     for opening in (
         lambda folder: RunFolder.open(folder).config(),

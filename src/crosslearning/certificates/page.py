@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from crosslearning._base.files import write_atomically
+from crosslearning._base.ordinary_files import read_bytes
+from crosslearning._base.plain_data import decode
 from crosslearning.certificates.certificate import Certificate, PruningHistory
 from crosslearning.certificates.text import (
     FEW,
@@ -21,9 +24,6 @@ from crosslearning.certificates.text import (
     table,
     wrapped,
 )
-from crosslearning.files import write_atomically
-from crosslearning.ordinary_files import read_bytes
-from crosslearning.plain_data import decode
 from crosslearning.runs.signature import content_signature, is_signature
 from crosslearning.runs.system_info import in_words
 

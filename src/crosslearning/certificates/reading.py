@@ -11,11 +11,11 @@ from typing import Any, Self
 
 from rich.console import Console
 
+from crosslearning._base.files import guard
+from crosslearning._base.statistics import CONFIDENCE
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
 from crosslearning.errors import InputError, visible
-from crosslearning.files import guard
-from crosslearning.statistics import CONFIDENCE
 
 #: No measured number is near these; squares of what lies between them are numbers still.
 _LEAST, _MOST = 1e-70, 1e70

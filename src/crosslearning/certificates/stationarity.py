@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from crosslearning._base.statistics import CONFIDENCE, Interval, checked_confidence, skewness_of
 from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
-from crosslearning.gradients import Units
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.gradients import IndependentEstimates
 from crosslearning.learner.sampling import Sampling, sample_gaps
-from crosslearning.statistics import CONFIDENCE, Interval, checked_confidence, skewness_of
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
 
@@ -94,7 +94,7 @@ def stationarity_gaps(
     return gaps
 
 
-def tail_of(sampling: Sampling, units: Units) -> float:
+def tail_of(sampling: Sampling, units: IndependentEstimates) -> float:
     """Return the skewness of the gradients' squared norms over the root of their number.
 
     A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured

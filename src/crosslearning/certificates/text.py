@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from crosslearning._base.files import write_atomically
+from crosslearning._base.statistics import Interval
 from crosslearning.errors import StorageError
-from crosslearning.files import write_atomically
-from crosslearning.statistics import Interval
 
 WIDTH = 100
 

@@ -34,10 +34,10 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from crosslearning._base.files import write_atomically
+    from crosslearning.analysis.relatedness import relatedness
     from crosslearning.figures.relatedness import relatedness_figure
     from crosslearning.figures.style import save_figure
-    from crosslearning.files import write_atomically
-    from crosslearning.relatedness import relatedness
     from crosslearning.runs import RunFolder
 
     folder = RunFolder.open(run)
@@ -101,7 +101,7 @@ def theory(
     as_json: JsonOption = False,
 ) -> None:
     """Say what the convergence theorem promises at a run."""
-    from crosslearning.theory import save_theory, study_run, theory_page
+    from crosslearning.reproduction.theorem import save_theory, study_run, theory_page
 
     with _measuring(as_json):
         study = study_run(run, alpha, delta, samples, seed, errors)

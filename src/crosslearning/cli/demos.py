@@ -14,7 +14,7 @@ from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
-    from crosslearning.demo.fleet import Fleet
+    from crosslearning.analysis.fleet import Fleet
 
 demo = typer.Typer(
     help="Show what the library is for, in about a minute.",
@@ -48,8 +48,8 @@ def fleet(
 
     Under cross-learned, pooled and separate models; with a table and a moving picture.
     """
-    from crosslearning.demo.fleet import train_fleet
-    from crosslearning.files import write_atomically
+    from crosslearning._base.files import write_atomically
+    from crosslearning.analysis.fleet import train_fleet
 
     _check_folder(out)
     if not as_json:
@@ -99,10 +99,10 @@ def _show_fleet(found: Fleet) -> None:
 
 
 def _draw_fleet(found: Fleet, out: Path) -> list[Path]:
+    from crosslearning._base.progress import progress_bar
     from crosslearning.figures.fleet import FleetPicture
     from crosslearning.figures.moving import save_moving
     from crosslearning.figures.style import save_figure
-    from crosslearning.progress import progress_bar
 
     picture = FleetPicture(found)
     with progress_bar(errors) as shown:

@@ -27,8 +27,8 @@ from crosslearning.cli.output import (
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
-    from crosslearning.evaluation import Evaluation
     from crosslearning.learner import CrossLearner
+    from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
 
 
@@ -93,8 +93,8 @@ def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
 @with_measuring_flags
 def evaluate(run: RunArgument, **flags: Any) -> None:
     """Evaluate the policies of a run, on the same random starts."""
-    from crosslearning.evaluation import evaluate as evaluate_policies
-    from crosslearning.evaluation import evaluate_across
+    from crosslearning.learner.evaluation import evaluate as evaluate_policies
+    from crosslearning.learner.evaluation import evaluate_across
 
     asked = MeasuringFlags(**flags)
     learner = runs.RunFolder.open(run).load(best=asked.best)
@@ -125,7 +125,7 @@ def _evaluate_many(
     asked: MeasuringFlags,
 ) -> None:
     """Evaluate very many policies: each on its own task, and the central one on all."""
-    from crosslearning.evaluation import evaluate_across, evaluate_own
+    from crosslearning.learner.evaluation import evaluate_across, evaluate_own
 
     each: list[Evaluation] = []
     if asked.tasks is not None:
@@ -160,8 +160,8 @@ def compare(
     **flags: Any,
 ) -> None:
     """Compare two runs' policies on the same starts, with intervals."""
-    from crosslearning.comparison import compare as compare_policies
-    from crosslearning.comparison import compare_across
+    from crosslearning.analysis.comparison import compare as compare_policies
+    from crosslearning.analysis.comparison import compare_across
 
     asked = MeasuringFlags(**flags)
     learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
@@ -196,7 +196,7 @@ def identify(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say which trained task of a run a new one is like."""
-    from crosslearning.identification import identify_all
+    from crosslearning.analysis.identification import identify_all
     from crosslearning.tasks import tasks_from
 
     learner = runs.RunFolder.open(run).load()

@@ -12,8 +12,8 @@ from crosslearning.cli.application import MOST, RunArgument, announce_compilatio
 from crosslearning.cli.output import show_line, show_table
 
 if TYPE_CHECKING:
-    from crosslearning.model_errors import ModelErrors
-    from crosslearning.statistics import Interval
+    from crosslearning._base.statistics import Interval
+    from crosslearning.analysis.model_errors import ModelErrors
 
 
 @app.command()
@@ -30,10 +30,10 @@ def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say how well the models of a run tell what they have not seen."""
+    from crosslearning._base.files import write_atomically
+    from crosslearning.analysis.model_errors import model_errors
     from crosslearning.figures.model_errors import errors_figure, paths_figure, radius_figure
     from crosslearning.figures.style import save_figure
-    from crosslearning.files import write_atomically
-    from crosslearning.model_errors import model_errors
     from crosslearning.runs import RunFolder
 
     folder = RunFolder.open(run)

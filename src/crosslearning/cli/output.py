@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+from crosslearning._base.plain_data import json_text
 from crosslearning.cli.application import console
-from crosslearning.plain_data import json_text
 
 if TYPE_CHECKING:
-    from crosslearning.comparison import Comparison
-    from crosslearning.evaluation import Evaluation
+    from crosslearning.analysis.comparison import Comparison
+    from crosslearning.learner.evaluation import Evaluation
 
 #: From so many tasks on, a table shows their mean and the worst: the tasks are then the sample.
 MANY_TASKS = 13
@@ -79,11 +79,11 @@ def _both_returns(one: Evaluation | Comparison) -> str:
     return f"{one.discounted_return}\n{one.total_return}"
 
 
-def kernel_in_words(kernel: Mapping[str, Any]) -> str:
+def describe_kernel(kernel: Mapping[str, Any]) -> str:
     """Return what ``Kernel.to_dict`` describes, for people: widths in the place of squares."""
     told = dict(kernel)
     if "parts" in told:
-        parts = [f"{kernel_in_words(part)} of coordinates {own}" for part, own in told["parts"]]
+        parts = [f"{describe_kernel(part)} of coordinates {own}" for part, own in told["parts"]]
         return " times ".join(parts)
     words, covariance = [told.pop("kernel")], told.pop("covariance", None)
     if covariance is not None:

@@ -23,7 +23,7 @@ from crosslearning.errors import unknown_name
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
-    from crosslearning.runs.shelf import ShelvedRun
+    from crosslearning.runs.listing import RunSummary
     from crosslearning.tasks import Task
 
 
@@ -33,9 +33,9 @@ def list_runs(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the runs of a folder: how each stands, what to do next."""
-    from crosslearning.runs.shelf import shelved_runs
+    from crosslearning.runs.listing import summarise_runs
 
-    found = shelved_runs(folder)
+    found = summarise_runs(folder)
     if as_json:
         print_json([one.to_dict() for one in found])
         return
@@ -56,7 +56,7 @@ def list_runs(
         show_line(f"  {one.next}" + (f"    # {remark}" if remark else ""))
 
 
-def _cells(one: ShelvedRun, folder: Path) -> list[str]:
+def _cells(one: RunSummary, folder: Path) -> list[str]:
     """Return the cells of a run's row; what is not known is a dash."""
     name = Path(one.run).relative_to(folder).as_posix()
     tasks = one.tasks
@@ -72,8 +72,8 @@ def _cells(one: ShelvedRun, folder: Path) -> list[str]:
     return [cell or "–" for cell in cells]
 
 
-def _return(one: ShelvedRun) -> str | None:
-    from crosslearning.statistics import readable
+def _return(one: RunSummary) -> str | None:
+    from crosslearning._base.statistics import readable
 
     number = one.recent_return if one.best_return is None else one.best_return
     if number is None:
@@ -105,11 +105,11 @@ def render(
     ] = None,
 ) -> None:
     """Film a policy at work, or draw moments of it."""
+    from crosslearning._base.progress import progress_bar
+    from crosslearning._base.statistics import readable
+    from crosslearning.analysis.recording import film
     from crosslearning.export.sources import find_policy
     from crosslearning.figures.films import check_format, save_film
-    from crosslearning.filming import film
-    from crosslearning.progress import progress_bar
-    from crosslearning.statistics import readable
 
     folder = runs.RunFolder.open(run)
     path = out or folder.figures / "film.gif"
@@ -165,8 +165,8 @@ def report(
     """Write what is known of runs as one page."""
     import webbrowser
 
-    from crosslearning.files import check_page, write_atomically
-    from crosslearning.report import PAGE_MARK, gather, report_page
+    from crosslearning._base.files import check_page, write_atomically
+    from crosslearning.figures.report import PAGE_MARK, gather, report_page
 
     path = out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
     check_page(path, PAGE_MARK, "report")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from crosslearning._base.files import write_atomically
+from crosslearning._base.plain_data import expecting, read_json
 from crosslearning.cli.application import (
     MOST,
     HorizonOption,
@@ -18,12 +20,10 @@ from crosslearning.cli.application import (
 from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
-from crosslearning.files import write_atomically
-from crosslearning.plain_data import expecting, read_json
 
 if TYPE_CHECKING:
-    from crosslearning.sweep import Sweep
-    from crosslearning.sweep.stages import Origin
+    from crosslearning.analysis.sweep import Sweep
+    from crosslearning.analysis.sweep.stages import Origin
 
 WorkersOption = Annotated[
     int | None, typer.Option(min=1, max=MOST, help="Processes; default: one for every processor.")
@@ -51,9 +51,9 @@ def reproduce(
     """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper.catalogue import check_names, draw
     from crosslearning.figures.paper.readings import readings_figure
-    from crosslearning.paper import readings as other_readings
-    from crosslearning.paper import reproduce as section
-    from crosslearning.paper.drives import scene_drives
+    from crosslearning.reproduction.paper import readings as other_readings
+    from crosslearning.reproduction.paper import reproduce as section
+    from crosslearning.reproduction.paper.drives import scene_drives
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
@@ -115,9 +115,9 @@ def sweep(
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure each, and recommend one."""
+    from crosslearning.analysis.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
+    from crosslearning.analysis.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
     from crosslearning.figures.sweep import sweep_figure
-    from crosslearning.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
-    from crosslearning.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
 
     checked = asked_config(config, fields, OWN_FIELDS).chosen()
     first = checked.length.amount
@@ -147,7 +147,7 @@ def _or_exit(result: Any) -> Any:
 
 def _show_sweep(found: Sweep) -> None:
     """Print a sweep: the returns, then what else was measured."""
-    from crosslearning.sweep.summary import HEADINGS, PLACES, heading
+    from crosslearning.analysis.sweep.summary import HEADINGS, PLACES, heading
 
     returns = [name for name in PLACES if name in found.values]
     others = [name for name in HEADINGS if name in found.values and name not in returns]
@@ -166,8 +166,8 @@ def _show_sweep(found: Sweep) -> None:
 
 def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> None:
     """Print how much better one sweep is than another, and write it down."""
+    from crosslearning.analysis.sweep.summary import differences
     from crosslearning.runs.study import markdown
-    from crosslearning.sweep.summary import differences
 
     with expecting(name):
         headings, rows = differences(found, other)

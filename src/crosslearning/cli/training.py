@@ -27,7 +27,7 @@ from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with
 from crosslearning.cli.output import (
     MANY_TASKS,
     WORST,
-    kernel_in_words,
+    describe_kernel,
     show_line,
     show_numbers,
 )
@@ -50,7 +50,7 @@ def quickstart(
     ] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
-    from crosslearning.evaluation import evaluate as evaluate_policies
+    from crosslearning.learner.evaluation import evaluate as evaluate_policies
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
@@ -113,7 +113,7 @@ def adapt(
 
     What is not given is as it was in the run, but for epsilon, which is infinite.
     """
-    from crosslearning.adaptation import adapt_run
+    from crosslearning.analysis.adaptation import adapt_run
 
     asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
     with _telling_what_is_kept(out):
@@ -160,9 +160,9 @@ def resume(
 @app.command()
 def info(run: RunArgument) -> None:
     """Show what a run was asked for and how far it is."""
+    from crosslearning._base.statistics import readable
     from crosslearning.runs.metrics import recent_returns
     from crosslearning.runs.system_info import in_words
-    from crosslearning.statistics import readable
 
     folder = runs.RunFolder.open(run)
     config = folder.config()
@@ -173,7 +173,7 @@ def info(run: RunArgument) -> None:
     if saved or folder.model.exists():
         # What was left to the learner, as it was found.
         learner = folder.load()
-        kernel = kernel_in_words(learner.kernel.to_dict())
+        kernel = describe_kernel(learner.kernel.to_dict())
         values |= settings_to_plain(learner.settings) | {"kernel": kernel}
     for name, value in values.items():
         table.add_row(name, "none" if value is None else escape(str(value)))
@@ -218,11 +218,11 @@ def plot(
 
 
 def _draw(run: Path, trials: int = 25) -> None:
+    from crosslearning.analysis.trajectories import trajectories, worth_drawing
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import evaluation_figure, learning_figure
     from crosslearning.figures.style import save_figure
     from crosslearning.runs.metrics import aims_of
-    from crosslearning.trajectories import trajectories, worth_drawing
 
     folder = runs.RunFolder.open(run)
     settings, metrics = folder.config().settings, folder.read_metrics()

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from crosslearning.lazy import lazy_exports
+from crosslearning._base.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from crosslearning.export.export import Export, export_policy

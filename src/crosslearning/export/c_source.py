@@ -12,7 +12,7 @@ from crosslearning.export.check import TYPES
 from crosslearning.export.program import Part, Program
 from crosslearning.export.targets import Precision
 from crosslearning.learner import Policy
-from crosslearning.learner.signals import Signals
+from crosslearning.learner.box_spec import BoxSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Numbers of a table that stand on one line.
@@ -313,7 +313,7 @@ def _call(function: str, part: Part, more: str = "") -> str:
     return f"{function}(z{at}, k{at}, {part.stop - part.start}{rest})"
 
 
-def _described(signals: Signals) -> Iterator[str]:
+def _described(signals: BoxSpec) -> Iterator[str]:
     """Yield a line of a comment for each number."""
     for number, name in enumerate(signals.names):
         low, high = (float(end.ravel()[number]) for end in (signals.low, signals.high))

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning import __version__
+from crosslearning._base.files import document, write_atomically
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.export.check import Agreement, compare, expected_actions, is_close, measure
 from crosslearning.export.targets import PRECISIONS, TARGETS, Precision, Target
-from crosslearning.files import document, write_atomically
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 

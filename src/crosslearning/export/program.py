@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.plain_kernels import Factor
 from crosslearning.learner import Policy
-from crosslearning.plain_kernels import Factor
 from crosslearning.rollouts.data import ActionScale
 
 Floats = NDArray[np.float64]

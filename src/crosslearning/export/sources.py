@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
-from crosslearning.learner.signals import Signals
-from crosslearning.ordinary_files import read_bytes
+from crosslearning.learner.box_spec import BoxSpec
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
@@ -100,5 +100,5 @@ def rename(
         policy.rate = rate
 
 
-def _renamed(signals: Signals, what: str, names: Sequence[str]) -> Signals:
-    return replace(signals, names=Signals.named(names, what, signals.size))
+def _renamed(signals: BoxSpec, what: str, names: Sequence[str]) -> BoxSpec:
+    return replace(signals, names=BoxSpec.named(names, what, signals.size))

@@ -12,12 +12,12 @@ import numpy as np
 from matplotlib.figure import Figure
 from PIL import Image
 
+from crosslearning._base.files import write_atomically
+from crosslearning.analysis.recording import Film, Frame
 from crosslearning.errors import InputError, MissingExtraError
 from crosslearning.figures.moving import gif_of
 from crosslearning.figures.parts import new_figure
 from crosslearning.figures.style import figure_style, save_figure
-from crosslearning.files import write_atomically
-from crosslearning.filming import Film, Frame
 
 #: What can be written, by the ending of the file.
 FORMATS = (".png", ".gif", ".mp4")

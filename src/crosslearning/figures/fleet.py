@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
-from crosslearning.demo.fleet import Crew, Fleet
+from crosslearning.analysis.fleet import Crew, Fleet
 from crosslearning.figures.parts import MIDDLE
 from crosslearning.figures.style import DARK, GREY, MODELS, figure_style
 from crosslearning.tasks.families.pendulum import TIME_STEP, UPRIGHT

@@ -13,8 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
+from crosslearning._base.files import write_atomically
 from crosslearning.figures.style import figure_style
-from crosslearning.files import write_atomically
 
 #: So few colours keep the file of a figure small; edges stay smooth.
 _COLOURS = 48

@@ -16,8 +16,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
+from crosslearning._base.statistics import Interval
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS
-from crosslearning.statistics import Interval
 
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]

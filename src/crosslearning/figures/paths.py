@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, Ellipse
 
+from crosslearning.analysis.trajectories import Trajectories
 from crosslearning.errors import InputError
 from crosslearning.figures.parts import Floats, entry, legend_outside, new_figure, write
 from crosslearning.figures.style import ALARM, CENTRAL, GOAL, GREY, LIGHT, figure_style
 from crosslearning.tasks import Navigation
-from crosslearning.trajectories import Trajectories
 
 #: The most panels beside one another.
 _COLUMNS = 5

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from crosslearning._base.statistics import Interval, mean_of_known
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, TASKS, figure_style
-from crosslearning.statistics import Interval, mean_of_known
 
 #: Panels in a row, and the size of a row in inches.
 _COLUMNS, _ROW = 3, (9.3, 3.1)

@@ -12,7 +12,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from crosslearning.files import write_atomically
+from crosslearning._base.files import write_atomically
 
 #: Okabe and Ito's colours, which colour-blind people tell apart.
 CENTRAL = "#000000"

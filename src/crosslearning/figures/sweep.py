@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from crosslearning._base.statistics import Interval
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style
-from crosslearning.statistics import Interval
 
 #: What is drawn of the returns on two kinds of tasks: label, colour, marker, and a step aside, so
 #: that bars stay apart.
@@ -107,7 +107,7 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
     """Mark the recommended radius, and those that are not told apart from it."""
     best = parts.number(chosen["epsilon"])
-    together = [parts.number(epsilon) for epsilon in chosen["not_told_apart"]]
+    together = [parts.number(epsilon) for epsilon in chosen["not_significantly_different"]]
     middle = 0.5 * (min(radii.values()) + max(radii.values()))
     label = "not told apart from it" if named else ""
     for epsilon, place in radii.items():

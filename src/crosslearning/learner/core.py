@@ -40,20 +40,20 @@ class Core:
         iterate.iteration += 1
         iterate.steps += improvement.steps
         # Line 8: whether to stop.
-        look = self.method.look(iterate, improvement)
-        if look.check is not None:
-            iterate.steps += look.check.steps
+        decision = self.method.stop_decision(iterate, improvement)
+        if decision.check is not None:
+            iterate.steps += decision.check.steps
         return IterationReport(
             iteration=iterate.iteration,
             steps=improvement.steps,
             episodes=improvement.episodes,
             returns=improvement.returns,
-            numbers={**improvement.numbers, **look.numbers},
+            numbers={**improvement.numbers, **decision.numbers},
             distances=projection.distances,
             projection=projection,
             pruning=pruning,
-            stop=look.stop,
-            check=look.check,
+            stop=decision.stop,
+            check=decision.check,
         )
 
     def _improve(self) -> Improvement:

@@ -14,9 +14,10 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded before it can be lim
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
+from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
+from crosslearning._base.interrupts import deferred
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, unknown_name
-from crosslearning.files import MALFORMED, read_tensors, write_tensors
-from crosslearning.interrupts import deferred
+from crosslearning.learner.box_spec import BoxSpec
 from crosslearning.learner.core import Core
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
 from crosslearning.learner.fitting import choose_kernel, resolve_tasks
@@ -30,13 +31,12 @@ from crosslearning.learner.saved_tasks import check_actions, space_to_plain, tas
 from crosslearning.learner.scaling import observed_kernel, scale_of
 from crosslearning.learner.settings import (
     LearnerSettings,
+    default_method,
     implied_method,
     make_settings,
     settings_from_plain,
     settings_to_plain,
-    suiting_method,
 )
-from crosslearning.learner.signals import Signals
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
 from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
@@ -116,7 +116,7 @@ class CrossLearner:
         self.tasks = resolve_tasks(given, self.task_options)
         warn_of_no_limit(self.tasks)
         described = kernel if isinstance(kernel, Mapping) else None
-        method = implied_method(settings) or suiting_method(self.tasks)
+        method = implied_method(settings) or default_method(self.tasks)
         asked = {"epsilon": epsilon, "kernel": described, **settings, "method": method}
         self.settings = make_settings(asked)
         self._scale = scale_of(self.tasks, self.settings)
@@ -132,7 +132,9 @@ class CrossLearner:
         def observed() -> Kernel:
             scaled, settings = self._scale is not None, self.settings
             with threadpool_limits(1, user_api="blas"):  # as in learn
-                found, seen = observed_kernel(self._executor, scaled, settings.seed, settings.look)
+                found, seen = observed_kernel(
+                    self._executor, scaled, settings.seed, settings.initial_exploration
+                )
             looked.append(seen)
             return found
 
@@ -200,7 +202,7 @@ class CrossLearner:
         CrossLearner
             Itself.
         """
-        from crosslearning.progress import learning_bar
+        from crosslearning._base.progress import learning_bar
 
         refuse_lengths(others)
         for name in others:
@@ -320,9 +322,9 @@ class CrossLearner:
                 name,
                 mean,
                 self._core.method.noise.std,
-                Signals.of(first.action_space, "action", first.action_names),
+                BoxSpec.of(first.action_space, "action", first.action_names),
                 self.settings.gamma,
-                Signals.of(first.observation_space, "observation", first.observation_names),
+                BoxSpec.of(first.observation_space, "observation", first.observation_names),
                 first.rate,
             )
             policy.scale = self._scale or policy.scale
@@ -379,16 +381,16 @@ class CrossLearner:
             Settings that differ from this learner's, such as ``step_size``.
         """
         policy = self.start_of(start)
-        learner = CrossLearner([task], start=policy.function, **self.onward(**settings))
-        learner.inherit(self)
+        learner = CrossLearner([task], start=policy.function, **self.transfer_settings(**settings))
+        learner.use_data_of(self)
         return learner.learn(iterations, callback, steps=steps)
 
-    def inherit(self, other: CrossLearner) -> None:
+    def use_data_of(self, other: CrossLearner) -> None:
         """Know what another learner has seen of its tasks, which are related to these.
 
         It is of use to the method ``models`` alone, and only from a learner with that method.
         """
-        self._core.method.inherit(other.method)
+        self._core.method.use_data_of(other.method)
 
     def start_of(self, start: int | str | None = None) -> Policy:
         """Return the policy to adapt from, by default the central one; warn if there is nothing."""
@@ -404,13 +406,13 @@ class CrossLearner:
             )
         return policy
 
-    def onward(self, **changes: Any) -> dict[str, Any]:
+    def transfer_settings(self, **changes: Any) -> dict[str, Any]:
         """Return the settings of learners that go on from a policy of this one on other tasks.
 
         They are this learner's, but each task learns alone, with ``changes``; if those name
         another ``method``, only what all methods share is kept.
         """
-        values = {**msgspec.structs.asdict(self.settings), **self.method.onward()}
+        values = {**msgspec.structs.asdict(self.settings), **self.method.transfer_settings()}
         # How near to stationary tasks are that learn alone is not known, so that nothing stops.
         values.pop("alpha", None)
         if changes.get("method", self.settings.method) != self.settings.method:

@@ -71,7 +71,7 @@ class Length(NamedTuple):
 
     def reached(self, learner: CrossLearner) -> bool:
         """Return whether a learner has got as far as this; steps are to be learned from, too."""
-        if self.unit == "steps" and not learner.method.rests:
+        if self.unit == "steps" and not learner.method.round_finished:
             return False
         return self.made(learner) >= self.amount
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import InputError, NumericalError
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.report import IterationReport, Look
+from crosslearning.learner.report import IterationReport, StopDecision
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Kernel
@@ -84,7 +84,7 @@ class Method(Protocol):
         """How many functions of its own the method keeps on the dictionary."""
 
     @property
-    def rests(self) -> bool:
+    def round_finished(self) -> bool:
         """Whether all that was seen has been learned from, so that one may end here."""
 
     @property
@@ -97,7 +97,7 @@ class Method(Protocol):
     def begin(self, episodes: Episodes) -> None:
         """See the episodes that were looked at before learning began, if there were any."""
 
-    def inherit(self, other: Method) -> None:
+    def use_data_of(self, other: Method) -> None:
         """Know what the method of another learner, of related tasks, can tell of them."""
 
     def improve(self, iterate: Iterate) -> Improvement:
@@ -106,13 +106,13 @@ class Method(Protocol):
         Whatever is raised before it returns must leave the method as it was.
         """
 
-    def look(self, iterate: Iterate, improvement: Improvement) -> Look:
+    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Say, after the iteration that this improvement led to, whether to stop."""
 
     def why(self, report: IterationReport) -> str:
         """Return the sentence that says why the method stopped here."""
 
-    def onward(self) -> dict[str, Any]:
+    def transfer_settings(self) -> dict[str, Any]:
         """Return settings that a learner which goes on from these policies should begin with."""
 
     @property

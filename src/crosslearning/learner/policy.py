@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosslearning._base.files import read_document, write_document
+from crosslearning._base.plain_kernels import PlainFamily
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
-from crosslearning.files import read_document, write_document
-from crosslearning.learner.signals import Signals
-from crosslearning.plain_kernels import PlainFamily
-from crosslearning.rollouts.data import ActionScale, Ends, within
+from crosslearning.learner.box_spec import BoxSpec
+from crosslearning.rollouts.data import ActionScale, HasBounds, within
 
 if TYPE_CHECKING:
     import gymnasium
@@ -55,9 +55,9 @@ class Policy:
         name: str,
         function: Family | PlainFamily,
         noise_std: Floats,
-        action_space: Ends,
+        action_space: HasBounds,
         discount: float | None = None,
-        observation_space: Ends | None = None,
+        observation_space: HasBounds | None = None,
         rate: float | None = None,
     ) -> None:
         self.name = name
@@ -66,9 +66,9 @@ class Policy:
         self.discount = discount
         if observation_space is None:
             ends = np.full(function.knots.shape[1], np.inf)
-            observation_space = Signals(-ends, ends, Signals.named((), "observation", ends.size))
-        self.observations = Signals.of(observation_space, "observation")
-        self.actions = Signals.of(action_space, "action")
+            observation_space = BoxSpec(-ends, ends, BoxSpec.named((), "observation", ends.size))
+        self.observations = BoxSpec.of(observation_space, "observation")
+        self.actions = BoxSpec.of(action_space, "action")
         self.rate = rate
         #: From the function's values to the units of the task.
         self.scale = ActionScale.none(function.outputs)
@@ -195,8 +195,8 @@ class Policy:
     def from_dict(cls, data: Mapping[str, Any]) -> Policy:
         """Return the policy that :meth:`to_dict` described; it acts by NumPy alone."""
         try:
-            observations = Signals.from_dict(data["observations"], "observation")
-            actions = Signals.from_dict(data["actions"], "action")
+            observations = BoxSpec.from_dict(data["observations"], "observation")
+            actions = BoxSpec.from_dict(data["actions"], "action")
             q, p = observations.size, actions.size
             knots = _numbers("knots", data["knots"], (None, q))
             weights = _numbers("weights", data["weights"], (len(knots), p))

@@ -46,7 +46,7 @@ class GapCheck:
         return float(np.max(self.bounds))
 
 
-class Look(NamedTuple):
+class StopDecision(NamedTuple):
     """What a method says after an iteration: whether to stop, and the check that says so.
 
     ``numbers`` are those that are known only now, as in an Improvement.

@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.gradients import GROUPS, Estimator, GradientMean, Units, estimator_of
+from crosslearning.learner.gradients import (
+    GROUPS,
+    Estimator,
+    GradientMean,
+    IndependentEstimates,
+    estimator_of,
+)
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, Noise, SamplePlan, Samples, plan_samples
@@ -99,7 +105,7 @@ def draw_plans(
 
 def run_plans(
     sampling: Sampling, policies: Expansion, plans: Sequence[tuple[SamplePlan, Floats]]
-) -> tuple[list[Units], int]:
+) -> tuple[list[IndependentEstimates], int]:
     """Return the units of every task under the given policies, and the environment steps taken.
 
     The same plans under other policies give units whose noise is shared, so that differences
@@ -118,7 +124,9 @@ def run_plans(
     units = []
     for i in range(N):
         own = slice(i * n // size, (i + 1) * n // size)
-        units.append(Units(estimates.knots[own], estimates.weights[own], ratios[i, ::size]))
+        units.append(
+            IndependentEstimates(estimates.knots[own], estimates.weights[own], ratios[i, ::size])
+        )
     return units, int(samples.steps.sum())
 
 
@@ -130,13 +138,13 @@ class GapSample(NamedTuple):
     mean : GradientMean
     towards : array, shape (U,)
         ⟨estimate, g − h_i⟩.
-    units : Units
+    units : IndependentEstimates
         The estimates themselves.
     """
 
     mean: GradientMean
     towards: Floats
-    units: Units
+    units: IndependentEstimates
 
 
 def sample_gaps(

@@ -59,7 +59,7 @@ def tasks_of_file(
     except CrossLearningError as problem:
         if spaces is None or isinstance(problem, FileFormatError):
             raise
-        absent = Absent(f"the tasks of this learner are not here: {problem}")
+        absent = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
     try:
         observations, actions = (space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
@@ -94,7 +94,7 @@ def check_actions(path: str | Path, description: Mapping[str, Any], task: Task) 
         )
 
 
-class Absent:
+class MissingEnvironment:
     """In the place of a maker of environments: says why there are none."""
 
     def __init__(self, why: str) -> None:

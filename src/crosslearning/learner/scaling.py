@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings, Look
+from crosslearning.learner.settings import InitialExploration, LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
@@ -48,7 +48,7 @@ def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | 
 
 
 def observed_kernel(
-    executor: Executor, scaled: bool, seed: int, look: Look
+    executor: Executor, scaled: bool, seed: int, exploration: InitialExploration
 ) -> tuple[Gaussian, Episodes]:
     """Return a Gaussian kernel of the widths that what random actions let be seen suggests.
 
@@ -61,7 +61,7 @@ def observed_kernel(
         Whether it takes actions of the order of one; else random ones are as wide as their box.
     seed : int
         The run's.
-    look : Look
+    exploration : InitialExploration
         How much may be seen.
 
     Returns
@@ -82,8 +82,8 @@ def observed_kernel(
         std = _RESTLESS * half.ravel()
     still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
     generator = np.random.default_rng([seed, _LOOK])
-    horizon = min(look.steps, max(task.horizon for task in tasks))
-    plan = plan_episodes(generator, tasks, look.episodes, horizon, std)
+    horizon = min(exploration.steps, max(task.horizon for task in tasks))
+    plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
     episodes = executor.episodes(still.expansion, plan)
     there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
     return kernel_for(episodes.observations[there], tasks[0].observation_space), episodes
@@ -91,14 +91,14 @@ def observed_kernel(
 
 def kernel_for(seen: Floats, space: Box) -> Gaussian:
     """Return a Gaussian kernel whose widths suit observations (n, q) of all tasks together."""
-    turns, q = angles_of(space), seen.shape[1]
+    angles, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
-    spread[turns] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, turns]).mean(axis=0)) ** 2)
+    spread[angles] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, angles]).mean(axis=0)) ** 2)
     # What hangs still at first may come to turn all the way round.
-    circular = [*turns, *points_on_circles(seen)]
+    circular = [*angles, *points_on_circles(seen)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
-    return Gaussian(std=widths, periodic=turns)
+    return Gaussian(std=widths, periodic=angles)
 
 
 def points_on_circles(seen: Floats) -> list[int]:

@@ -36,7 +36,7 @@ class Pace(NamedTuple):
     checkpoint_every: int
 
 
-class Look(NamedTuple):
+class InitialExploration(NamedTuple):
     """How much is looked at, with random actions, where the kernel's widths are not given."""
 
     episodes: int
@@ -107,9 +107,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     as_stated: ClassVar[bool] = False
 
     @property
-    def look(self) -> Look:
+    def initial_exploration(self) -> InitialExploration:
         """Episodes of every task, and their most steps, that widths are found from."""
-        return Look(4, 100)
+        return InitialExploration(4, 100)
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
         """Return the settings with nothing left open.
@@ -195,7 +195,7 @@ def implied_method(values: Mapping[str, Any]) -> MethodName | None:
     return knowing[0] if own and knowing else None
 
 
-def suiting_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
+def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
     """Return the method for tasks of which nothing is asked: the paper's for tasks like its own.
 
     Those state the kernel that suits them. Of others nothing is known but that they can be run,

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslearning.files import check_page, write_atomically
-from crosslearning.pages import data_script, fill, security_policy
+from crosslearning._base.files import check_page, write_atomically
+from crosslearning._base.pages import data_script, fill, security_policy
 
 _HERE = Path(__file__).parent
 _ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"

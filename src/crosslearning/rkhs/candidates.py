@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, solve_triangular
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.pruning import CONDITIONING, remove_knots
 from crosslearning.rkhs.slots import Slots

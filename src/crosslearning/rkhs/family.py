@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import read_tensors, write_tensors
 from crosslearning.rkhs.checks import Floats, count, finite_array
 from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.kernels.composed import kernel_from_dict

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crosslearning.compiled import compiled, compiled_reordered
+from crosslearning._base.compiled import compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats
 
 if TYPE_CHECKING:

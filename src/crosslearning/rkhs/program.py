@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import types
 
-from crosslearning.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
+from crosslearning._base.compiled import FastEntry, FunctionPointer, compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.formulas import CONSTANT, factor_column, factor_pull_back
 

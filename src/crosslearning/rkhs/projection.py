@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import blas
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.rkhs.checks import Floats, finite_array, radius
 from crosslearning.rkhs.family import Family

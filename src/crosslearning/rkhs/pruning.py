@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import compiled, compiled_reordered
+from crosslearning._base.compiled import compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
 
 #: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FastEntry, compiled
+from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from crosslearning.lazy import lazy_exports
+from crosslearning._base.lazy import lazy_exports
 from crosslearning.rollouts.data import ActionScale, Episodes, Noise, Samples, within
 
 if TYPE_CHECKING:

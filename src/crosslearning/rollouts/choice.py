@@ -105,7 +105,7 @@ def _sharded(
 
     names, count = [task.name for task in tasks], workers or processors()
     if backend.kind == "ray":
-        from crosslearning.ray_cluster import require_ray
+        from crosslearning.rollouts.ray_cluster import require_ray
 
         require_ray()
         return ShardedExecutor(

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FunctionPointer, entry_point
+from crosslearning._base.compiled import FunctionPointer, entry_point
 from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import check_episodes, check_samples, empty_episodes
-from crosslearning.rollouts.outcomes import tell_outcomes
+from crosslearning.rollouts.outcomes import collect_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
 
@@ -67,7 +67,7 @@ class CompiledExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end or the horizon."""
-        return tell_outcomes(self.tasks, self.run_episodes(policies, plan))
+        return collect_outcomes(self.tasks, self.run_episodes(policies, plan))
 
     def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run episodes whose outcomes are still in their last states."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FunctionPointer, compiled
+from crosslearning._base.compiled import FunctionPointer, compiled
 from crosslearning.rkhs.program import KernelProgram, evaluate
 
 Floats = NDArray[np.float64]

@@ -51,7 +51,7 @@ class ActionScale(NamedTuple):
         return self.inverse(ends)
 
 
-class Ends(Protocol):
+class HasBounds(Protocol):
     """What a box tells of the numbers in it, by whatever class."""
 
     @property
@@ -64,7 +64,7 @@ class Ends(Protocol):
     def dtype(self) -> Any: ...  # noqa: D102
 
 
-def within(space: Ends, actions: Floats) -> NDArray[Any]:
+def within(space: HasBounds, actions: Floats) -> NDArray[Any]:
     """Return actions, shape (n, p), clipped to a space and of its shape and type."""
     shaped = actions.reshape(-1, *space.shape)
     clipped = np.minimum(np.maximum(shaped, space.low), space.high)

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples, within
+from crosslearning.rollouts.env_runner import EnvRunner, play
 from crosslearning.rollouts.executor import check_samples, empty_episodes
-from crosslearning.rollouts.outcomes import tell_outcomes
+from crosslearning.rollouts.outcomes import collect_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.rollouts.stage import Stage, play
+from crosslearning.rollouts.rollout_state import EpisodeRollout, Rollout, SampleRollout
 from crosslearning.rollouts.step_timer import StepTimer
-from crosslearning.rollouts.under_way import EpisodeRollout, Rollout, SampleRollout
 from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
@@ -61,7 +61,7 @@ class GymnasiumExecutor:
         self.tasks = tuple(tasks)
         self._timer = timer
         self.scale = scale or ActionScale.none(tasks[0].action_size)
-        self._stages: list[list[Stage]] = [[] for _ in tasks]
+        self._stages: list[list[EnvRunner]] = [[] for _ in tasks]
 
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run one sample of every task B times (Algorithm 1, lines 2 to 5)."""
@@ -101,7 +101,7 @@ class GymnasiumExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task, to their end, the time limit or the horizon."""
-        return tell_outcomes(self.tasks, self.run_episodes(policies, plan))
+        return collect_outcomes(self.tasks, self.run_episodes(policies, plan))
 
     def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run episodes whose outcomes are still one by one: those of shards are put together."""
@@ -136,12 +136,12 @@ class GymnasiumExecutor:
             self.close()
             raise
 
-    def _stages_of(self, task: int, wanted: int) -> list[Stage]:
+    def _stages_of(self, task: int, wanted: int) -> list[EnvRunner]:
         """Return environments for rollouts of a task: a vector environment, or several alone."""
         own = self._stages[task]
         most = min(wanted, max(1, MOST_ENVIRONMENTS // len(self.tasks)))
         while len(own) < most and (not own or own[0].seats.alone):
-            own.append(Stage(self.tasks[task], self._timer))
+            own.append(EnvRunner(self.tasks[task], self._timer))
         return own[:most]
 
     def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:
@@ -192,7 +192,7 @@ def episodes_of(
         return [action], action.reshape(1, -1)
 
     result, rollouts = _planned([task], plan)
-    stage = Stage(task)
+    stage = EnvRunner(task)
     try:
         for number in range(len(rollouts)):
             # Of a vector environment one seat at a time, since whoever acts may have a memory,
@@ -205,7 +205,7 @@ def episodes_of(
                 play([stage], acting)
     finally:
         stage.close()
-    return tell_outcomes([task], _finished([task], result, rollouts))
+    return collect_outcomes([task], _finished([task], result, rollouts))
 
 
 def _planned(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[EpisodeRollout]]:

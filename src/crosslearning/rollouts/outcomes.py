@@ -45,7 +45,7 @@ def _number(task: Task, name: str, value: Any) -> float:
         ) from None
 
 
-def tell_outcomes(tasks: Sequence[Task], episodes: Episodes) -> Episodes:
+def collect_outcomes(tasks: Sequence[Task], episodes: Episodes) -> Episodes:
     """Return episodes with their outcomes by task and name.
 
     Before, their outcomes are for each task a list with a mapping for each episode, as its last

@@ -396,7 +396,7 @@ class RayPool(WorkerPool):
         workers: int | None = None,
         step_seconds: float | None = None,
     ) -> None:
-        from crosslearning.ray_cluster import join
+        from crosslearning.rollouts.ray_cluster import join
 
         super().__init__(names)
         self._ray = join(address)
@@ -458,7 +458,7 @@ class RayPool(WorkerPool):
 
     def close(self) -> None:
         """Stop what is running, and leave the cluster."""
-        from crosslearning.ray_cluster import leave
+        from crosslearning.rollouts.ray_cluster import leave
 
         self._abandon()
         leave()

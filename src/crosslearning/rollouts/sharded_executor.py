@@ -10,7 +10,7 @@ from typing import Any
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import empty_episodes
-from crosslearning.rollouts.outcomes import tell_outcomes
+from crosslearning.rollouts.outcomes import collect_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.pool import WorkerPool
 from crosslearning.rollouts.shards import Job, Shard, cut, part_of, put
@@ -64,7 +64,7 @@ class ShardedExecutor:
 
     def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run whole episodes of every task."""
-        return tell_outcomes(self.tasks, self.run_episodes(policies, plan))
+        return collect_outcomes(self.tasks, self.run_episodes(policies, plan))
 
     def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run episodes whose outcomes are still one by one, or in their last states."""

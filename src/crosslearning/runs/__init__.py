@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from crosslearning.lazy import lazy_exports
+from crosslearning._base.lazy import lazy_exports
 from crosslearning.runs.config import RunConfig, describe_fields, make_config, read_config
 
 if TYPE_CHECKING:

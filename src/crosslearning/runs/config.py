@@ -12,18 +12,18 @@ import msgspec
 import tomli_w
 from msgspec import Meta, field
 
+from crosslearning._base.files import MALFORMED, read_file
 from crosslearning.errors import InputError
-from crosslearning.files import MALFORMED, read_file
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
     LearnerSettings,
     check_names,
     convert_fields,
+    default_method,
     implied_method,
     make_settings,
     method_settings,
-    suiting_method,
 )
 from crosslearning.rollouts.backends import read_backend
 
@@ -134,7 +134,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def how(self) -> dict[str, Any]:
         """Return how rollouts are run."""
-        return {name: getattr(self, name) for name in HOW_FIELDS}
+        return {name: getattr(self, name) for name in EXECUTION_FIELDS}
 
     def chosen(self) -> RunConfig:
         """Return a configuration that names its method: by default the one that suits its tasks.
@@ -147,7 +147,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         from crosslearning.tasks.sources import load_tasks, read_source
 
         tasks = load_tasks(read_source(self.tasks), self.task_options)
-        return make_config({**self.left_open, "method": suiting_method(tasks, self.steps)})
+        return make_config({**self.left_open, "method": default_method(tasks, self.steps)})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
@@ -180,7 +180,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 #: Fields that say how rollouts are run, and change nothing of what is learned.
-HOW_FIELDS = ("workers", "on", "step_seconds")
+EXECUTION_FIELDS = ("workers", "on", "step_seconds")
 #: The fields of a run that are not the learner's.
 RUN_FIELDS = tuple(
     name for name in RunConfig.__struct_fields__ if name not in ("settings", "left_open")
@@ -243,7 +243,7 @@ def config_text(config: RunConfig) -> str:
     lines = {
         name: value
         for name, value in config.to_plain().items()
-        if value is not None and name not in HOW_FIELDS
+        if value is not None and name not in EXECUTION_FIELDS
     }
     return tomli_w.dumps(lines)
 

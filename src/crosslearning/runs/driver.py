@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 from rich.console import Console
 
+from crosslearning._base.files import write_atomically
+from crosslearning._base.interrupts import deferred
 from crosslearning.errors import (
     FileFormatError,
     InputError,
@@ -19,15 +21,13 @@ from crosslearning.errors import (
     StorageError,
     TaskError,
 )
-from crosslearning.files import write_atomically
-from crosslearning.interrupts import deferred
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
-from crosslearning.runs.lock import owned
+from crosslearning.runs.lock import folder_lock
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
 from crosslearning.tasks.sources import TaskSource, check_code, load_tasks, read_source
 
@@ -80,9 +80,9 @@ def train(
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
     if related is not None:
-        learner.inherit(related)
+        learner.use_data_of(related)
     begun = start is not None or related is not None
-    with owned(Path(path)) as mine:
+    with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
         return _drive(folder, config, learner, console or Console(quiet=True), mine)
 
@@ -126,7 +126,7 @@ def resume(
     # What cannot go on is told before anything is locked or changed.
     source = read_source(tasks) if tasks else folder.source()
     check_code(source)
-    with owned(folder.path) as mine:
+    with folder_lock(folder.path) as mine:
         folder.tidy()
         if longer:
             _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks or source)
@@ -256,7 +256,7 @@ def _drive(
                 log.write(averages.line(learner.steps))
             if lost:
                 # Unless somebody else has begun a run in a folder of this name meanwhile.
-                with nullcontext() if mine() else owned(folder.path):
+                with nullcontext() if mine() else folder_lock(folder.path):
                     for file in (log, evaluations) if config.evaluate_every else (log,):
                         file.restore()
                     for path, content in essentials.items():

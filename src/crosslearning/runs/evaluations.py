@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from crosslearning.learner import CrossLearner
-from crosslearning.monitoring import EvaluationCallback
+from crosslearning.learner.callbacks import EvaluationCallback
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import EvaluationLine, MetricsLog

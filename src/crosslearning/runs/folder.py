@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from crosslearning.errors import CrossLearningError, FileFormatError, InputError
-from crosslearning.files import (
+from crosslearning._base.files import (
     MALFORMED,
     PART,
     cannot_read,
@@ -27,10 +26,17 @@ from crosslearning.files import (
     rename_file,
     write_atomically,
 )
+from crosslearning._base.plain_kernels import same_kernel
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.length import Length
 from crosslearning.learner.settings import METHODS, settings_to_plain
-from crosslearning.plain_kernels import same_kernel
-from crosslearning.runs.config import HOW_FIELDS, RunConfig, config_text, make_config, read_config
+from crosslearning.runs.config import (
+    EXECUTION_FIELDS,
+    RunConfig,
+    config_text,
+    make_config,
+    read_config,
+)
 from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
 
 # What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
@@ -205,7 +211,7 @@ class RunFolder:
         # Runs of old name no method: there was one. And how rollouts are run is not for a folder
         # to say, but for whoever opens it.
         values = {"method": METHODS[0], **read_config(self._config)}
-        values = {name: value for name, value in values.items() if name not in HOW_FIELDS}
+        values = {name: value for name, value in values.items() if name not in EXECUTION_FIELDS}
         return make_config(values, source=str(self._config))
 
     def checkpoints(self) -> list[tuple[int, Path]]:

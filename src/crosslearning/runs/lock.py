@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from crosslearning._base.files import guard, open_file
 from crosslearning.errors import StorageError
-from crosslearning.files import guard, open_file
 
 #: The lock of a folder; while nobody holds it, it is not there, or left by one who was killed.
 NAME = ".lock"
@@ -34,7 +34,7 @@ if hasattr(os, "register_at_fork"):  # pragma: no branch  (not on Windows)
 
 
 @contextmanager
-def owned(folder: Path) -> Iterator[Callable[[], bool]]:
+def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
     """Own a folder, which is made if it is not there, or say who does.
 
     A process that ends, in whatever way, owns nothing any more. What is returned tells whether
@@ -95,7 +95,7 @@ def _open(path: Path) -> int:
         os.close(handle)  # whoever held it has removed it since: take the one that is there now
 
 
-def owner_of(folder: Path) -> str | None:
+def lock_owner(folder: Path) -> str | None:
     """Return who owns a folder, in words, or None; nothing is changed, and nobody is kept out."""
     try:
         guard(folder, ())

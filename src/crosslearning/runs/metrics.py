@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.files import cannot_read, open_file, read_file, write_atomically
+from crosslearning._base.plain_data import decode
+from crosslearning._base.statistics import mean_of_known
 from crosslearning.errors import FileFormatError, MissingExtraError, StorageError, visible
-from crosslearning.files import cannot_read, open_file, read_file, write_atomically
-from crosslearning.plain_data import decode
-from crosslearning.statistics import mean_of_known
 
 if TYPE_CHECKING:
     from crosslearning.learner import IterationReport, LearnerSettings

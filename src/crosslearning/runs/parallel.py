@@ -77,7 +77,7 @@ def on_ray(
     """
     from cloudpickle import dumps
 
-    from crosslearning.ray_cluster import join, leave
+    from crosslearning.rollouts.ray_cluster import join, leave
 
     ray = join(address)
     try:

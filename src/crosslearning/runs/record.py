@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crosslearning.files import read_file
+from crosslearning._base.files import read_file
 from crosslearning.learner import CrossLearner
 from crosslearning.runs.system_info import system_info
 

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from crosslearning._base.files import MALFORMED, read_file, write_atomically
 from crosslearning.errors import StorageError
-from crosslearning.files import MALFORMED, read_file, write_atomically
 from crosslearning.tasks.sources import TaskSource, is_named
 
 _BYTES = 32

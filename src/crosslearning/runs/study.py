@@ -24,12 +24,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from crosslearning._base.files import guard, read_file, write_atomically
+from crosslearning._base.plain_data import decode
+from crosslearning._base.progress import progress_bar
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.files import guard, read_file, write_atomically
-from crosslearning.plain_data import decode
-from crosslearning.progress import progress_bar
 from crosslearning.rollouts.backends import read_backend
-from crosslearning.runs.config import HOW_FIELDS, RunConfig
+from crosslearning.runs.config import EXECUTION_FIELDS, RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import last_line
@@ -53,7 +53,9 @@ class Run:
         if folder.exists():
             before, asked = folder.config().to_plain(), self.config.chosen().to_plain()
             # How its rollouts are run does not matter.
-            _refuse_other(self.path, "a run", before, asked | {k: before[k] for k in HOW_FIELDS})
+            _refuse_other(
+                self.path, "a run", before, asked | {k: before[k] for k in EXECUTION_FIELDS}
+            )
             if folder.model.exists():
                 return True
             # The user named the tasks of the study: a run that was made by another machine of a

@@ -6,7 +6,7 @@ Importing this package registers ``crosslearning/Navigation-v0`` and
 
 from __future__ import annotations
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.tasks.contract import check_task
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
 from crosslearning.tasks.linear_quadratic import (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.task import Floats, Task
-from crosslearning.tasks.vector import Seats, WrongAnswer, describe, seats_of
+from crosslearning.tasks.vector import EnvBatch, WrongAnswer, describe, env_batch_of
 
 #: Numbers behind the end of a vector that compiled code must neither read nor write.
 _GUARD = 8
@@ -35,7 +35,7 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     generator = np.random.default_rng(seed)
     environment = task.make()
     try:
-        seats = seats_of(environment)
+        seats = env_batch_of(environment)
         _check_description(task)
         if describe(environment, task.name)[0][0] != task.observation_space:
             raise _Fault("make() gives environments with different observation_spaces")
@@ -117,7 +117,7 @@ def _parting(one: Floats, other: Floats) -> int | None:
 
 def _drive(
     task: Task,
-    seats: Seats,
+    seats: EnvBatch,
     actions: Floats,
     seed: int,
     options: dict[str, Any] | None = None,
@@ -163,7 +163,7 @@ def _observed(space: Box, observation: Any, where: str) -> Floats:
     return np.array(observation, dtype=np.float64)
 
 
-def _check_repeats(task: Task, seats: Seats, number: int, seed: int, actions: Floats) -> None:
+def _check_repeats(task: Task, seats: EnvBatch, number: int, seed: int, actions: Floats) -> None:
     """Check that an episode is a function of its seed and its actions, whatever the seat."""
     seat = number % seats.count
     first = 0 if seats.own_seeds else seat
@@ -244,7 +244,7 @@ def _simulate(
     return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(task: Task, seats: Seats, uniforms: Floats, actions: Floats) -> None:
+def _check_dynamics(task: Task, seats: EnvBatch, uniforms: Floats, actions: Floats) -> None:
     """Check an episode of the dynamics, against the environment's too."""
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)

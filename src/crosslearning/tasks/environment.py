@@ -18,7 +18,7 @@ import numpy as np
 from numba.typed import List
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.compiled import compiled, pointer_to
+from crosslearning._base.compiled import compiled, pointer_to
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.numbers import check_names, read_array, read_number
 from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floats, Task

@@ -17,7 +17,7 @@ import scipy.linalg
 from gymnasium.spaces import Box
 from numpy.typing import ArrayLike
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment, Physics, clipped
 from crosslearning.tasks.numbers import read_array, read_numbers, replaced

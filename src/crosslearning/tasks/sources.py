@@ -18,8 +18,8 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-from crosslearning.errors import CrossLearningError, InputError, told
-from crosslearning.ordinary_files import read_bytes
+from crosslearning._base.ordinary_files import read_bytes
+from crosslearning.errors import CrossLearningError, InputError, describe_exception
 from crosslearning.tasks.task import Task
 from crosslearning.tasks.task_files import named_modules, tasks_of_file
 from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names
@@ -137,7 +137,7 @@ def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -
         raise
     except (Exception, SystemExit) as problem:
         raise InputError(
-            f"{given}, called with the task_options {dict(options)!r}, raised {told(problem)}"
+            f"{given}, called with the task_options {dict(options)!r}, raised {describe_exception(problem)}"
         ) from problem
 
 
@@ -204,7 +204,9 @@ def _import(module: str) -> Any:
     except CrossLearningError:
         raise
     except (Exception, SystemExit) as problem:  # a script may end, or read its own arguments
-        raise InputError(f"the module {module} cannot be imported: {told(problem)}") from problem
+        raise InputError(
+            f"the module {module} cannot be imported: {describe_exception(problem)}"
+        ) from problem
     if Path(imported.__file__ or "").resolve() != found.resolve():
         raise InputError(
             f"a module {module!r} is loaded already from {imported.__file__}, but {found} was "

@@ -18,8 +18,8 @@ from gymnasium.vector import VectorEnv
 from numba import types
 from numpy.typing import NDArray
 
-from crosslearning.compiled import FunctionPointer
-from crosslearning.errors import CrossLearningError, InputError, told, visible
+from crosslearning._base.compiled import FunctionPointer
+from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
 from crosslearning.tasks.vector import Given, describe
 
 Floats = NDArray[np.float64]
@@ -176,7 +176,7 @@ class Task:
             raise
         except Exception as problem:
             raise InputError(
-                f"the environment of task {self.name!r} cannot be made: {told(problem)}"
+                f"the environment of task {self.name!r} cannot be made: {describe_exception(problem)}"
             ) from problem
         if not isinstance(environment, gymnasium.Env | VectorEnv):
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias
 
 from gymnasium.vector import VectorEnv
 
-from crosslearning.errors import CrossLearningError, InputError, told, unknown_name
+from crosslearning.errors import CrossLearningError, InputError, describe_exception, unknown_name
 from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.linear_quadratic import linear_quadratic_set
 from crosslearning.tasks.navigation.maps import NAVIGATION_SETS
@@ -116,7 +116,7 @@ def _made(maker: Maker, options: Mapping[str, Any], name: str) -> Any:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         raise InputError(
-            f"the task set {name!r}, with the options {dict(options)!r}, raised {told(problem)}"
+            f"the task set {name!r}, with the options {dict(options)!r}, raised {describe_exception(problem)}"
         ) from problem
 
 

@@ -24,7 +24,7 @@ class WrongAnswer(Exception):  # noqa: N818
     """What a vector environment returned is not what one returns; whoever asked says whose."""
 
 
-class Seats(Protocol):
+class EnvBatch(Protocol):
     """One or several copies of an environment, which begin and step together."""
 
     count: int
@@ -45,7 +45,7 @@ class Seats(Protocol):
         """Close the environment."""
 
 
-def seats_of(environment: Any) -> Seats:
+def env_batch_of(environment: Any) -> EnvBatch:
     """Return an environment by its seats."""
     return _Vector(environment) if isinstance(environment, VectorEnv) else _Alone(environment)
 

@@ -262,13 +262,13 @@ def test_an_episode_that_was_cut_off_is_worth_what_follows():
         learner.learn(30)
         steps = learner.method.batches[0][0]
         assert np.all(steps.lengths == 8)
-        return learner.method.critic.values(0, steps.states), steps.goes_on
+        return learner.method.critic.values(0, steps.states), steps.bootstrap_mask
 
-    values, goes_on = worth(time_limit=8)
-    np.testing.assert_array_equal(goes_on, 1.0)
+    values, bootstrap_mask = worth(time_limit=8)
+    np.testing.assert_array_equal(bootstrap_mask, 1.0)
     np.testing.assert_allclose(values, 10.0, atol=0.2)
-    values, goes_on = worth(ends_after=8)
-    np.testing.assert_array_equal(goes_on, 0.0)
+    values, bootstrap_mask = worth(ends_after=8)
+    np.testing.assert_array_equal(bootstrap_mask, 0.0)
     mean = np.mean([(1.0 - 0.9**left) / 0.1 for left in range(1, 9)])
     assert values.mean() == pytest.approx(mean, abs=0.3)
 

@@ -91,7 +91,7 @@ def test_every_member_is_a_sound_task(name):
 def test_every_method_learns_on_every_family(name, method):
     own = {
         "policy-gradient": {"batch_size": 1, "estimator": "geometric"},
-        "models": {"round_steps": 15, "bout": 2, "rollouts": 4, "look_ahead": 4},
+        "models": {"round_steps": 15, "updates_per_round": 2, "rollouts": 4, "look_ahead": 4},
         "trust-region": {"episode_steps": 20, "least_steps": 20, "episodes": 2},
     }
     settings = {"method": method, "max_knots": 20, "discount": 0.8, **own[method]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.filming import film
+from crosslearning.analysis.recording import film
 from crosslearning.tasks.drawing import BLUE, GREEN, INK, ORANGE
 from crosslearning.tasks.families.cart_pole import TRACK, CartPole
 from crosslearning.tasks.families.pendulum import Pendulum

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.plain_kernels import kernel_features, kernel_matrix
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.plain_files import PlainFile
 from crosslearning.errors import MissingFormulaError, visible
-from crosslearning.plain_kernels import kernel_features, kernel_matrix
 
 Floats = NDArray[np.float64]
 

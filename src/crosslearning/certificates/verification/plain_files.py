@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import FileFormatError
-from crosslearning.ordinary_files import read_bytes
 
 _FLOATS = {"F64": "<f8", "F32": "<f4"}
 _TYPES = {**_FLOATS, "I64": "<i8", "I32": "<i4", "U64": "<u8", "U8": "|u1", "BOOL": "|b1"}

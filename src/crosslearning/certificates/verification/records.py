@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from crosslearning._base.ordinary_files import read_bytes
+from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.certificates.verification.plain_files import read_plain_json
-from crosslearning.ordinary_files import read_bytes
-from crosslearning.plain_kernels import same_kernel
 
 #: What every line holds for each task; other numbers for each task are the method's own.
 _PER_TASK = ("distance", "multiplier", "return")

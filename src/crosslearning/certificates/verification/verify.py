@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.certificates.verification.checks import Check, Checks
 from crosslearning.certificates.verification.model import Formula, PlainModel, check_model
 from crosslearning.certificates.verification.plain_files import (
@@ -29,7 +30,6 @@ from crosslearning.certificates.verification.records import (
     read_metrics,
 )
 from crosslearning.errors import InputError
-from crosslearning.ordinary_files import read_bytes
 
 _FOLDER_VERSION = 1
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")

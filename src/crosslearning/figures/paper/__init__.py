@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from crosslearning.figures.style import CENTRAL, TASKS
-from crosslearning.paper.experiment import AVERAGE, CROSS, RADII
+from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, RADII
 
 #: The colour of a policy, and of the task of that name, in every figure.
 POLICY_COLOURS = dict(zip(RADII, TASKS, strict=False)) | {AVERAGE: TASKS[3], CROSS: CENTRAL}

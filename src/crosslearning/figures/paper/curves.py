@@ -16,15 +16,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from crosslearning._base.statistics import student
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
-from crosslearning.paper.adapt import CENTRAL as CENTRAL_START
-from crosslearning.paper.adapt import ZERO
-from crosslearning.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
-from crosslearning.paper.measure import Measurements
-from crosslearning.statistics import student
+from crosslearning.reproduction.paper.adapt import CENTRAL as CENTRAL_START
+from crosslearning.reproduction.paper.adapt import ZERO
+from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
+from crosslearning.reproduction.paper.measure import Measurements
 
 #: By seed, the answers of :func:`measurement`, by policy, and of :func:`adaptation`.
 Results = Mapping[int, Measurements]

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
-from crosslearning.gradients import estimator_of, gradient_geometry
+from crosslearning.learner.gradients import estimator_of, gradient_geometry
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.method import Improvement, Momentum, each_action, too_large
-from crosslearning.learner.policy_gradient.settings import Settings
+from crosslearning.learner.policy_gradient.settings import PolicyGradient
 from crosslearning.learner.policy_gradient.steps import StepRule
 from crosslearning.learner.policy_gradient.stopping import check_gaps
-from crosslearning.learner.report import IterationReport, Look
+from crosslearning.learner.report import IterationReport, StopDecision
 from crosslearning.learner.sampling import Sampling
 from crosslearning.rkhs import Kernel
 from crosslearning.rollouts import Episodes, Executor, Noise, plan_samples
@@ -23,10 +23,10 @@ from crosslearning.rollouts import Episodes, Executor, Noise, plan_samples
 Floats = NDArray[np.float64]
 
 
-class Method:
+class PolicyGradientMethod:
     """A gradient estimate for every task by Algorithm 1, and a step along it."""
 
-    def __init__(self, executor: Executor, settings: Settings, kernel: Kernel) -> None:
+    def __init__(self, executor: Executor, settings: PolicyGradient, kernel: Kernel) -> None:
         self.executor = executor
         self.kernel = kernel
         self.settings = settings
@@ -40,12 +40,12 @@ class Method:
         """How many functions the method keeps: a direction of momentum for each task, or none."""
         return len(self.executor.tasks) if self.rule.momentum else 0
 
-    rests = True
+    round_finished = True
 
     def begin(self, episodes: Episodes) -> None:
         """See what was looked at before: nothing that this method learns from."""
 
-    def inherit(self, other: Any) -> None:
+    def use_data_of(self, other: Any) -> None:
         """Know what another method can tell of its tasks: nothing that is of use to this one."""
 
     def improve(self, iterate: Iterate) -> Improvement:
@@ -81,18 +81,18 @@ class Method:
             momentum=Momentum(keep, weights, lengths) if keep else None,
         )
 
-    def look(self, iterate: Iterate, improvement: Improvement) -> Look:
+    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Say whether all stationarity gaps are small enough, if a rule asks for it now."""
         settings = self.settings
         if settings.alpha is None:
-            return Look()
+            return StopDecision()
         if settings.stopping == "batch":
             # As printed: by the estimates of the iteration itself.
-            return Look(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
+            return StopDecision(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
         if iterate.iteration % settings.check_every:
-            return Look()
+            return StopDecision()
         check = check_gaps(iterate, self.sampling, settings)
-        return Look(check.bound <= settings.alpha, check)
+        return StopDecision(check.bound <= settings.alpha, check)
 
     def why(self, report: IterationReport) -> str:
         """Return the sentence of a run that the stopping rule ended."""
@@ -114,7 +114,7 @@ class Method:
             return np.zeros(len(self.rule.mean_square))
         return self.rule.lengths(iterations - 1)
 
-    def onward(self) -> dict[str, Any]:
+    def transfer_settings(self) -> dict[str, Any]:
         """Return what a learner that goes on from these policies should keep: nothing."""
         return {}
 

@@ -22,7 +22,7 @@ LARGEST_DISCOUNT = 0.999999
 LEAST_DELTA = 1e-9
 
 
-class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of Algorithm 2 with the estimators of Algorithm 1."""
 
     estimator: Annotated[

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.learner.policy_gradient.settings import Settings
+from crosslearning.learner.policy_gradient.settings import PolicyGradient
 
 Floats = NDArray[np.float64]
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 class StepRule:
     """The state of a step rule: what a checkpoint must hold of it."""
 
-    settings: Settings
+    settings: PolicyGradient
     #: Running mean of the squared gradient norms, without bias correction, shape (N,).
     mean_square: Floats
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.policy_gradient.settings import Settings
+from crosslearning.learner.policy_gradient.settings import PolicyGradient
 from crosslearning.learner.report import GapCheck
 from crosslearning.learner.sampling import Sampling, sample_gaps
 
@@ -22,7 +22,7 @@ def check_level(number: int, tasks: int, delta: float) -> float:
     return 1.0 - delta / (number * (number + 1) * tasks)
 
 
-def check_gaps(iterate: Iterate, sampling: Sampling, settings: Settings) -> GapCheck:
+def check_gaps(iterate: Iterate, sampling: Sampling, settings: PolicyGradient) -> GapCheck:
     """Return upper bounds of the gaps of the present policies, from a batch of its own.
 
     Its random numbers depend on the run's seed and the iteration alone, and the run's generator

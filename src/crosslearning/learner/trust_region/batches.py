@@ -30,7 +30,7 @@ class Steps(NamedTuple):
     last : array, shape (E, q)
         The observation after the last step of each episode.
     lengths : array of int, shape (E,)
-    goes_on : array, shape (E,)
+    bootstrap_mask : array, shape (E,)
         1 where an episode was cut off and more would have followed, 0 where it terminated.
     """
 
@@ -40,7 +40,7 @@ class Steps(NamedTuple):
     rewards: Floats
     last: Floats
     lengths: Integers
-    goes_on: Floats
+    bootstrap_mask: Floats
 
     @classmethod
     def of(
@@ -67,7 +67,7 @@ class Steps(NamedTuple):
             rewards=episodes.rewards[there],
             last=episodes.observations[np.arange(E), episodes.lengths],
             lengths=episodes.lengths.copy(),
-            goes_on=np.where(episodes.terminated, 0.0, 1.0),
+            bootstrap_mask=np.where(episodes.terminated, 0.0, 1.0),
         )
 
 
@@ -101,7 +101,7 @@ def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[lis
         raise FileFormatError("its parts do not fit together: episodes")
     n, E = int(lengths.sum()), len(lengths)
     shapes = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
-    shapes |= {"last": (E, q), "goes_on": (E,)}
+    shapes |= {"last": (E, q), "bootstrap_mask": (E,)}
     for name, shape in shapes.items():
         if arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
             raise FileFormatError(f"its parts do not fit together: {name}")
@@ -114,7 +114,9 @@ def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[lis
             result.append([])
         rows = slice(int(begins[own.start]), int(begins[own.stop]))
         taken = {
-            name: arrays[name][own if shape[0] == E and name in ("last", "goes_on") else rows]
+            name: arrays[name][
+                own if shape[0] == E and name in ("last", "bootstrap_mask") else rows
+            ]
             for name, shape in shapes.items()
         }
         taken = {name: part.copy() for name, part in taken.items()}

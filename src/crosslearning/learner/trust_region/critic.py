@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.gradients.advantages import lambda_returns
+from crosslearning.learner.gradients.advantages import lambda_returns
 from crosslearning.learner.trust_region.batches import Steps
-from crosslearning.learner.trust_region.settings import Settings
+from crosslearning.learner.trust_region.settings import TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
 
@@ -22,7 +22,7 @@ _SWEEPS = 2
 class Critic(ValueFunctions):
     """Value functions that are learned from the λ-returns of steps."""
 
-    def __init__(self, kernel: Kernel, tasks: int, settings: Settings) -> None:
+    def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion) -> None:
         super().__init__(
             kernel, tasks, settings.reuse, settings.critic_knots, settings.critic_ridge
         )
@@ -55,7 +55,7 @@ class Critic(ValueFunctions):
         return 1.0 - float(np.var(returns - values)) / spread if spread > 0.0 else 0.0
 
     def _returns(self, task: int, steps: Steps, values: Floats) -> Floats:
-        last = steps.goes_on * self.values(task, steps.last)
+        last = steps.bootstrap_mask * self.values(task, steps.last)
         settings = self.settings
         return lambda_returns(
             steps.rewards, values, steps.lengths, last, settings.gamma, settings.trace

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from crosslearning.errors import FileFormatError
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.method import Improvement, each_action, part_of, too_large
-from crosslearning.learner.report import IterationReport, Look
+from crosslearning.learner.report import IterationReport, StopDecision
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.trust_region.batches import Steps, log_densities, pack, unpack
 from crosslearning.learner.trust_region.critic import Critic
-from crosslearning.learner.trust_region.settings import Settings
+from crosslearning.learner.trust_region.settings import TrustRegion
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
@@ -58,12 +58,12 @@ class Direction(NamedTuple):
     unit: float
 
 
-class Method:
+class TrustRegionMethod:
     """A natural gradient for every task by regression, and a step of a given divergence."""
 
     functions = 0
 
-    def __init__(self, executor: Executor, settings: Settings, kernel: Kernel) -> None:
+    def __init__(self, executor: Executor, settings: TrustRegion, kernel: Kernel) -> None:
         self.executor = executor
         self.settings = settings
         N, self.outputs = len(executor.tasks), executor.tasks[0].action_size
@@ -78,12 +78,12 @@ class Method:
         #: Mean actions at the newest states, of every task, and the noise, before the last step.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
-    rests = True
+    round_finished = True
 
     def begin(self, episodes: Episodes) -> None:
         """See what was looked at before: nothing that this method learns from."""
 
-    def inherit(self, other: Any) -> None:
+    def use_data_of(self, other: Any) -> None:
         """Know what another method can tell of its tasks: nothing that is of use to this one."""
 
     def improve(self, iterate: Iterate) -> Improvement:
@@ -184,7 +184,7 @@ class Method:
         weights = self.regression.solve(task, targets, self.settings.ridge)
         return Direction(weights, 0.5 * np.concatenate(wider).mean(axis=0), unit)
 
-    def look(self, iterate: Iterate, improvement: Improvement) -> Look:
+    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Tell how far the policies have moved, projection and pruning included."""
         means, old = self._before
         new = self.noise.std
@@ -194,13 +194,13 @@ class Method:
                 for i, steps in enumerate(self.batches[0])
             ]
         )
-        return Look(numbers={"kl": divergences})
+        return StopDecision(numbers={"kl": divergences})
 
     def why(self, report: IterationReport) -> str:
         """Return why the method stopped: it never does by itself."""
         return "the method has no rule to stop by."
 
-    def onward(self) -> dict[str, Any]:
+    def transfer_settings(self) -> dict[str, Any]:
         """Return what a learner that goes on from these policies should keep: their noise."""
         return {"action_std": tuple(self.noise.std.tolist())}
 

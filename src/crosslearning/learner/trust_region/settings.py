@@ -23,7 +23,7 @@ _LOOK_AHEAD = 5.0
 _SHORTEST, _SHARE = 10, 0.4
 
 
-class Settings(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of natural policy gradients from whole episodes."""
 
     pace: ClassVar[Pace] = Pace(iterations=100, log_every=1, checkpoint_every=20)

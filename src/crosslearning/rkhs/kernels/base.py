@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from crosslearning.compiled import FunctionPointer, pointer_to
+from crosslearning._base.compiled import FunctionPointer, pointer_to
 from crosslearning.errors import InputError
 from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from crosslearning.compiled import FunctionPointer
+from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
 from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs

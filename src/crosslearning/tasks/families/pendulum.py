@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
 from crosslearning.tasks.families.members import Ranges, TaskFamily
 from crosslearning.tasks.task import Floats

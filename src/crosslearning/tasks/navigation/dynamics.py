@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from enum import IntEnum
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.tasks.environment import Physics, clipped
 from crosslearning.tasks.navigation import geometry
 from crosslearning.tasks.navigation.geometry import Row, wrap_angle

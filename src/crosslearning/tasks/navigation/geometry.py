@@ -13,7 +13,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from crosslearning.compiled import compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.tasks.task import Floats
 
 #: Where each number stands in an obstacle's row, and how many there are.

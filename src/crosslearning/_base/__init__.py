@@ -1,0 +1,1 @@
+"""What every package rests on: files, statistics, compiled entry points, progress."""

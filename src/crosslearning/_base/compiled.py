@@ -1,0 +1,152 @@
+"""How this library compiles: one decorator, so that every compiled body follows one rule.
+
+A compiled body takes arrays and numbers, fills what it is told to fill, draws no random
+number and lives at module level, where its machine code is cached on disk. Its readable
+reference is its own ``.py_func``.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import operator
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+from numba import types
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
+
+from crosslearning.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _package_stamp() -> tuple[float, int]:
+    """Return the newest change and the total size of the files that hold compiled code."""
+    paths = Path(__file__).parent.rglob("*.py")
+    stats = [path.stat() for path in paths if b"crosslearning._base.compiled" in path.read_bytes()]
+    return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
+
+
+_STAMP = _package_stamp()
+
+
+def _stamped(cached: Any) -> None:
+    """Make cached machine code depend on every file that holds compiled code.
+
+    Numba looks only at the file of the function itself, not at those of the functions it calls.
+    """
+    index = getattr(getattr(cached, "_cache", None), "_cache_file", None)
+    if index is not None:
+        index._source_stamp = (index._source_stamp, _STAMP)
+
+
+def _has_file(function: Callable[..., Any]) -> bool:
+    # What was typed into a prompt has no file beside which its machine code could lie.
+    return Path(function.__code__.co_filename).exists()
+
+
+def _compile(function: F, fastmath: set[str]) -> F:
+    options = {"nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    wrapped: F = numba.njit(cache=_has_file(function), **options)(function)
+    _stamped(wrapped)
+    return wrapped
+
+
+def compiled(function: F) -> F:
+    """Compile a module-level function; floating-point operations stay in written order."""
+    return _compile(function, {"contract"})
+
+
+def compiled_reordered(function: F) -> F:
+    """Compile a module-level function whose sums may be reordered to run in SIMD lanes."""
+    # NaN and infinity keep their meaning: a bad number is seen rather than optimised away.
+    return _compile(function, {"contract", "reassoc", "nsz"})
+
+
+def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """Return the machine code of a compiled function for the types of these arguments.
+
+    Calling it skips Numba's look at the arguments, which for function pointers takes longer
+    than a whole rollout. Every later call must have arguments of exactly the same types.
+    """
+    compile_for: Callable[..., Callable[..., Any]] = function.compile  # type: ignore[attr-defined]
+    return compile_for(tuple(numba.typeof(argument) for argument in arguments))
+
+
+class FastEntry:
+    """A compiled function, always called with the same types; see :func:`entry_point`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._entry: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call it."""
+        if self._entry is None:
+            self._entry = entry_point(self._function, *arguments)
+        return self._entry(*arguments)
+
+
+class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
+    """A compiled function that other compiled code takes as an ordinary argument.
+
+    All functions of one signature have one type, so the code that calls them is compiled
+    once and cached, whichever function it is given. A function that :func:`compiled` made
+    keeps its rule; in a plain Python function nothing is fused.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Any) -> None:
+        self.python: Callable[..., Any] = getattr(function, "py_func", function)
+        self._signature = signature
+        rule = getattr(function, "targetoptions", {}).get("fastmath", False)
+        options = {"error_model": "numpy", "fastmath": rule}
+        self._entry = CFunc(self.python, normalize_signature(signature), {}, options)
+        if _has_file(self.python):
+            self._entry.enable_caching()
+            _stamped(self._entry)
+        try:
+            self._entry.compile()
+        except numba.core.errors.NumbaError as problem:
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", str(problem)).strip()
+            raise InputError(
+                f"the function {self.python.__name__!r} cannot be compiled for {signature}: "
+                f"{plain}\nUse only arithmetic, math functions and NumPy calls that Numba "
+                "supports, and functions that are compiled themselves (@compiled)."
+            ) from problem
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The address is this process's own; another one finds the function by its name.
+        module, name = self.python.__module__, self.python.__qualname__
+        if "<" in name:
+            raise InputError(
+                f"the function {name!r} cannot be sent to another process, which would have to "
+                "find it by its name; define it at the top of a module"
+            )
+        return _find, (module, name, self._signature)
+
+    def __deepcopy__(self, memo: Any) -> FunctionPointer:
+        # In one process a copy is the same code; sending is another matter.
+        return self
+
+    def __wrapper_address__(self) -> int:
+        address: Any = self._entry.address
+        return int(address)
+
+    def signature(self) -> Any:
+        """Return the signature, as Numba's wrapper address protocol asks."""
+        return self._signature
+
+
+@functools.cache
+def pointer_to(function: Callable[..., Any], signature: Any) -> FunctionPointer:
+    """Return the pointer to a function, always the same one; it is compiled on first use."""
+    return FunctionPointer(function, signature)
+
+
+def _find(module: str, name: str, signature: Any) -> FunctionPointer:
+    return pointer_to(operator.attrgetter(name)(importlib.import_module(module)), signature)

@@ -1,0 +1,1 @@
+"""Readers of learners and runs: comparison, adaptation, identification, sweeps, logged data."""

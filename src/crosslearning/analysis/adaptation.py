@@ -1,0 +1,124 @@
+"""Adaptation: from a trained policy to other tasks, and how fast that is by where it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.rkhs import Family
+from crosslearning.runs import Outcome, RunFolder, make_config, train
+from crosslearning.runs.config import RUN_FIELDS, one_length
+from crosslearning.tasks import Task
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class AdaptationCurve:
+    """Returns while a policy adapts to one task.
+
+    Attributes
+    ----------
+    episodes : array, shape (n,)
+        Rollouts that were spent before each point, from 0.
+    steps : array, shape (n,)
+        Environment steps that were spent.
+    returns : array, shape (n,)
+        Mean discounted return of the policy, on the same starts at every point.
+    """
+
+    episodes: Floats
+    steps: Floats
+    returns: Floats
+
+    @property
+    def area(self) -> float:
+        """The mean return along the curve: higher is faster, better, or both."""
+        return float(np.trapezoid(self.returns, self.episodes) / np.ptp(self.episodes))
+
+
+def adaptation_curve(
+    task: Task,
+    start: Family | None,
+    iterations: int,
+    points: int = 10,
+    trials: int = 100,
+    horizon: int | None = None,
+    **settings: Any,
+) -> AdaptationCurve:
+    """Learn one task from a given function, and evaluate on the way.
+
+    Parameters
+    ----------
+    start : Family, optional
+        One function; None starts from zero.
+    points : int
+        How many evaluations, beside the one before the first iteration.
+    trials, horizon : int
+        Of an evaluation; see :class:`crosslearning.learner.evaluation.EpisodeOptions`.
+    **settings
+        Of the learner. Its seed is the evaluations' too, so that curves from different starts
+        see the same numbers.
+    """
+    learner = CrossLearner([task], float("inf"), start=start, **settings)
+    options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
+    rows, episodes = [], 0
+
+    def count(report: IterationReport) -> None:
+        nonlocal episodes
+        episodes += report.episodes
+
+    for mark in np.unique(np.linspace(0, iterations, points + 1).astype(int)):
+        learner.learn(int(mark) - learner.iteration, count, progress=False)
+        played = measure_episodes(learner.policy(0), task, options, learner.settings.gamma)
+        rows.append((episodes, learner.steps, np.mean(played.returns)))
+    learner.close()
+    return AdaptationCurve(*np.array(rows, dtype=np.float64).T)
+
+
+def adapt_run(
+    run: str | Path,
+    out: str | Path,
+    tasks: str,
+    start: str = "central",
+    console: Console | None = None,
+    **fields: Any,
+) -> Outcome:
+    """Learn other tasks from a policy of a run, in a run folder of its own.
+
+    Without an ``epsilon`` each task learns alone from there; with one they learn together. The new
+    run keeps its start, so that it is resumed, evaluated and certified like any other. With the
+    method ``models`` it keeps the trained run's data, too, and fits its models beside theirs.
+
+    Parameters
+    ----------
+    run : str or Path
+        The folder of the trained run.
+    out : str or Path
+        The folder of the new run, which must not hold one yet.
+    tasks : str
+        A named set, ``package.module:function`` or a file of TOML.
+    start : str
+        ``"central"``, or the name of the task whose policy to start from.
+    console : Console, optional
+        Shows progress.
+    **fields
+        Of the configuration; what is not given is as it was in the trained run.
+    """
+    folder = RunFolder.open(run)
+    RunFolder(out).require_free()
+    learner = folder.load()
+    policy = learner.start_of(start)
+    asked = folder.config().to_plain()
+    kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
+    fields = one_length(fields)
+    kept |= {"tasks": tasks, "task_options": {}}
+    config = make_config({**kept, **learner.transfer_settings(**fields)})
+    return train(out, config, console, policy.function, related=learner)

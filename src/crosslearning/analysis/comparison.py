@@ -1,0 +1,71 @@
+"""Comparison: is one policy better than another? Both meet the same starts.
+
+Starts differ more than policies do: a policy that begins next to the goal looks good. The
+difference of two policies on one start does not have that noise, so an interval of paired
+differences is much narrower than two intervals side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crosslearning._base.statistics import difference_of_shares, mean_with_unknown
+from crosslearning.learner.evaluation import AnyPolicy, EpisodeOptions, Numbers, Row, across, play
+from crosslearning.tasks import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(Numbers):
+    """The differences first − second over pairs of episodes from the same starts."""
+
+    first: str
+    second: str
+
+    @property
+    def verdict(self) -> str:
+        """``"better"``, ``"worse"`` or ``"undecided"``: the first by its discounted return."""
+        if self.discounted_return.low > 0.0:
+            return "better"
+        return "worse" if self.discounted_return.high < 0.0 else "undecided"
+
+
+def compare(
+    first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
+) -> list[Comparison]:
+    """Compare two policies, whatever acts, task by task.
+
+    Options: :class:`crosslearning.learner.evaluation.EpisodeOptions`.
+    """
+    asked = EpisodeOptions.of(options)
+    return [_comparison(row) for row in play((first, second), tasks, asked)]
+
+
+def compare_across(
+    first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
+) -> Comparison:
+    """Compare two policies over many tasks: the tasks are the sample, as random maps are.
+
+    The arguments are those of :func:`compare`, with 5 ``trials`` on each task by default.
+    """
+    asked = EpisodeOptions.of(options, trials=5)
+    return _comparison(across(play((first, second), tasks, asked)))
+
+
+def _comparison(row: Row) -> Comparison:
+    (first, a), (second, b) = row.columns.items()
+    shares = [name for name in a.shares if name in b.shares]
+    others = [name for name in a.others if name in b.others]
+    return Comparison(
+        first=first,
+        second=second,
+        task=row.task,
+        trials=row.trials,
+        rates={name: difference_of_shares(a.shares[name], b.shares[name]) for name in shares},
+        discounted_return=mean_with_unknown(a.returns - b.returns),
+        mean_cost=mean_with_unknown(a.costs - b.costs),
+        # NaN, where one of the two is unknown, stays NaN and is left out.
+        means={name: mean_with_unknown(a.others[name] - b.others[name]) for name in others},
+        total_return=mean_with_unknown(a.totals - b.totals),
+    )

@@ -1,0 +1,304 @@
+"""Relatedness: which tasks pull against the consensus, read from the policies themselves.
+
+The policies are points in function space, so a task that is not like the others shows as a point
+far from the rest. How far is far is told by a deleted studentised residual, the measure that
+statistics uses for a doubtful observation: the distance from a task's policy to the mean of the
+others', in units of what that distance would be if the task were one more of their kind,
+
+    score_i² = ‖h_i − m₋ᵢ‖² / (s₋ᵢ² (1 + 1/(N−1))),
+
+with m₋ᵢ the mean of the other policies and s₋ᵢ² their variance, Σ_{j≠i} ‖h_j − m₋ᵢ‖² / (N−2). It
+needs no scale, is about 1 for tasks that differ from one another by chance alone, and is left in
+peace by a task that is itself far off, because that task does not enter the mean or the variance
+that it is held against. All of it comes from the Gram matrix of the policies.
+
+The multipliers tell the same story in forces. Where the learner rests, the pulls μ_i (h_i − g) of
+the tasks on the central policy add up to zero, so that no task has more than half of the total
+pull, and one that is alone against all the others has just that half.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from crosslearning._base.statistics import f_tail
+from crosslearning.errors import InputError
+from crosslearning.learner import CrossLearner
+from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
+from crosslearning.runs import RunFolder
+from crosslearning.runs.metrics import late_multipliers
+
+#: A task stands apart if chance explains its score with at most this probability.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class TaskRelation:
+    """How one task stands to the others.
+
+    Attributes
+    ----------
+    rank : int
+        1 for the task with the largest score.
+    score : float
+        The deleted studentised residual of its policy; about 1 if it is like the others,
+        infinite if the others agree exactly and it does not.
+    chance : float
+        An upper estimate of the probability that some task of a family of equals has a score as
+        large as this one, from an F distribution; see :func:`chance_of_score`.
+    stands_apart : bool
+        Whether ``chance`` is at most 5 %.
+    distance : float
+        ‖h_i − g‖.
+    distance_to_others : float
+        ‖h_i − m₋ᵢ‖, to the mean of the other policies.
+    agreement : float
+        The cosine of h_i − g with m₋ᵢ − g: −1 if the task and the others pull in opposite
+        directions, 0 if one of the two rests at g.
+    multiplier : float or None
+        Mean of μ_i over the last part of the run; None if it is not known.
+    share_of_pull : float or None
+        μ_i ‖h_i − g‖ as a share of its sum over tasks; None if nothing is known to pull.
+    """
+
+    task: str
+    rank: int
+    score: float
+    chance: float
+    stands_apart: bool
+    distance: float
+    distance_to_others: float
+    agreement: float
+    multiplier: float | None
+    share_of_pull: float | None
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Relatedness:
+    """Which tasks pull against the consensus.
+
+    Attributes
+    ----------
+    tasks : tuple of TaskRelation
+        In the order of the task set.
+    epsilon : float
+        The centrality radius of the run.
+    distances : array, shape (N, N)
+        ‖h_i − h_j‖.
+    cosines : array, shape (N, N)
+        Of h_i − g with h_j − g; 0 where one of the two is zero.
+    places : array, shape (N + 1, 2)
+        A map of the policies by classical scaling, the central policy last: the plane that
+        keeps the most of their distances. Its axes have no meaning of their own.
+    map_share : float
+        The share of the policies' spread that lies in that plane.
+    """
+
+    tasks: tuple[TaskRelation, ...]
+    epsilon: float
+    distances: Floats
+    cosines: Floats
+    places: Floats
+    map_share: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' names, in the order of the task set."""
+        return tuple(task.task for task in self.tasks)
+
+    @property
+    def ranked(self) -> tuple[TaskRelation, ...]:
+        """The tasks, the one that stands farthest apart first."""
+        return tuple(sorted(self.tasks, key=lambda task: task.rank))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data for JSON, with null for what is not finite."""
+        return {
+            "epsilon": _finite_or_none(self.epsilon),
+            "tasks": [
+                {key: _finite_or_none(value) for key, value in asdict(task).items()}
+                for task in self.tasks
+            ],
+            "distances": self.distances.tolist(),
+            "cosines": self.cosines.tolist(),
+            "map": dict(zip((*self.names, "centre"), self.places.tolist(), strict=True)),
+            "map_share": self.map_share,
+        }
+
+
+def relatedness(
+    source: CrossLearner | RunFolder | str | Path, multipliers: ArrayLike | None = None
+) -> Relatedness:
+    """Return how the tasks of a trained family stand to one another.
+
+    Parameters
+    ----------
+    source : CrossLearner, RunFolder, str or Path
+        A learner, or a run (finished, or as far as it got).
+    multipliers : array_like, shape (N,), optional
+        The mean multiplier of every task. A run has them in its metrics; a learner in memory
+        does not keep them.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than three tasks, or all policies are one function, as for ε = 0.
+    """
+    folder = RunFolder.open(source) if isinstance(source, str | Path) else source
+    learner = folder.load() if isinstance(folder, RunFolder) else folder
+    names = [task.name for task in learner.tasks]
+    if multipliers is None and isinstance(folder, RunFolder):
+        multipliers = late_multipliers(folder.read_metrics(), names)
+    return relatedness_of_family(learner.family, names, learner.settings.epsilon, multipliers)
+
+
+def relatedness_of_family(
+    family: Family,
+    names: Sequence[str],
+    epsilon: float = math.inf,
+    multipliers: ArrayLike | None = None,
+) -> Relatedness:
+    """Return how the N functions of a family stand to one another; the last is the centre."""
+    N = len(names)
+    if family.functions != N + 1:
+        raise InputError(
+            f"{N} names for {family.functions} functions; give one fewer: the last is g"
+        )
+    if N < 3:
+        raise InputError(
+            f"relatedness needs at least three tasks, got {N}: of two that differ, neither is the "
+            "odd one"
+        )
+    gram = family.differences()
+    if not np.any(np.diag(gram) > 0.0):
+        raise InputError(
+            "all policies are the same function, as with epsilon = 0, so that nothing tells the "
+            "tasks apart; learn with a larger epsilon"
+        )
+    given = np.full(N, np.nan) if multipliers is None else np.array(multipliers, dtype=np.float64)
+    if multipliers is not None and (given.shape != (N,) or not np.all(given >= 0.0)):
+        raise InputError(f"multipliers are {multipliers!r}; give {N} numbers of at least 0")
+    scores, to_others, ranks, agreements = separation(gram)
+    own = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    pulls = given * own if np.all(np.isfinite(given)) else np.zeros(N)
+    shares = pulls / pulls.sum() if pulls.sum() > 0.0 else np.full(N, np.nan)
+    # The larger distance first among equal scores, as where two policies agree exactly.
+    order = np.lexsort((-to_others, -scores)).tolist()
+    tasks = []
+    for i, name in enumerate(names):
+        chance = chance_of_score(scores[i], N, ranks[i])
+        share = _finite_or_none(float(shares[i]))
+        tasks.append(
+            TaskRelation(
+                task=name,
+                rank=order.index(i) + 1,
+                score=float(scores[i]),
+                chance=chance,
+                stands_apart=chance <= LEVEL,
+                distance=float(own[i]),
+                distance_to_others=float(to_others[i]),
+                agreement=float(agreements[i]),
+                multiplier=_finite_or_none(float(given[i])),
+                share_of_pull=share,
+                sentence=_sentence(name, scores[i], chance, share),
+            )
+        )
+    squares = np.diag(gram)[:, None] + np.diag(gram) - 2.0 * gram
+    np.fill_diagonal(squares, 0.0)
+    distances, cosines = np.sqrt(np.maximum(squares, 0.0)), _cosines(gram, np.outer(own, own))
+    places, map_share = classical_scaling(gram)
+    return Relatedness(tuple(tasks), float(epsilon), distances, cosines, places, map_share)
+
+
+def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the scores, the distances to the others' mean, the ranks and the agreements, all (N,).
+
+    ``gram``, shape (N, N) with N ≥ 3, has the inner products of the policies less the centre. A
+    rank says in how many directions the other policies differ: (Σλ)²/Σλ² of the eigenvalues λ of
+    their covariance, between 1 and N − 2. An agreement is a cosine with the others' mean.
+    """
+    N = len(gram)
+    scores, distances, ranks, agreements = np.empty((4, N))
+    for i in range(N):
+        others = np.arange(N) != i
+        mean = np.where(others, 1.0 / (N - 1), 0.0)
+        towards = np.eye(N)[i] - mean
+        distances[i] = math.sqrt(max(0.0, float(towards @ gram @ towards)))
+        length = np.sqrt(np.maximum(gram[i, i] * (mean @ gram @ mean), 0.0))
+        agreements[i] = _cosines(gram[i] @ mean, length)
+        centred = np.eye(N)[others] - mean
+        covariance = centred @ gram @ centred.T
+        total, square = float(np.trace(covariance)), float(np.sum(covariance**2))
+        ranks[i] = total**2 / square if square > 0.0 else 1.0
+        scale = total / (N - 2) * (1.0 + 1.0 / (N - 1))
+        if scale > 0.0:
+            scores[i] = distances[i] / math.sqrt(scale)
+        else:
+            scores[i] = math.inf if distances[i] > 0.0 else 0.0
+    return scores, distances, np.clip(ranks, 1.0, N - 2.0), agreements
+
+
+def chance_of_score(score: float, tasks: int, rank: float) -> float:
+    """Return how probable so large a score is in a family of equals, for any of its N ≥ 3 tasks.
+
+    If the policies were drawn from one Gaussian whose covariance has r equal directions, the
+    squared score would follow F(r, r(N−2)). The rank r is that of the others, at most N − 2, and
+    the probability is multiplied by N because the task was not named beforehand (Bonferroni).
+    """
+    if math.isinf(score):
+        return 0.0
+    tail = f_tail(score**2, rank, rank * (tasks - 2))
+    return min(1.0, tasks * tail)
+
+
+def classical_scaling(gram: Floats) -> tuple[Floats, float]:
+    """Return a plane map of N functions and their centre, and the share of spread it keeps.
+
+    ``gram``, shape (N, N), has the inner products of the functions less the centre. The places,
+    shape (N + 1, 2), have the centre last, at the origin; the spread is the sum of squared
+    distances to the mean of all N + 1 points.
+    """
+    N = len(gram)
+    padded = np.zeros((N + 1, N + 1))
+    padded[:N, :N] = gram
+    centring = np.eye(N + 1) - 1.0 / (N + 1)
+    values, vectors = np.linalg.eigh(centring @ padded @ centring)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    # An eigenvector has no sign of its own; the largest entry is made positive.
+    largest = np.argmax(np.abs(vectors), axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(N + 1)])
+    places = vectors[:, :2] * np.sqrt(values[:2])
+    total = float(values.sum())
+    return places - places[-1], float(values[:2].sum() / total) if total > 0.0 else 1.0
+
+
+def _cosines(products: Floats, lengths: Floats) -> Floats:
+    """Return inner products over the products of their lengths; 0 where one of these is zero."""
+    cosines = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0.0)
+    return np.asarray(np.clip(cosines, -1.0, 1.0))
+
+
+def _sentence(name: str, score: float, chance: float, share: float | None) -> str:
+    """Return what the numbers of a task say."""
+    pull = "" if share is None else f"; it has {100 * share:.0f} % of the pull on the centre"
+    if math.isinf(score):
+        return f"{name} stands apart: the others agree exactly and it does not{pull}."
+    apart = f"{score:.1f} times as far from the others as one of their kind would be"
+    if chance <= LEVEL:
+        # The Gaussian model behind it is not to be trusted far out in its tail.
+        small = "below 0.001" if chance < 1e-3 else f"{chance:.2g}"
+        return f"{name} stands apart: {apart} (chance {small}){pull}."
+    return f"{name} does not stand apart: {apart} (chance {chance:.2f}){pull}."
+
+
+def _finite_or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

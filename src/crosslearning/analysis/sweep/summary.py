@@ -1,0 +1,262 @@
+"""What a sweep says: means over seeds with intervals, and a radius to choose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning._base.statistics import CONFIDENCE, Interval, student, student_quantile
+from crosslearning.analysis.sweep.stages import plain_epsilon
+from crosslearning.errors import InputError
+from crosslearning.rkhs import Family
+from crosslearning.runs.study import markdown
+
+Floats = NDArray[np.float64]
+
+#: Whose return is measured where; each may come with rates, such as ``held_out_crashed``.
+PLACES = ("own", "central", "held_out")
+#: What tables call the quantities; the others are rates.
+HEADINGS = {
+    "own": "task policies, own tasks",
+    "central": "central, training tasks",
+    "held_out": "central, held-out tasks",
+    "distance": "largest distance",
+    "multiplier": "mean multiplier",
+    "knots": "knots",
+}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The radius to choose, and how sure the choice is.
+
+    Attributes
+    ----------
+    epsilon : float
+        The one with the best mean over seeds.
+    by : str
+        The quantity that was compared: ``held_out``, or ``central`` if nothing was held out.
+    not_significantly_different : tuple of float
+        The radii, the recommended one among them, that are not shown to be worse than it. Over
+        repeated sweeps this set holds the radius that is truly the best of those tried with a
+        probability of at least 95 %.
+    value : Interval
+        The mean at the recommended radius. Optimistic: it is the largest of several.
+    chosen_blind : float or None
+        The mean over seeds of the value at the radius that the other seeds would have chosen:
+        an estimate without that optimism. None for one seed.
+    """
+
+    epsilon: float
+    by: str
+    not_significantly_different: tuple[float, ...]
+    value: Interval
+    chosen_blind: float | None
+    sentence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """The measurements of a path over all seeds.
+
+    Attributes
+    ----------
+    values : mapping of str to array, shape (epsilons, seeds)
+        ``own``: the mean return of the task policies, each on its own task; ``central``: of the
+        central policy on the training tasks; ``held_out``: of the central policy on the
+        held-out tasks, if there are any; their rates, such as ``held_out_crashed``;
+        ``distance``, the largest ‖h_i − g‖; ``multiplier``, the mean over tasks, NaN where they
+        have no bound; ``knots``.
+    families : mapping
+        The trained families by (seed, epsilon), if the sweep was made in memory.
+    """
+
+    epsilons: tuple[float, ...]
+    seeds: tuple[int, ...]
+    values: Mapping[str, Floats]
+    recommendation: Recommendation
+    families: Mapping[tuple[int, float], Family] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the families as plain data for JSON."""
+        rows = []
+        for k, epsilon in enumerate(self.epsilons):
+            row: dict[str, Any] = {"epsilon": plain_epsilon(epsilon)}
+            for name, values in self.values.items():
+                known = np.all(np.isfinite(values[k]))
+                mean = asdict(student(values[k])) if known else {"value": None}
+                row[name] = {**mean, "seeds": values[k].tolist()}
+            rows.append(row)
+        best = asdict(self.recommendation)
+        best["epsilon"] = plain_epsilon(best["epsilon"])
+        best["not_significantly_different"] = [
+            plain_epsilon(epsilon) for epsilon in best["not_significantly_different"]
+        ]
+        content = {"seeds": self.seeds, "recommendation": best, "rows": rows}
+        # As a file gives it back, with null where a number is not finite.
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
+        return plain
+
+    def cells(self, names: Sequence[str]) -> list[list[str]]:
+        """Return quantities as text, a row for each radius, which comes first."""
+        return [
+            [format_epsilon(epsilon), *(_cell(name, self.values[name][k]) for name in names)]
+            for k, epsilon in enumerate(self.epsilons)
+        ]
+
+    @property
+    def rates(self) -> list[str]:
+        """The quantities that are rates of outcomes."""
+        return [name for name in self.values if name not in HEADINGS]
+
+    def table(self) -> str:
+        """Return the measurements as a Markdown table, means with 95 % Student intervals."""
+        return self._table([name for name in HEADINGS if name in self.values])
+
+    def rates_table(self) -> str:
+        """Return the rates of outcomes, means over seeds, as a Markdown table; else ""."""
+        return self._table(self.rates) if self.rates else ""
+
+    def _table(self, names: Sequence[str]) -> str:
+        rows = self.cells(names)
+        best = rows[self.epsilons.index(self.recommendation.epsilon)]
+        best[0] = f"**{best[0]}**"
+        return markdown(["ε", *map(heading, names)], rows)
+
+
+def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Return how much better a sweep is than one in ``sweep.json``, as a table's head and rows.
+
+    Differences of returns at the same radius and of the same seed, their means over seeds with
+    95 % Student intervals.
+    """
+    theirs = {float(row["epsilon"]): row for row in other["rows"]}
+    seeds = [seed for seed in sweep.seeds if seed in other["seeds"]]
+    names = [n for n in PLACES if n in sweep.values and all(n in row for row in theirs.values())]
+    mine = [sweep.seeds.index(seed) for seed in seeds]
+    its = [other["seeds"].index(seed) for seed in seeds]
+    rows = []
+    for k, epsilon in enumerate(sweep.epsilons):
+        if seeds and epsilon in theirs:
+            pairs = [(sweep.values[n][k], np.array(theirs[epsilon][n]["seeds"])) for n in names]
+            cells = [str(student(ours[mine] - old[its])) for ours, old in pairs]
+            rows.append([format_epsilon(epsilon), *cells])
+    if not rows:
+        raise InputError("the two sweeps have no radius and seed in common")
+    return ["ε", *map(heading, names)], rows
+
+
+def not_significantly_different(values: Floats) -> list[int]:
+    """Return the rows that no other row is shown to beat, on the same seeds.
+
+    A row is shown to be worse if a one-sided paired t-test says so against some other row, at
+    the level 5 %/(rows − 1). The row that is truly best is then left out with a probability of
+    at most 5 %, whatever was looked at first (Bonferroni). ``values`` has the shape (rows, seeds).
+    """
+    rows, seeds = values.shape
+    if rows == 1 or seeds == 1:
+        return list(range(rows))
+    limit = student_quantile(1.0 - (1.0 - CONFIDENCE) / (rows - 1), seeds - 1)
+    kept = []
+    for row in range(rows):
+        differences = values - values[row]
+        means = differences.mean(axis=1)
+        errors = differences.std(axis=1, ddof=1) / math.sqrt(seeds)
+        if not np.any((means > limit * errors) & (means > 0.0)):
+            kept.append(row)
+    return kept
+
+
+def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendation:
+    """Return the radius with the best mean, and what can be said for it.
+
+    ``values`` of the shape (epsilons, seeds) are what ``by`` names; more is better.
+    """
+    best, count = int(np.argmax(values.mean(axis=1))), values.shape[1]
+    together = tuple(epsilons[row] for row in not_significantly_different(values))
+    value = student(values[best])
+    blind = None
+    if count > 1:
+        rest = [np.delete(values, seed, axis=1).mean(axis=1) for seed in range(count)]
+        blind = float(np.mean([values[np.argmax(m), s] for s, m in enumerate(rest)]))
+    where = "held-out tasks" if by == "held_out" else "training tasks, since none were held out"
+    text = f"ε = {format_epsilon(epsilons[best])}: the best mean return of the central policy on "
+    text += f"the {where} ({value}"
+    others = [format_epsilon(epsilon) for epsilon in together if epsilon != epsilons[best]]
+    if blind is None:
+        text += "), from one seed, which tells no two radii apart."
+    elif len(epsilons) == 1:
+        text += "); no other was tried."
+    else:
+        text += (
+            f"; optimistic, as the largest of {len(epsilons)}; {blind:.3g} if each seed's radius "
+            "is chosen by the other seeds). "
+        )
+        told = f"Not told apart from it: {', '.join(others)}."
+        text += told if others else "All others are shown to be worse."
+    return Recommendation(epsilons[best], by, together, value, blind, text)
+
+
+def summarise(
+    epsilons: Sequence[float],
+    seeds: Sequence[int],
+    records: Mapping[tuple[int, float], Mapping[str, Any]],
+    families: Mapping[tuple[int, float], Family] | None = None,
+) -> Sweep:
+    """Return the sweep of measurements, one for each (seed, epsilon)."""
+    numbers = {at: _numbers(record) for at, record in records.items()}
+    values = {
+        name: np.array([[numbers[seed, epsilon][name] for seed in seeds] for epsilon in epsilons])
+        for name in numbers[seeds[0], epsilons[0]]
+    }
+    by = "held_out" if "held_out" in values else "central"
+    best = recommend(epsilons, values[by], by)
+    return Sweep(tuple(epsilons), tuple(seeds), values, best, dict(families or {}))
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
+    """Return one family's measurements as means over tasks."""
+    numbers: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    for place in PLACES:
+        tasks = list(record[place].values())
+        for name in tasks[0] if tasks else ():
+            if all(name in task for task in tasks):
+                mean = float(np.mean([task[name] for task in tasks]))
+                if name == "return":
+                    numbers[place] = mean
+                else:
+                    rates[f"{place}_{name}"] = mean
+    multipliers = list(record["multiplier"].values())
+    known = all(value is not None for value in multipliers)
+    numbers["distance"] = max(record["distance"].values())
+    numbers["multiplier"] = float(np.mean(multipliers)) if known else math.nan
+    return {**numbers, "knots": float(record["knots"]), **rates}
+
+
+def format_epsilon(epsilon: float) -> str:
+    """Return a radius as people read it."""
+    return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
+
+
+def heading(name: str) -> str:
+    """Return what a table calls a quantity."""
+    place, _, rate = name.rpartition("_")
+    return HEADINGS.get(name) or f"{HEADINGS[place]}: {rate}"
+
+
+def _cell(name: str, values: Floats) -> str:
+    if not np.all(np.isfinite(values)):
+        return "–"
+    interval = student(values)
+    if name == "knots":
+        return f"{interval.value:.0f}"
+    if name not in HEADINGS:
+        return f"{100 * interval.value:.1f} %"
+    return str(interval)

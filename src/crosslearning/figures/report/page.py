@@ -1,0 +1,301 @@
+"""The report as one page of HTML: no script, no network, every picture inside."""
+
+from __future__ import annotations
+
+import base64
+import math
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from crosslearning import __version__
+from crosslearning._base.pages import security_policy
+from crosslearning._base.statistics import Interval, readable
+from crosslearning.errors import InputError
+from crosslearning.figures.certificate import certificate_figure
+from crosslearning.figures.parts import read_interval
+from crosslearning.figures.paths import trajectory_figure
+from crosslearning.figures.report.gathering import RunReport
+from crosslearning.figures.report_figures import progress_figure, returns_figure
+from crosslearning.figures.run import evaluation_figure, learning_figure
+from crosslearning.figures.style import figure_bytes
+from crosslearning.runs.metrics import aims_of
+
+Reports = Sequence[RunReport]
+#: How a report is known, so that no other file is written over.
+PAGE_MARK = '<p class="soft">Made by crosslearning'
+
+#: Tasks of a run that a table shows, the worst of them if there are more.
+_MOST_ROWS = 24
+
+
+def report_page(reports: Reports) -> str:
+    """Return the page of one run, or of several beside one another."""
+    if not reports:
+        raise InputError("there is no run to report on; give the folder of one")
+    names = [one.run for one in reports]
+    title = f"Report of {names[0]}" if len(names) == 1 else f"{len(names)} runs beside one another"
+    sections = {
+        "Summary": _summary(reports),
+        "Evaluation": _evaluation(reports),
+        "Learning": _learning(reports),
+        "Paths": _paths(reports),
+        "Certificate": _certificates(reports),
+        "Configuration": _configuration(reports),
+        "How to repeat it": _each(reports, _commands),
+    }
+    shown = {name: body for name, body in sections.items() if body}
+    anchors = {name: name.lower().replace(" ", "-") for name in shown}
+    links = "".join(f'<a href="#{anchors[name]}">{escape(name)}</a>' for name in shown)
+    bodies = "".join(
+        f'<section id="{anchors[name]}"><h2>{escape(name)}</h2>{body}</section>'
+        for name, body in shown.items()
+    )
+    style = files("crosslearning.figures.report").joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"{security_policy()}<title>{escape(title)}</title><style>{style}</style></head><body><main>"
+        f"<h1>{escape(title)}</h1>"
+        f"{PAGE_MARK} {escape(__version__)}. Intervals are of 95 %.</p>"
+        f"<nav>{links}</nav>{bodies}</main></body></html>\n"
+    )
+
+
+# Sections ---------------------------------------------------------------------------------
+
+
+def _summary(reports: Reports) -> str:
+    rows: dict[str, list[str]] = {
+        "state": [_state(one) for one in reports],
+        "method": [escape(one.config.settings.method) for one in reports],
+        "tasks": [escape(f"{one.config.tasks} ({len(one.tasks)})") for one in reports],
+        "ε": [f"{one.config.settings.epsilon:g}".replace("inf", "∞") for one in reports],
+        "iterations": [f"{one.iteration:,}" for one in reports],
+        "environment steps": [f"{one.steps:,}" for one in reports],
+        "knots": [f"{one.knots:,}" for one in reports],
+        "return, own policies": [_mean(one, "own") for one in reports],
+        "return, central policy": [_mean(one, "central") for one in reports],
+        "certificate": [_verdict(one) for one in reports],
+    }
+    table = _table(["", *(escape(one.run) for one in reports)], [[k, *v] for k, v in rows.items()])
+    note = "Returns are discounted, means over the tasks."
+    return f'{table}<p class="soft">{note}</p>'
+
+
+def _state(one: RunReport) -> str:
+    return "finished" if one.finished else "not finished: its newest checkpoint"
+
+
+def _mean(one: RunReport, policy: str) -> str:
+    values = [read_interval(row[policy]["discounted_return"]).value for row in one.evaluation]
+    if not values:
+        return "–"
+    mean = math.fsum(values) / len(values)
+    return _minus(f"{mean:{readable(mean)}}")
+
+
+def _verdict(one: RunReport) -> str:
+    if one.certificate is None:
+        return "–"
+    if one.certificate["passed"]:
+        return '<span class="good">files sound</span>'
+    return '<span class="bad">a check of the files failed</span>'
+
+
+def _evaluation(reports: Reports) -> str:
+    known = {one.run: _worst(one.evaluation)[0] for one in reports if one.evaluation}
+    picture = _figure(lambda: returns_figure(known), "Returns with intervals") if known else ""
+    return picture + _each(reports, _evaluation_table)
+
+
+def _evaluation_table(one: RunReport) -> str:
+    if "evaluation" in one.left_out:
+        return _left_out(one, "evaluation")
+    rates = list(dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"]))
+    rows = []
+    shown, left = _worst(one.evaluation)
+    for row in shown:
+        for policy in ("own", "central"):
+            found = row[policy]
+            shares = [found["rates"].get(name) for name in rates]
+            rows.append(
+                [
+                    # Its name once, for the two rows of a task.
+                    escape(row["task"]) if policy == "own" else "",
+                    policy,
+                    _cell(found["discounted_return"]),
+                    _cell(found["total_return"]),
+                    *("–" if s is None else _minus(read_interval(s).percent()) for s in shares),
+                ]
+            )
+    headings = ["task", "policy", "discounted return", "total return", *map(escape, rates)]
+    words = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
+    if left:
+        words += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
+    return f'{_table(headings, rows, "numbers")}<p class="soft">{words}</p>'
+
+
+def _worst(rows: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], int]:
+    """Return the evaluations to show, and how many are left out: of many tasks the worst."""
+    if len(rows) <= _MOST_ROWS:
+        return rows, 0
+    order = sorted(rows, key=lambda row: read_interval(row["own"]["discounted_return"]).value)
+    return order[:_MOST_ROWS], len(rows) - _MOST_ROWS
+
+
+def _learning(reports: Reports) -> str:
+    together = ""
+    if len(reports) > 1:
+        lines = {one.run: one.metrics for one in reports}
+        together = _figure(lambda: progress_figure(lines), "Returns of all runs over steps")
+    return together + _each(reports, _curves)
+
+
+def _curves(one: RunReport) -> str:
+    settings = one.config.settings
+    curves = _figure(
+        lambda: learning_figure(one.metrics, settings.epsilon, aims_of(settings, one.metrics)),
+        "Learning curves: returns, distances to the central policy, knots",
+    )
+    if one.on_the_way:
+        words = "Evaluations on the way, with bands of 95 %"
+        curves += _figure(lambda: evaluation_figure(one.on_the_way), words)
+    return curves
+
+
+def _paths(reports: Reports) -> str:
+    """Return the pictures of paths; nothing if no run is on maps."""
+    if not any(one.paths for one in reports):
+        return ""
+
+    def picture(one: RunReport) -> str:
+        if not one.paths:
+            return _left_out(one, "paths")
+        return _figure(lambda: trajectory_figure("central", one.paths), "Paths from random starts")
+
+    return _each(reports, picture)
+
+
+def _certificates(reports: Reports) -> str:
+    def body(one: RunReport) -> str:
+        if one.certificate is None:
+            return _left_out(one, "certificate")
+        found, metrics = one.certificate, one.metrics
+        words = "Distances, multipliers, pruning and stationarity gaps"
+        verdict = "".join(f"<li>{escape(text)}</li>" for text in _sentences(one.certificate_page))
+        picture = _figure(lambda: certificate_figure(found, metrics), words)
+        whole = f"<pre>{escape(one.certificate_page)}</pre>"
+        return f"<ul>{verdict}</ul>{picture}<details><summary>All of it</summary>{whole}</details>"
+
+    return _each(reports, body)
+
+
+def _sentences(page: str) -> list[str]:
+    """Return the verdict of a certificate's page, a text for each of its bullets."""
+    part = next((part for part in page.split("\n\n") if part.startswith("Verdict\n")), "")
+    bullets = part.partition("\n- ")[2].split("\n- ")
+    return [" ".join(bullet.split()) for bullet in bullets if bullet]
+
+
+def _configuration(reports: Reports) -> str:
+    """Return what was asked for; of several runs what differs, and then all of it."""
+    plain = [one.config.to_plain() for one in reports]
+    names = list(dict.fromkeys(name for values in plain for name in values))
+    rows = [[escape(name), *(escape(_word(p.get(name))) for p in plain)] for name in names]
+    headings = ["", *(escape(one.run) for one in reports)]
+    if len(reports) == 1:
+        # Many short lines: beside one another where there is room.
+        pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
+        return f'<dl class="fields">{pairs}</dl>'
+    different = [row for row in rows if len(set(row[1:])) > 1]
+    first = _table(headings, different) if different else "<p>All was asked alike.</p>"
+    whole = f"<details><summary>All fields</summary>{_table(headings, rows)}</details>"
+    return f"<h3>What differs</h3>{first}{whole}"
+
+
+def _word(value: Any) -> str:
+    """Return a value as people write it."""
+    if value is None or value == {}:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_word, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _commands(one: RunReport) -> str:
+    again = shlex.quote(f"{Path(one.run).name}-again")
+    lines = [
+        f"crosslearning train --out {again} --config config.toml",
+        f"crosslearning evaluate {again} --trials {one.trials} --seed {one.seed}",
+    ]
+    if one.certificate is not None:
+        asked = one.certificate
+        lines.append(
+            f"crosslearning certify {again} --samples {asked['samples']} --seed {asked['seed']}"
+        )
+    words = "Save the configuration as <code>config.toml</code>; then:"
+    if one.has_start:
+        words = (
+            "This run started from the policies of another, which its folder keeps, so that its "
+            "configuration alone does not repeat it: begin with <code>crosslearning adapt</code> "
+            "from that run in the place of <code>train</code>."
+        )
+    whole = f"<pre>{escape(one.config_text)}</pre>"
+    return (
+        f"<p>{words}</p><pre>{escape(chr(10).join(lines))}</pre>"
+        f"<details><summary>config.toml</summary>{whole}</details>"
+    )
+
+
+# Parts ------------------------------------------------------------------------------------
+
+
+def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
+    """Return a part for every run, under its name if there are several."""
+    if len(reports) == 1:
+        return body(reports[0])
+    return "".join(f"<h3>{escape(one.run)}</h3>{body(one)}" for one in reports)
+
+
+def _left_out(one: RunReport, part: str) -> str:
+    return f'<p class="soft">Left out: {escape(one.left_out[part])}.</p>'
+
+
+def _figure(draw: Callable[[], Any], words: str) -> str:
+    """Return a picture, or the sentence that says why there is none."""
+    try:
+        content = figure_bytes(draw(), "svg")
+    except InputError as reason:
+        return f'<p class="soft">Left out: {escape(str(reason))}.</p>'
+    source = base64.b64encode(content).decode()
+    image = f'<img alt="{escape(words)}" src="data:image/svg+xml;base64,{source}">'
+    return f"<figure>{image}</figure>"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Return a table of cells that are HTML already; the first of a row is its heading."""
+    head = "".join(f"<th>{cell}</th>" for cell in headings)
+    body = "".join(
+        f"<tr><th>{row[0]}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>"
+        for row in rows
+    )
+    table = (
+        f'<table class="{kind}">' + f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+    return f'<div class="scroll">{table}</div>'
+
+
+def _cell(plain: Mapping[str, Any]) -> str:
+    """Return an interval as JSON holds it; a dash where nothing is known."""
+    found: Interval = read_interval(plain)
+    return "–" if math.isnan(found.value) else _minus(str(found))
+
+
+def _minus(text: str) -> str:
+    return escape(text).replace("-", "−")

@@ -1,0 +1,90 @@
+"""Independent gradient estimates by the thousand, and their inner products.
+
+What is certified about a gradient is read off many independent unbiased estimates of it: the
+units. Each is a function in the RKHS; all that statistics need of them are inner products, which
+are kernel values at the knots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from crosslearning.errors import InputError
+from crosslearning.rkhs import Kernel
+from crosslearning.rkhs.checks import Floats
+
+#: IndependentEstimates are gathered into this many groups, whose means have a Gram matrix of a fixed size.
+GROUPS = 100
+#: Kernel values that are held at a time: as many as a processor's cache holds.
+_BLOCK = 200_000
+#: IndependentEstimates whose own squares are computed together.
+_TILE = 32
+
+
+@dataclass(frozen=True)
+class IndependentEstimates:
+    """Independent unbiased estimates of one gradient: ratio_u Σ_b κ(knots[u, b], ·) weights[u, b].
+
+    Attributes
+    ----------
+    knots : array, shape (U, B, q)
+    weights : array, shape (U, B, p)
+        Without the ratios: these are estimates as the run would make them.
+    ratios : array, shape (U,)
+        Density of the policy's noise over that of the noise which was drawn.
+    """
+
+    knots: Floats
+    weights: Floats
+    ratios: Floats
+
+    def __len__(self) -> int:
+        return len(self.ratios)
+
+    def minus(self, other: IndependentEstimates, scale: float) -> IndependentEstimates:
+        """Return the units' differences times ``scale``; both from the same plans."""
+        knots = np.concatenate([self.knots, other.knots], axis=1)
+        weights = np.concatenate([self.weights, -other.weights], axis=1)
+        return IndependentEstimates(knots, weights * scale, self.ratios)
+
+    def squares(self, kernel: Kernel) -> Floats:
+        """Return ‖estimate‖² as the run would make it, without the ratio, shape (U,)."""
+        U, B, q = self.knots.shape
+        squares = np.empty(U)
+        for first in range(0, U, _TILE):
+            weights = self.weights[first : first + _TILE]
+            T = len(weights)
+            gram = kernel(self.knots[first : first + T].reshape(T * B, q)).reshape(T, B, T, B)
+            own = gram[np.arange(T), :, np.arange(T), :]
+            squares[first : first + T] = np.einsum("uap,uab,ubp->u", weights, own, weights)
+        return squares
+
+    def along(self, values: Floats) -> Floats:
+        """Return ⟨unit, f⟩, shape (U,), from the values (U, B, p) of a function at the knots."""
+        return np.asarray(np.einsum("ubp,ubp->u", self.weights, values) * self.ratios)
+
+
+def group_products(kernel: Kernel, units: IndependentEstimates) -> Floats:
+    """Return ⟨unit u, mean of group k⟩, shape (U, K); a group is U/K neighbouring units.
+
+    All pairs of knots are visited, a block at a time.
+    """
+    U, B, q = units.knots.shape
+    K = GROUPS
+    if U % K:
+        raise InputError(f"{U} units do not make {K} groups of the same size")
+    knots = units.knots.reshape(U * B, q)
+    weights = (units.weights * units.ratios[:, None, None]).reshape(U * B, -1)
+    grouped = weights.reshape(K, U * B // K, -1) / (U // K)
+    products = np.empty((U, K))
+    step = max(1, _BLOCK // (U * B * B))
+    for first in range(0, U, step):
+        rows = slice(first * B, min(first + step, U) * B)
+        values = kernel(knots[rows], knots).reshape(-1, K, U * B // K)
+        # The groups' means at the block's knots: (K, rows, p).
+        means = np.matmul(values.transpose(1, 0, 2), grouped)
+        inner = np.einsum("krp,rp->rk", means, weights[rows])
+        products[first : first + step] = inner.reshape(-1, B, K).sum(axis=1)
+    return products

@@ -1,0 +1,100 @@
+"""Exploration: act in the real tasks where the models do not agree on what would happen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning.learner.iterate import Iterate
+from crosslearning.learner.model_based.imagination import World, imagine
+from crosslearning.learner.model_based.settings import ModelBased
+from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.rkhs.program import Expansion
+
+Floats = NDArray[np.float64]
+
+#: Starts from which every way to act is imagined.
+_STARTS = 4
+#: Every so many imagined steps the models are asked for their opinions.
+_STRIDE = 4
+_TINY = 1e-12
+
+
+def explorers(
+    iterate: Iterate,
+    settings: ModelBased,
+    data: Sequence[Transitions],
+    world: World,
+    units: tuple[Floats, Floats],
+    length: int,
+) -> Expansion:
+    """Return changed policies, each the one of several along which the models disagree most.
+
+    A change is a random function on the policies' own knots, as large at the visited states as
+    the exploration noise: unlike noise at every step it does the same thing again wherever it
+    comes to the same place, so that it leads somewhere.
+
+    Parameters
+    ----------
+    iterate : Iterate
+    settings : ModelBased
+    data : sequence of N Transitions
+        What was seen of every task.
+    world : World
+        Samples of the models.
+    units : arrays, shapes (p,) and (q,)
+        The size of a change of the actions, and what a disagreement on each coordinate of the
+        next observation is measured in.
+    length : int
+        Steps of the round.
+    """
+    policies, generator = iterate.policies, iterate.generator
+    N, J, L = len(data), settings.explorers, len(iterate.dictionary)
+    own = policies.rows[:N]
+    change = np.zeros((J, *own.shape))
+    change[..., :L] = generator.standard_normal((J, *own.shape[:2], L))
+    for i, seen in enumerate(data):
+        which = np.full(len(seen.states), i)
+        for j in range(J):
+            moved = policies._replace(rows=np.ascontiguousarray(change[j]))
+            size = np.sqrt(np.mean(moved.each(seen.states, which) ** 2, axis=0))
+            change[j, i] *= (units[0] / np.maximum(size, _TINY))[:, None]
+    candidates = policies._replace(rows=(own + change).reshape(J * N, *own.shape[1:]))
+    firsts = [seen.states[seen.first == 1.0] for seen in data]
+    starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
+    spread = _disagreement(candidates, settings, np.array(starts), world, units[1], length)
+    rows = policies.rows.copy()
+    rows[:N] = (own + change)[np.argmax(spread, axis=0), np.arange(N)]
+    return policies._replace(rows=rows)
+
+
+def _disagreement(
+    candidates: Expansion,
+    settings: ModelBased,
+    starts: Floats,
+    world: World,
+    unit: Floats,
+    length: int,
+) -> Floats:
+    """Return how far apart the sampled models are along each candidate's path, shape (J, N).
+
+    The paths begin at ``starts``, shape (N, n, q).
+    """
+    N, n, q = starts.shape
+    J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
+    task = np.tile(np.repeat(np.arange(N), n), J)
+    policy = task + N * np.repeat(np.arange(J), N * n)
+    still = np.zeros((len(task), length, p))
+    first = np.tile(starts.reshape(-1, q), (J, 1))
+    path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_STRIDE]
+    # Ask every sample what comes next at places on the way, the same action taken.
+    whose, where = np.repeat(policy, path.shape[1]), np.repeat(task, path.shape[1])
+    places, none = path.reshape(-1, q), np.zeros((len(whose), 1, p))
+    opinions = [
+        imagine(candidates, world, places, whose, where + N * s, none).states[:, 1]
+        for s in range(S)
+    ]
+    spread = np.sum((np.std(opinions, axis=0) / unit) ** 2, axis=1)
+    return np.asarray(np.log1p(spread).reshape(J, N, -1).mean(axis=2))

@@ -1,0 +1,100 @@
+"""The paper's other promise, the central policy as a place to adapt from: measured and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from crosslearning.analysis.adaptation import adaptation_curve
+from crosslearning.reproduction.paper.claims import Claim
+from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, RADII, Experiment
+from crosslearning.reproduction.paper.scenes import EVALUATION_SEED
+from crosslearning.rkhs import Family
+from crosslearning.runs.study import Measurement
+from crosslearning.tasks import Task, random_maps
+
+#: Raised when the same question gets another answer, so that stored answers are made anew.
+VERSION = 1
+#: Learning on the new task: a step about as long as training's last ones.
+STEP_SIZE = 0.3
+ITERATIONS = 100
+#: How many maps that were never trained for are adapted to.
+MAPS = 5
+#: Where adaptation starts: g, the cross-learned task policies, the average policy, nothing.
+CENTRAL, ZERO = "central", "zero"
+STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
+
+
+def adaptation(experiment: Experiment, seed: int) -> Measurement:
+    """Return the measurement of ``curves[kind][target][start]`` of a seed's policies."""
+    path = experiment.path / f"seed-{seed}" / "adaptation.json"
+    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
+
+
+def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
+    scale, reading = experiment.scale, experiment.reading
+    held_out = random_maps(EVALUATION_SEED, min(MAPS, scale.maps), **reading.task_options)
+    unseen = tuple(navigation.task(name) for name, navigation in held_out.items())
+    targets = {"trained": reading.training_tasks(), "unseen": unseen}
+    family = Family.load(experiment.folder(seed, CROSS).snapshots()[-1][1])
+    starts = {
+        CENTRAL: family.select(family.functions - 1),
+        **{radius: family.select(i) for i, radius in enumerate(RADII)},
+        AVERAGE: experiment.function(seed, AVERAGE),
+        ZERO: None,
+    }
+    options: dict[str, Any] = {
+        "trials": max(1, scale.trials // 5),
+        "seed": EVALUATION_SEED + seed,
+        "step_size": STEP_SIZE,
+        "max_knots": scale.max_knots,
+    }
+
+    def by_start(task: Task) -> dict[str, Any]:
+        curves = {}
+        for start, function in starts.items():
+            found = adaptation_curve(task, function, ITERATIONS, **options)
+            numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
+            curves[start] = {**numbers, "area": found.area}
+        return curves
+
+    return {
+        "curves": {kind: {t.name: by_start(t) for t in tasks} for kind, tasks in targets.items()}
+    }
+
+
+# The claims of the abstract and the conclusions, judged like the others. ------------------------
+
+_TARGETS = {"trained": "a trained task, not knowing which", "unseen": "unseen maps"}
+#: key → (what is said, what is measured, the starts that are averaged). Who does not know the
+#: task can only guess which task's policy to start from.
+_RIVALS = {
+    "nothing": ("nothing", "zero", (ZERO,)),
+    "average": ("the average policy", "the average policy", (AVERAGE,)),
+    "guess": ("a task policy chosen at random", "a task policy, averaged over the three", RADII),
+}
+
+
+def _ahead_of(kind: str, starts: Sequence[str]) -> Callable[[Mapping[str, Any]], float]:
+    """Return the number of a claim: by how much g's curves are above those from other starts."""
+
+    def value(measured: Mapping[str, Any]) -> float:
+        targets = measured["curves"][kind].values()
+        areas = {s: [target[s]["area"] for target in targets] for s in (CENTRAL, *starts)}
+        return float(np.mean([np.mean(np.subtract(areas[CENTRAL], areas[s])) for s in starts]))
+
+    return value
+
+
+ADAPTATION_CLAIMS = [
+    Claim(
+        f"adapt-{kind}-{key}",
+        f"Adapting to {where}: the central policy is a better start than from {versus}.",
+        f"mean return along the adaptation curve from g minus that from {words}",
+        _ahead_of(kind, starts),
+    )
+    for kind, where in _TARGETS.items()
+    for key, (versus, words, starts) in _RIVALS.items()
+]

@@ -1,0 +1,74 @@
+"""Where the paper evaluates its policies, and what is measured there.
+
+Everything is read from snapshots, so it can be computed again, and for any policy.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from crosslearning.learner import Policy
+from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes, run_episodes
+from crosslearning.reproduction.paper.experiment import Reading
+from crosslearning.rkhs import Family
+from crosslearning.rollouts import Episodes
+from crosslearning.tasks import Task, random_maps, task_set
+
+#: Σ = diag(0.05, 0.05).
+NOISE_STD = np.sqrt([0.05, 0.05])
+DISCOUNT = 0.9
+MISSION_HORIZON = 120
+#: Random starts of the evaluation, apart from those of training by their own seed.
+EVALUATION_SEED = 20_000
+
+
+def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
+    """Return the scenes of the numerical section by name."""
+    options = reading.task_options
+    held_out = random_maps(EVALUATION_SEED, maps, **options)
+    return {
+        # For the cost figures: circles of the three radii, all at (2, 2).
+        "radii": task_set("paper-radii", **options),
+        "training": reading.training_tasks(),
+        # One obstacle each, from a fixed start with any heading; then many, and three goals.
+        "circle": task_set("paper-circle", **options),
+        "ellipse": task_set("paper-ellipse", **options),
+        "mission": task_set("mission", **options),
+        # No policy was trained on them.
+        "maps": tuple(navigation.task(name) for name, navigation in held_out.items()),
+    }
+
+
+def play(function: Family, task: Task, trials: int) -> Episodes:
+    """Run a policy's mean action from the evaluation's random starts."""
+    return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
+
+
+def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
+    """Return what a policy does on a task: means over episodes, and the costs' deviation.
+
+    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
+    never gets there counts with all its steps, so that crashing early is not fast.
+    """
+    horizon = horizon_of(task)
+    asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
+    played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
+    arrived = played.shares["arrived"]
+    return {
+        "cost": float(np.mean(-played.returns)),
+        "deviation": float(np.std(-played.returns)),
+        "crashed": float(np.mean(played.shares["crashed"])),
+        "arrived": float(np.mean(arrived)),
+        "time": float(np.mean(np.where(arrived, played.others["arrival_time"], horizon))),
+        "path_length": float(np.mean(played.others["path_length"])),
+        "goals": float(np.mean(played.others["goals_reached"])),
+    }
+
+
+def _policy(function: Family, task: Task) -> Policy:
+    return Policy("paper", function, NOISE_STD, task.action_space)
+
+
+def horizon_of(task: Task) -> int:
+    """Return how long an episode is at the most: the mission has three goals and takes longer."""
+    return MISSION_HORIZON if task.name == "mission" else task.horizon

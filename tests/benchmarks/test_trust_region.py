@@ -1,0 +1,106 @@
+"""The benchmark of the trust-region method: what it counts, with a rival that is made up."""
+
+import numpy as np
+import pytest
+from benchmarks.rival import Seconds
+
+from benchmarks import rival
+from benchmarks import trust_region as benchmark
+
+#: Settings with which a learner is done at once.
+QUICK = {"most_steps": 2, "least_steps": 1, "max_knots": 20}
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """Make every part short."""
+    for table in (benchmark.STEPS, benchmark.SEEDS, benchmark.TRIALS):
+        for part in table:
+            monkeypatch.setitem(table, part, 2)
+
+
+def answer(total, seconds=(3.0, 2.0), **more):
+    """Return what a seed is said to have given: the same return on three tasks."""
+    ours = {"totals": [total] * 3, "discounted": [total] * 3, "rates": {"crashed": [0.0] * 3}}
+    return {"ours": ours, "seconds": seconds, "steps": 10, "knots": 5, **more}
+
+
+def given(monkeypatch, answers):
+    monkeypatch.setattr(benchmark, "seeds_of", lambda part, settings, **options: answers)
+
+
+@pytest.mark.parametrize(("bad", "met"), [(2, True), (3, False)])
+def test_pendulums_count_the_seeds_on_which_every_task_is_good(monkeypatch, bad, met):
+    between = {"between": {"totals": [-150.0, -160.0]}}
+    found = [answer(-150.0, **between) for _ in range(10)]
+    for one in found[:bad]:
+        one["ours"]["totals"] = [-150.0, -150.0, -201.0]
+    given(monkeypatch, found)
+    learned, centre = benchmark.pendulums()
+    assert learned.ratio == pytest.approx(1.0 - bad / 10)
+    assert learned.met is met
+    assert centre.met is True
+    assert "g = 11: -160" in centre.measured
+
+
+def test_plain_steps_are_taken_off_both_times(monkeypatch):
+    more = {"ppo": {"totals": [-9.0] * 3}, "ppo_seconds": (21.0, 12.0), "stepping": (1.0, 1.5)}
+    given(monkeypatch, [answer(-7.0, **more)] * 4)
+    apart, clock, processor = benchmark.reachers()
+    assert apart.ratio == 2.0
+    assert apart.met is True
+    assert (clock.ratio, clock.met) == (pytest.approx(2.0 / 20.0), True)
+    assert processor.ratio == pytest.approx(0.5 / 10.5)
+
+
+def test_without_the_rival_ours_is_measured_and_the_extra_named(monkeypatch):
+    given(monkeypatch, [answer(-7.0)] * 4)
+    (row,) = benchmark.reachers()
+    assert row.ratio == -7.0
+    assert row.met is None
+    assert "crosslearning[bench,mujoco,box2d]" in row.measured
+
+
+def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
+    found = benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path)
+    assert len(found[0]["ours"]["totals"]) == 3
+    assert len(found[0]["between"]["totals"]) == 2
+    assert found[0]["steps"] >= 2
+    monkeypatch.setattr(benchmark, "measure", lambda *arguments: pytest.fail("measured again"))
+    assert benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path) == found
+
+
+def test_another_method_and_other_steps_may_be_asked_for(little, tmp_path):
+    settings = {"method": "policy-gradient", "max_knots": 20}
+    asked = {"settings": settings, "seeds": 1, "steps": 300, "out": tmp_path}
+    learned, crashes = benchmark.navigation(**asked)
+    assert "navigation, policy-gradient, 300 steps, 1 seeds: return" in learned.what
+    assert crashes.ratio <= 1.0
+    (kept,) = tmp_path.glob("*.json")
+    assert '"steps": 300' in kept.read_text()
+
+
+def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monkeypatch):
+    pytest.importorskip("mujoco")
+    asked = []
+
+    def learn(algorithm, tasks, steps, seed, setting):
+        asked.append((algorithm, len(tasks), steps, setting))
+        return (lambda observation: np.zeros(1)), Seconds(2.0, 1.0)
+
+    monkeypatch.setattr(rival, "learn", learn)
+    found = benchmark.measure("inverted-pendulums", 0, 2, QUICK, against=True)
+    setting = rival.ZOO["ppo"]["inverted-pendulums"]
+    assert asked == [("ppo", 1, found["steps"] // 3, setting)] * 3
+    assert found["ppo_seconds"] == [6.0, 3.0]
+    assert all(one > 0.0 for one in found["stepping"])
+
+
+@pytest.mark.skipif(not rival.installed(), reason="the extra 'bench' is not installed")
+def test_the_rival_acts_on_scaled_observations():
+    task = benchmark.tasks_of("inverted-pendulums")[0]
+    agent, spent = rival.learn("ppo", [task], 64, 0, rival.ZOO["ppo"]["inverted-pendulums"])
+    assert spent.clock > 0.0
+    action, _ = agent.predict(np.zeros(4))
+    plain, _ = agent.model.predict(agent.scaling.normalize_obs(np.zeros(4)), deterministic=True)
+    np.testing.assert_array_equal(action, plain)

@@ -1,0 +1,82 @@
+"""A small world with everything in it, and imagined rollouts as plain NumPy reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from crosslearning.learner.model_based.imagination import Outputs, Values, World
+from crosslearning.rkhs import Family, Gaussian, Linear, Sum
+
+#: Observations are two numbers and an angle.
+Q, P = 3, 2
+
+
+class Example(NamedTuple):
+    """Policies, models and critics, as families and in the form that compiled code takes."""
+
+    policies: Family
+    outputs: list[Family]
+    world: World
+    critic: Family
+    values: Values
+
+
+def example(ends: int = 1, room: float = 10.0, bound: float = 10.0, size: float = 0.3) -> Example:
+    """Return a world with limits ``room`` on observations and ``bound`` on actions."""
+    draw = np.random.default_rng(3)
+    own = Gaussian(std=[1.0, 1.5, 0.8], periodic=[2])
+    policies = Family(own, draw.normal(size=(5, Q)), draw.normal(size=(5, 2, P)))
+    critic = Family(own, draw.normal(size=(4, Q)), draw.normal(size=(4, 2, 1)))
+    outputs = []
+    for o in range(Q + 1 + ends):
+        # Each output has widths and knots of its own.
+        curved = Gaussian(std=draw.uniform(0.7, 1.6, Q + P), periodic=[2])
+        straight = Linear(std=[1.0] * (Q + P - 1), bias=1.0)
+        parts = (curved, range(Q + P)), (straight, [0, 1, 3, 4])
+        kernel = Sum(*parts, scales=[1.0, 0.02])
+        knots, weights = draw.normal(size=(4 + o, Q + P)), size * draw.normal(size=(4 + o, 3, 1))
+        outputs.append(Family(kernel, knots, weights))
+    low = np.array([-room, -room, -np.pi, -0.4 * room])
+    world = World(
+        Outputs.of(outputs),
+        offsets=np.array([0.1, -0.1, 0.6, 0.2, 0.3])[: Q + 1 + ends],
+        limits=np.array([low, -low]),
+        actions=bound * np.array([[-1.0, -1.5], [1.2, 0.9]]),
+        turns=np.array([0, 0, 1]),
+        ends=ends,
+    )
+    values = Values(critic.expansion, np.array([0.5, -1.0]))
+    return Example(policies, outputs, world, critic, values)
+
+
+def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) -> tuple:
+    """Return the next state, the reward and the chance to go on."""
+    world = one.world
+    both = np.concatenate([state, np.clip(action, *world.actions)])[None]
+    found = np.array([family(both)[0, model, 0] for family in one.outputs]) + world.offsets
+    low, high = world.limits
+    after = state + found[:Q]
+    after[2] = (after[2] + np.pi) % (2.0 * np.pi) - np.pi
+    going = 1.0 - np.clip(found[Q + 1], 0.0, 1.0) if world.ends else 1.0
+    return np.clip(after, low[:Q], high[:Q]), np.clip(found[Q], low[Q], high[Q]), going
+
+
+def plain_returns(
+    one: Example,
+    policy: int,
+    states: np.ndarray,
+    rewards,
+    bootstrap_mask,
+    discount: float,
+    trace: float,
+) -> np.ndarray:
+    """Return λ-returns: G_t = r_t + γ c_t ((1 − λ) V(s_{t+1}) + λ G_{t+1}), V alone at the end."""
+    worth = one.critic(states[1:])[:, policy, 0] + one.values.offsets[policy]
+    found, later = np.zeros(len(rewards)), worth[-1]
+    for t in reversed(range(len(rewards))):
+        share = trace if t < len(rewards) - 1 else 0.0
+        later = rewards[t] + discount * bootstrap_mask[t] * ((1 - share) * worth[t] + share * later)
+        found[t] = later
+    return found
