@@ -8,7 +8,7 @@ from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.scaling import angles_of, kernel_for, points_on_circles
-from crosslearning.learner.settings import METHODS
+from crosslearning.learner.settings import METHODS, PAPER_METHOD
 from crosslearning.rollouts import ActionScale
 from crosslearning.runs import make_config
 from crosslearning.tasks import task_set
@@ -115,7 +115,7 @@ def test_a_box_without_bounds_cannot_be_scaled_to():
             return np.float32(self.place), -float(self.place @ self.place), False, False, {}
 
     tasks = [Task("free", lambda render_mode=None: Free(), horizon=50)]
-    assert CrossLearner(tasks, method=METHODS[0], **SMALL).learn(1).settings.step_size == 2.0
+    assert CrossLearner(tasks, method=PAPER_METHOD, **SMALL).learn(1).settings.step_size == 2.0
     assert CrossLearner(tasks, **SMALL).method.noise.std.tolist() == [0.5, 0.5]
     with pytest.raises(InputError, match="have no bounds"):
         CrossLearner(tasks, action_units="box", **SMALL)

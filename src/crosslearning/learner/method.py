@@ -19,7 +19,7 @@ from crosslearning.errors import InputError, NumericalError
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.report import IterationReport, StopDecision
 from crosslearning.learner.sampling import Sampling
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import METHODS, LearnerSettings
 from crosslearning.rkhs import Kernel
 from crosslearning.rollouts import Episodes, Executor, Noise
 
@@ -152,6 +152,7 @@ def too_large(task: str) -> NumericalError:
 
 def make_method(executor: Executor, settings: LearnerSettings, kernel: Kernel) -> Method:
     """Return the method that the settings name, from its package."""
-    package = f"crosslearning.learner.{settings.method.replace('-', '_')}"
-    method: Method = importlib.import_module(f"{package}.method").Method(executor, settings, kernel)
+    package, name = METHODS[settings.method]
+    module = importlib.import_module(f"crosslearning.learner.{package}.method")
+    method: Method = getattr(module, f"{name}Method")(executor, settings, kernel)
     return method

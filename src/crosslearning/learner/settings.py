@@ -10,16 +10,24 @@ import importlib
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError, refuse_huge, unknown_name
 
-#: The ways to learn: ``crosslearning.learner.<name with underscores>`` is the package of each.
 MethodName = Literal["policy-gradient", "trust-region", "models"]
-METHODS: tuple[MethodName, ...] = get_args(MethodName)
+#: The methods, each with its package in ``crosslearning.learner`` and the class of its settings.
+METHODS: dict[MethodName, tuple[str, str]] = {
+    "policy-gradient": ("policy_gradient", "PolicyGradient"),
+    "trust-region": ("trust_region", "TrustRegion"),
+    "models": ("model_based", "ModelBased"),
+}
+#: The method of the paper.
+PAPER_METHOD: MethodName = "policy-gradient"
+#: Settings of earlier versions, by their names of today.
+RENAMED = {"bout": "updates_per_round"}
 
 
 #: No count of a configuration is larger, and no machine could keep to one that is.
@@ -180,13 +188,15 @@ def method_settings(method: str) -> type[LearnerSettings]:
     """Return the settings of a method, or say which methods there are."""
     if method not in METHODS:
         raise unknown_name("method", str(method), METHODS)
-    package = f"crosslearning.learner.{method.replace('-', '_')}"
-    settings: type[LearnerSettings] = importlib.import_module(f"{package}.settings").Settings
+    package, name = METHODS[method]
+    module = importlib.import_module(f"crosslearning.learner.{package}.settings")
+    settings: type[LearnerSettings] = getattr(module, name)
     return settings
 
 
 def implied_method(values: Mapping[str, Any]) -> MethodName | None:
     """Return the method that is named, or the first that knows all settings; None if all do."""
+    values = current_names(values)
     named = values.get("method")
     if named is not None:
         return cast("MethodName", named)
@@ -211,7 +221,8 @@ def make_settings(
     values: Mapping[str, Any], kind: type[LearnerSettings] | None = None
 ) -> LearnerSettings:
     """Return checked settings of the method that ``values`` name, or say which field is wrong."""
-    kind = kind or method_settings(values.get("method", METHODS[0]))
+    values = current_names(values)
+    kind = kind or method_settings(values.get("method", PAPER_METHOD))
     check_names(values, kind.__struct_fields__, "setting")
     # Numbers of NumPy's, such as those of a linspace, are numbers too.
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
@@ -220,6 +231,11 @@ def make_settings(
     # Where there is one for each action, one number stands for all.
     plain = {k: (v,) if k in EACH and isinstance(v, int | float) else v for k, v in plain.items()}
     return convert_fields(plain, kind)
+
+
+def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings under their names of today, also those of earlier versions."""
+    return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:

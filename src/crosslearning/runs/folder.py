@@ -29,7 +29,7 @@ from crosslearning._base.files import (
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.length import Length
-from crosslearning.learner.settings import METHODS, settings_to_plain
+from crosslearning.learner.settings import PAPER_METHOD, settings_to_plain
 from crosslearning.runs.config import (
     EXECUTION_FIELDS,
     RunConfig,
@@ -210,7 +210,7 @@ class RunFolder:
         """Return what the run was asked for."""
         # Runs of old name no method: there was one. And how rollouts are run is not for a folder
         # to say, but for whoever opens it.
-        values = {"method": METHODS[0], **read_config(self._config)}
+        values = {"method": PAPER_METHOD, **read_config(self._config)}
         values = {name: value for name, value in values.items() if name not in EXECUTION_FIELDS}
         return make_config(values, source=str(self._config))
 

@@ -94,6 +94,8 @@ def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[lis
     """Return what :func:`pack` packed, or raise FileFormatError if it does not fit together."""
     if "episodes" not in arrays:
         return []
+    # Files of version 0.2 have another name for it.
+    arrays = {"bootstrap_mask" if k == "goes_on" else k: v for k, v in arrays.items()}
     counts, lengths = arrays["episodes"], arrays["lengths"]
     whole = all(_counts(array) for array in (counts, lengths))
     fits = whole and counts.ndim == 2 and counts.shape[1] == tasks and len(counts) > 0
