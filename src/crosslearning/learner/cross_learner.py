@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,11 @@ from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.box_spec import BoxSpec
 from crosslearning.learner.core import Core
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
-from crosslearning.learner.fitting import choose_kernel, resolve_tasks
+from crosslearning.learner.fitting import (
+    check_kernel_and_start,
+    choose_kernel,
+    resolve_tasks,
+)
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.length import Length, refuse_lengths
 from crosslearning.learner.method import Method, make_method
@@ -60,8 +65,9 @@ class CrossLearner:
     tasks : str or sequence of Task
         The name of a task set, such as ``"paper"``, or tasks of your own. Their observation
         and action spaces must be boxes of the same shape.
-    epsilon : float
-        The centrality radius: 0 forces consensus, infinity lets every task learn alone.
+    settings : PolicyGradient, TrustRegion or ModelBased, optional
+        The method and its settings, such as ``TrustRegion(epsilon=1.0, step_kl=0.1)``. A number
+        is the radius ``epsilon``.
     kernel : Kernel, or its description as a mapping, optional
         By default a Gaussian of the widths that the tasks suggest.
     workers : int, optional
@@ -77,19 +83,21 @@ class CrossLearner:
         Runs the rollouts in the place of the one that suits the tasks and ``workers``.
     on : str
         Where rollouts run: ``"threads"`` of this process, ``"processes"`` of this machine,
-        ``"ray"`` or ``"ray://host:port"``, a Ray cluster, or ``"auto"``, as the command line has
-        it. The result does not depend on it.
+        ``"ray"`` or ``"ray://host:port"``, a Ray cluster; ``"auto"``: threads for compiled tasks,
+        processes for others once those have proved faster. The result does not depend on it.
     step_seconds : float, optional
         How long a step of an environment of Python may take before its worker is ended; not on
         threads.
-    **settings
-        Everything else, as the page on options lists it: what all methods share, and the fields
-        of the method.
+    **keywords
+        Single settings by name, in the place of ``settings``: ``method`` and the fields of its
+        class. Without a method the tasks decide, and how long :meth:`learn` is to last: the
+        paper's method for tasks that state their kernel, ``models`` for at most 1,000 steps a
+        task, else ``trust-region``.
 
     Examples
     --------
-    >>> from crosslearning import CrossLearner
-    >>> learner = CrossLearner("paper", epsilon=3.0, max_knots=50).learn(5)
+    >>> from crosslearning import CrossLearner, PolicyGradient
+    >>> learner = CrossLearner("paper", PolicyGradient(epsilon=3.0, max_knots=50)).learn(5)
     >>> action, _ = learner.predict([2.0, 0.0, 5.0, 0.0, 0.5])
     >>> action.shape
     (2,)
@@ -98,58 +106,81 @@ class CrossLearner:
     def __init__(
         self,
         tasks: str | TaskSource | Sequence[Task],
-        epsilon: float = 3.0,
+        settings: LearnerSettings | float | None = None,
         *,
         kernel: Kernel | Mapping[str, Any] | None = None,
         workers: int | None = None,
         task_options: Mapping[str, Any] | None = None,
         start: Family | None = None,
         executor: Executor | None = None,
-        on: str = "threads",
+        on: str = "auto",
         step_seconds: float | None = None,
-        **settings: Any,
+        **keywords: Any,
     ) -> None:
-        refuse_lengths(settings)
+        refuse_lengths(keywords)
         given = read_source(tasks) if isinstance(tasks, str) else tasks
         self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
         self.tasks = resolve_tasks(given, self.task_options)
         warn_of_no_limit(self.tasks)
-        described = kernel if isinstance(kernel, Mapping) else None
-        method = implied_method(settings) or default_method(self.tasks)
-        asked = {"epsilon": epsilon, "kernel": described, **settings, "method": method}
-        self.settings = make_settings(asked)
+        self._asked = _asked_settings(settings, kernel, keywords)
+        self._kernel, self._start = kernel, start
+        self._family: Family | None = None
+        self._policies: dict[int, Policy] = {}
+        # What is wrong is said now, whichever method the length will decide for.
+        self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
-        horizon = max(task.horizon for task in self.tasks)
-        self.settings = self.settings.resolved(self._scale is not None, horizon)
         self._executor = executor or executor_for(
             self.tasks, workers, self._scale, on, step_seconds
         )
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
+        check_kernel_and_start(kernel, start, self.tasks, self.settings)
+        if self._resolved(1).method == self.settings.method:
+            _ = self._core  # no length would change the method, so what it lacks is said now
+
+    def _resolved(self, steps: int | None) -> LearnerSettings:
+        """Return all settings, for a learner that takes so many steps, if that is known."""
+        method = implied_method(self._asked) or default_method(self.tasks, steps)
+        settings = make_settings({**self._asked, "method": method})
+        horizon = max(task.horizon for task in self.tasks)
+        return settings.resolved(scale_of(self.tasks, settings) is not None, horizon)
+
+    @cached_property
+    def _core(self) -> Core:
+        """The method and its iterate, made when they are first needed."""
         looked: list[Episodes] = []
 
         def observed() -> Kernel:
             scaled, settings = self._scale is not None, self.settings
             with threadpool_limits(1, user_api="blas"):  # as in learn
-                found, seen = observed_kernel(
+                kernel, seen = observed_kernel(
                     self._executor, scaled, settings.seed, settings.initial_exploration
                 )
             looked.append(seen)
-            return found
+            return kernel
 
-        self.kernel = choose_kernel(kernel, start, self.tasks, self.settings, observed)
-        improver = make_method(self._executor, self.settings, self.kernel)
+        kernel = choose_kernel(self._kernel, self._start, self.tasks, self.settings, observed)
+        method = make_method(self._executor, self.settings, kernel)
         p = self.tasks[0].action_size
-        iterate = Iterate(self.kernel, self.settings, len(self.tasks), p, improver.functions)
+        iterate = Iterate(kernel, self.settings, len(self.tasks), p, method.functions)
         for episodes in looked:
-            improver.begin(episodes)
+            method.begin(episodes)
             iterate.steps += int(episodes.lengths.sum())
-        if start is not None:
-            iterate.start_from(start)
-        self._core = Core(iterate, improver)
-        self._family: Family | None = None
-        self._policies: dict[int, Policy] = {}
+        if self._start is not None:
+            iterate.start_from(self._start)
+        return Core(iterate, method)
+
+    def prepare(self, steps: int | None = None) -> CrossLearner:
+        """Choose the method, if none was asked for, by how many steps are to be taken."""
+        if "_core" not in self.__dict__:
+            self.settings = self._resolved(steps)
+        return self
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of the policies."""
+        return self._core.iterate.dictionary.kernel
 
     def __repr__(self) -> str:
         settings, knots = self.settings, len(self._core.iterate.dictionary)
@@ -214,6 +245,7 @@ class CrossLearner:
                 "iterations, learn(steps=100_000) takes so many environment steps over all tasks"
             )
         length = Length.of(iterations, steps)
+        self.prepare(steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
         made = length.begun(self)
         goal = length._replace(amount=made + length.amount)
@@ -503,6 +535,26 @@ class CrossLearner:
                 f"{path} lacks a part of a learner, or holds a strange one: {problem}"
             ) from problem
         return learner
+
+
+def _asked_settings(
+    settings: LearnerSettings | float | None, kernel: object, keywords: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return what was asked of the learner, by name, whichever way it was asked."""
+    if isinstance(settings, LearnerSettings):
+        if keywords:
+            raise InputError(
+                f"{', '.join(keywords)} was given beside {type(settings).__name__}(…); put it among "
+                "those settings"
+            )
+        asked = msgspec.structs.asdict(settings)
+    else:
+        if settings is not None and "epsilon" in keywords:
+            raise InputError(
+                f"epsilon was given twice: {settings!r} and {keywords['epsilon']!r}; give one"
+            )
+        asked = {**keywords, **({} if settings is None else {"epsilon": settings})}
+    return {**asked, **({"kernel": kernel} if isinstance(kernel, Mapping) else {})}
 
 
 def _upgrade(arrays: dict[str, Any], description: dict[str, Any]) -> None:

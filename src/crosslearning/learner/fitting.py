@@ -27,6 +27,16 @@ def choose_kernel(
     observed: Callable[[], Kernel],
 ) -> Kernel:
     """Return the kernel that was given, that of the start, that of the tasks, or one from data."""
+    return check_kernel_and_start(given, start, tasks, settings) or observed()
+
+
+def check_kernel_and_start(
+    given: Kernel | Mapping[str, Any] | None,
+    start: Family | None,
+    tasks: Sequence[Task],
+    settings: LearnerSettings,
+) -> Kernel | None:
+    """Return the kernel, as far as it is known without data, or say what does not fit."""
     kernel: object = given
     if isinstance(given, Mapping):
         try:
@@ -37,7 +47,9 @@ def choose_kernel(
         kernel = _kernel_of_start(start, kernel, tasks, settings)
     if kernel is None:
         stated = tasks[0].kernel_covariance if settings.as_stated else None
-        kernel = observed() if stated is None else Gaussian(covariance=stated)
+        if stated is None:
+            return None
+        kernel = Gaussian(covariance=stated)
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
     size = tasks[0].observation_size

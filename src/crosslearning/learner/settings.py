@@ -142,6 +142,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return self.discount
 
     def __post_init__(self) -> None:
+        kind = METHODS[self.method][1]
+        if type(self).__name__ not in (kind, "LearnerSettings"):
+            raise InputError(f"method is {self.method!r} in {type(self).__name__}; take {kind}(…)")
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
         refuse_huge("epsilon", self.epsilon)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import LearnerSettings, MethodName
 
 #: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
 STEP, SCALED_STEP = 2.0, 0.5
@@ -25,6 +25,7 @@ LEAST_DELTA = 1e-9
 class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of Algorithm 2 with the estimators of Algorithm 1."""
 
+    method: MethodName = "policy-gradient"
     estimator: Annotated[
         Literal["geometric", "antithetic", "baseline"],
         Meta(
