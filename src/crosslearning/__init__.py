@@ -4,13 +4,19 @@ import os
 from typing import TYPE_CHECKING
 
 from crosslearning._base.lazy import lazy_exports
+from crosslearning._base.moved import install
 
 if TYPE_CHECKING:
+    from crosslearning.analysis.comparison import compare
     from crosslearning.analysis.identification import identify
     from crosslearning.analysis.logged import learn_from
     from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
     from crosslearning.learner.callbacks import EvaluationCallback
-    from crosslearning.tasks import Task, task_set
+    from crosslearning.learner.evaluation import evaluate
+    from crosslearning.learner.model_based.settings import ModelBased
+    from crosslearning.learner.policy_gradient.settings import PolicyGradient
+    from crosslearning.learner.trust_region.settings import TrustRegion
+    from crosslearning.tasks import Task, check_task, register_task_set, task_set
 
 __version__ = "0.3.0"
 
@@ -24,11 +30,18 @@ __all__ = [
     "EvaluationCallback",
     "IterationReport",
     "LearnerSettings",
+    "ModelBased",
     "Policy",
+    "PolicyGradient",
     "Task",
+    "TrustRegion",
     "__version__",
+    "check_task",
+    "compare",
+    "evaluate",
     "identify",
     "learn_from",
+    "register_task_set",
     "task_set",
 ]
 
@@ -39,10 +52,19 @@ __getattr__ = lazy_exports(
         "EvaluationCallback": "crosslearning.learner.callbacks",
         "IterationReport": "crosslearning.learner",
         "LearnerSettings": "crosslearning.learner",
+        "ModelBased": "crosslearning.learner.model_based.settings",
         "Policy": "crosslearning.learner",
+        "PolicyGradient": "crosslearning.learner.policy_gradient.settings",
         "Task": "crosslearning.tasks",
+        "TrustRegion": "crosslearning.learner.trust_region.settings",
+        "check_task": "crosslearning.tasks",
+        "compare": "crosslearning.analysis.comparison",
+        "evaluate": "crosslearning.learner.evaluation",
         "identify": "crosslearning.analysis.identification",
         "learn_from": "crosslearning.analysis.logged",
+        "register_task_set": "crosslearning.tasks",
         "task_set": "crosslearning.tasks",
     },
 )
+
+install()

@@ -1,4 +1,4 @@
-"""IndependentEstimates: unbiased although their noise is drawn wider, and inner products that are right."""
+"""Samples: unbiased although their noise is drawn wider, and inner products that are right."""
 
 import numpy as np
 import pytest

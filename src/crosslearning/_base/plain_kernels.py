@@ -22,7 +22,7 @@ from crosslearning.errors import FileFormatError, MissingFormulaError
 
 Floats = NDArray[np.float64]
 
-#: IndependentEstimates in the last place that two right implementations of one formula may lie apart.
+#: Units in the last place that two right implementations of one formula may lie apart.
 _UNITS = 64.0
 _PRECISION = float(np.finfo(np.float64).eps)
 #: Formulas of the features' Euclidean distance, and those of points divided by their widths.

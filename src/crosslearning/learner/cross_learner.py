@@ -544,8 +544,7 @@ def _asked_settings(
     if isinstance(settings, LearnerSettings):
         if keywords:
             raise InputError(
-                f"{', '.join(keywords)} was given beside {type(settings).__name__}(…); put it among "
-                "those settings"
+                f"{', '.join(keywords)} was given beside {type(settings).__name__}(…); put it there"
             )
         asked = msgspec.structs.asdict(settings)
     else:

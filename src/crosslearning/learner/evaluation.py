@@ -1,8 +1,8 @@
 """Evaluation: what policies achieve, with intervals, on the same starts for all of them.
 
 A start is drawn from the seed and the task's name alone. ``evaluate`` and ``evaluate_across``, and
-``compare`` and ``compare_across`` of :mod:`crosslearning.analysis.comparison`, read the same rows: the
-numbers of every policy's episodes on a task.
+``compare`` and ``compare_across`` of :mod:`crosslearning.analysis.comparison`, read the same rows:
+the numbers of every policy's episodes on a task.
 """
 
 from __future__ import annotations

@@ -18,8 +18,10 @@ from crosslearning.learner.length import Length
 from crosslearning.learner.settings import (
     METHODS,
     LearnerSettings,
+    MethodName,
     check_names,
     convert_fields,
+    current_names,
     default_method,
     implied_method,
     make_settings,
@@ -136,7 +138,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """Return how rollouts are run."""
         return {name: getattr(self, name) for name in EXECUTION_FIELDS}
 
-    def chosen(self) -> RunConfig:
+    def chosen(self, method: MethodName | None = None) -> RunConfig:
         """Return a configuration that names its method: by default the one that suits its tasks.
 
         For this the tasks are built, and only here: until then nothing that the configuration
@@ -144,10 +146,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         if self.left_open is None:
             return self
-        from crosslearning.tasks.sources import load_tasks, read_source
+        if method is None:
+            from crosslearning.tasks.sources import load_tasks, read_source
 
-        tasks = load_tasks(read_source(self.tasks), self.task_options)
-        return make_config({**self.left_open, "method": default_method(tasks, self.steps)})
+            tasks = load_tasks(read_source(self.tasks), self.task_options)
+            method = default_method(tasks, self.steps)
+        return make_config({**self.left_open, "method": method})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
@@ -158,8 +162,13 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             task_options=self.task_options,
             start=start,
             **self.how(),
-            **msgspec.structs.asdict(self.chosen().settings),
-        )
+            **self._asked_settings(),
+        ).prepare(self.steps)
+
+    def _asked_settings(self) -> dict[str, Any]:
+        if self.left_open is None:
+            return msgspec.structs.asdict(self.settings)
+        return {k: v for k, v in self.left_open.items() if k not in (*RUN_FIELDS, "method")}
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""
@@ -206,7 +215,7 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
         Where they come from, for the message.
     """
     own = one_length({name: value for name, value in values.items() if name in RUN_FIELDS})
-    learning = {name: value for name, value in values.items() if name not in RUN_FIELDS}
+    learning = current_names({k: v for k, v in values.items() if k not in RUN_FIELDS})
     try:
         known = {name for method in METHODS for name in method_settings(method).__struct_fields__}
         check_names(learning, (*known, *RUN_FIELDS), "field")

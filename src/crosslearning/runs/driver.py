@@ -75,10 +75,10 @@ def train(
     """
     RunFolder(path).require_free()
     RunFolder(path).guard()
-    config = config.chosen()
     if config.tensorboard:
         summary_writer()  # what is missing is said before a folder is begun
     learner = config.learner(start=start)
+    config = config.chosen(learner.settings.method)
     if related is not None:
         learner.use_data_of(related)
     begun = start is not None or related is not None

@@ -137,7 +137,8 @@ def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -
         raise
     except (Exception, SystemExit) as problem:
         raise InputError(
-            f"{given}, called with the task_options {dict(options)!r}, raised {describe_exception(problem)}"
+            f"{given}, called with the task_options {dict(options)!r}, raised "
+            f"{describe_exception(problem)}"
         ) from problem
 
 

@@ -176,7 +176,8 @@ class Task:
             raise
         except Exception as problem:
             raise InputError(
-                f"the environment of task {self.name!r} cannot be made: {describe_exception(problem)}"
+                f"the environment of task {self.name!r} cannot be made: "
+                f"{describe_exception(problem)}"
             ) from problem
         if not isinstance(environment, gymnasium.Env | VectorEnv):
             raise InputError(

@@ -116,7 +116,8 @@ def _made(maker: Maker, options: Mapping[str, Any], name: str) -> Any:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
         raise InputError(
-            f"the task set {name!r}, with the options {dict(options)!r}, raised {describe_exception(problem)}"
+            f"the task set {name!r}, with the options {dict(options)!r}, raised "
+            f"{describe_exception(problem)}"
         ) from problem
 
 

@@ -15,7 +15,7 @@ from crosslearning.errors import InputError
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats
 
-#: IndependentEstimates are gathered into this many groups, whose means have a Gram matrix of a fixed size.
+#: Estimates are gathered into this many groups, whose means have a Gram matrix of fixed size.
 GROUPS = 100
 #: Kernel values that are held at a time: as many as a processor's cache holds.
 _BLOCK = 200_000
