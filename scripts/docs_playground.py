@@ -9,5 +9,5 @@ from crosslearning.playground import write_page
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Write the page that docs/playground.md shows in a frame."""
+    """Write the page that docs/getting-started/playground.md shows in a frame."""
     write_page(Path(config.site_dir) / "playground-page.html")

@@ -1,4 +1,4 @@
-"""Write the tables of docs/options.md from the fields of a run's configuration.
+"""Write the tables of docs/reference/options.md from the fields of a run's configuration.
 
 Run it from the root of the repository after a field was added or its description changed::
 
@@ -21,7 +21,7 @@ import msgspec
 from crosslearning.learner.settings import METHODS
 from crosslearning.runs import describe_fields
 
-PAGE = Path(__file__).parents[1] / "docs" / "options.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "options.md"
 #: What all methods share, what each has of its own, and what a run adds.
 TABLES = ("learner", *METHODS, "run")
 _WORDS = {

@@ -22,7 +22,7 @@ def writer():
 def test_the_page_is_up_to_date(writer):
     text = writer.PAGE.read_text(encoding="utf-8")
     assert writer.page_with_tables(text) == text, (
-        "docs/options.md is out of date; run: python scripts/write_options.py"
+        "docs/reference/options.md is out of date; run: python scripts/write_options.py"
     )
 
 

@@ -18,7 +18,7 @@ from crosslearning._base.statistics import Interval
 from crosslearning.errors import InputError
 from crosslearning.runs.study import markdown
 
-PAGE, IMAGES = Path("docs/race.md"), Path("docs/images")
+PAGE, IMAGES = Path("docs/results/race.md"), Path("docs/images")
 #: What stands between two of these in the page is written by this module.
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 HEADINGS = (
@@ -106,7 +106,7 @@ def sections(found: Mapping[str, Sequence[Entry]]) -> str:
             )
         parts += _sentences(own, FAMILIES[family].threshold)
         alt = f"Return against steps and against seconds on {family}"
-        parts.append(f"![{alt}](images/race-{family}.png)\n")
+        parts.append(f"![{alt}](../images/race-{family}.png)\n")
     return "\n".join(parts)
 
 

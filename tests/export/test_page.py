@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "export.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "export.md"
 FENCE = re.compile(r"^```(bash|c|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
