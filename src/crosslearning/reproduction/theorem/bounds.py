@@ -1,7 +1,7 @@
 """What an iteration gains, what a stop is worth, both turned round, and as the paper prints them.
 
-The bounds are the corrected ones; the page on the theory derives them and says why. The letters: η is
-the step size, L the largest Lipschitz constant, S² = Σ σ_i²/b the variance of all gradients
+The bounds are the corrected ones; the page on the theory derives them. The letters: η is the step
+size, L the largest Lipschitz constant, S² = Σ σ_i²/b the variance of all gradients
 together, β the pruning budget, and D = 2ε the furthest that a policy can move while the others and
 the centre are held.
 """
