@@ -1,4 +1,4 @@
-"""A hook of MkDocs: lets the links of files that lie beside docs/ work on the site, too."""
+"""A hook of MkDocs: adapts the links of files beside docs/, and the roles in docstrings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+_ROLE = re.compile(r":(?:attr|class|func|meth|mod|data|exc):<code>~?")
 _SNIPPET = re.compile(r'^--8<-- "(\w+\.md)"\s*$')
 
 
@@ -16,3 +17,8 @@ def on_page_markdown(markdown: str, config: Any, **_: Any) -> str:
         return markdown
     text = Path(config.config_file_path).with_name(found[1]).read_text(encoding="utf-8")
     return text.replace("](docs/", "](")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Return the page with the roles of docstrings (``:meth:`learn```) as plain code."""
+    return _ROLE.sub("<code>", html)

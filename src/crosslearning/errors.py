@@ -23,35 +23,95 @@ _HIDDEN = re.compile(
 
 
 class CrossLearningError(Exception):
-    """Base class of every error that this library raises on purpose."""
+    """Base class of every error that this library raises on purpose.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import CrossLearningError, InputError
+    >>> issubclass(InputError, CrossLearningError)
+    True
+    """
 
 
 class InputError(CrossLearningError, ValueError):
-    """An argument has the wrong shape, type or value; nothing was changed."""
+    """An argument has the wrong shape, type or value; nothing was changed.
+
+    Examples
+    --------
+    >>> from crosslearning import task_set
+    >>> from crosslearning.errors import InputError
+    >>> try:
+    ...     task_set("pendulum:2")
+    ... except InputError as problem:
+    ...     print("pendulums" in str(problem))
+    True
+    """
 
 
 class NumericalError(CrossLearningError, ArithmeticError):
-    """A computation cannot go on; the message names the remedy."""
+    """A computation cannot go on; the message names the remedy.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import NumericalError
+    >>> issubclass(NumericalError, ArithmeticError)
+    True
+    """
 
 
 class TaskError(CrossLearningError, RuntimeError):
-    """A task's environment raised, or returned what it may not; nothing was changed."""
+    """A task's environment raised, or returned what it may not; nothing was changed.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import TaskError
+    >>> issubclass(TaskError, RuntimeError)
+    True
+    """
 
 
 class FileFormatError(CrossLearningError, ValueError):
-    """A file is damaged, edited, of another kind or of a newer version."""
+    """A file is damaged, edited, of another kind or of a newer version.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import FileFormatError
+    >>> issubclass(FileFormatError, ValueError)
+    True
+    """
 
 
 class MissingFormulaError(InputError):
-    """A file was saved with a kernel of its author's own, which must be given to load it."""
+    """A file was saved with a kernel of its author's own, which must be given to load it.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import MissingFormulaError
+    >>> issubclass(MissingFormulaError, ValueError)
+    True
+    """
 
 
 class StorageError(CrossLearningError, OSError):
-    """A file or folder cannot be read, written or owned; what was there before is unchanged."""
+    """A file or folder cannot be read, written or owned; what was there before is unchanged.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import StorageError
+    >>> issubclass(StorageError, OSError)
+    True
+    """
 
 
 class MissingExtraError(CrossLearningError, ImportError):
-    """An optional package is needed; the message names the extra to install."""
+    """An optional package is needed; the message names the extra to install.
+
+    Examples
+    --------
+    >>> from crosslearning.errors import MissingExtraError
+    >>> issubclass(MissingExtraError, ImportError)
+    True
+    """
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:

@@ -37,6 +37,17 @@ def compare(
     """Compare two policies, whatever acts, task by task.
 
     Options: :class:`crosslearning.learner.evaluation.EpisodeOptions`.
+
+    Examples
+    --------
+    >>> from crosslearning import compare, task_set
+    >>> def damp(x):
+    ...     return -x[..., 1:]
+    >>> def idle(x):
+    ...     return 0.0 * x[..., 1:]
+    >>> result = compare(damp, idle, task_set("linear-quadratic"), trials=50)[0]
+    >>> result.task, result.verdict
+    ('m=0.5', 'better')
     """
     asked = EpisodeOptions.of(options)
     return [_comparison(row) for row in play((first, second), tasks, asked)]

@@ -123,6 +123,15 @@ def identify(
         The most steps of each; by default that of the new task.
     seed : int
         Of the starts and of the noise.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, PolicyGradient, identify
+    >>> from crosslearning.tasks.linear_quadratic import cart
+    >>> carts = [cart(mass).task(f"m={mass}") for mass in (0.5, 2.0)]
+    >>> learner = CrossLearner(carts, PolicyGradient(step_size=0.1)).learn(5)
+    >>> identify(learner, cart(1.99).task("new"), episodes=2).nearest
+    'm=2.0'
     """
     return identify_all(learner, [task], episodes, horizon, seed)[0]
 

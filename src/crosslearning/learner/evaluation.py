@@ -141,6 +141,14 @@ def evaluate(
     -------
     list of Evaluation
         Task by task, policies in the given order.
+
+    Examples
+    --------
+    >>> from crosslearning import evaluate, task_set
+    >>> def damp(x):
+    ...     return -x[..., 1:]
+    >>> [result.task for result in evaluate(damp, task_set("linear-quadratic"), trials=5)]
+    ['m=0.5', 'm=1', 'm=2']
     """
     asked = EpisodeOptions.of(options)
     return [one for row in play(policies, tasks, asked) for one in _evaluations(row)]

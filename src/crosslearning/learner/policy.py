@@ -48,6 +48,14 @@ class Policy:
         By default any q numbers: what the function reads, as one vector.
     rate : float, optional
         Actions a second with which it was learned.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner
+    >>> policy = CrossLearner("paper").learn(2).central
+    >>> action, _ = policy.predict([2.0, 0.0, 5.0, 0.3, 0.5])
+    >>> action.shape
+    (2,)
     """
 
     def __init__(

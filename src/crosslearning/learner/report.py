@@ -85,6 +85,15 @@ class IterationReport:
         Whether the method's stopping rule says to stop here.
     check : GapCheck, optional
         If the gaps of the policies after the step were checked.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, PolicyGradient
+    >>> learner = CrossLearner("paper", PolicyGradient(epsilon=3.0))
+    >>> reports = []
+    >>> _ = learner.learn(2, callback=reports.append)
+    >>> reports[-1].iteration, bool((reports[-1].distances <= 3.0).all())
+    (2, True)
     """
 
     iteration: int

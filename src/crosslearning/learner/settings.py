@@ -52,7 +52,14 @@ class InitialExploration(NamedTuple):
 
 
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all methods share: the constraint, the dictionary, and what is to be maximised."""
+    """What all methods share: the constraint, the dictionary, and what is to be maximised.
+
+    Examples
+    --------
+    >>> from crosslearning import LearnerSettings, TrustRegion
+    >>> isinstance(TrustRegion(epsilon=1.0), LearnerSettings)
+    True
+    """
 
     method: Annotated[
         MethodName,

@@ -23,6 +23,11 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
         Where to check it: best, states of your own task. By default 60 normal ones.
     seed : int
         Seeds the default points and the small shifts.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian, check_kernel
+    >>> check_kernel(Gaussian(std=[1.0, 2.0]))
     """
     generator = np.random.default_rng(seed)
     if points is None:

@@ -31,6 +31,17 @@ class Optimality(NamedTuple):
     complementarity : float
         The largest μ_i |ε² − ‖f_i − f_c‖²|, relative to the objective; for the relaxed method
         that of their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> max(regression.fit(epsilon=0.05).optimality()) < 1e-6
+    True
     """
 
     stationarity: float
@@ -47,6 +58,18 @@ class Gap(NamedTuple):
         The objective of the fit.
     dual : float
         No functions within ε of a centre have a lower objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> gap = regression.fit(epsilon=0.05).gap()
+    >>> gap.dual <= gap.primal + 1e-9
+    True
     """
 
     primal: float
@@ -81,6 +104,18 @@ class CrossFit:
         How far the farthest distance was from where it should be, as a share of ε.
     steps : int
         How many systems for the centre that took, line searches not counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> fit = regression.fit(epsilon=0.05)
+    >>> bool((fit.distances <= 0.05 + 1e-9).all()), fit.family.functions
+    (True, 3)
     """
 
     epsilon: float

@@ -55,6 +55,17 @@ class CrossRegression:
         least. :meth:`CrossFit.gap` says what the budget costs.
     tolerance : float
         No further knots once this share of the kernel is left unexplained at every point.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> regression.fit(epsilon=0.0).distances.round(6)
+    array([0., 0.])
     """
 
     def __init__(

@@ -41,6 +41,15 @@ class Dictionary:
     guarded : int, optional
         How many of the functions, from the first, the pruning budget guards; the others are
         carried along. By default all.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Dictionary, Gaussian
+    >>> dictionary = Dictionary(Gaussian(std=[1.0]), functions=2, outputs=1)
+    >>> dictionary.extend([[0.0], [0.1]], [[[1.0], [0.0]], [[0.5], [0.0]]])
+    >>> certificate = dictionary.prune(budget=0.1)
+    >>> len(dictionary), certificate.within_budget
+    (1, True)
     """
 
     def __init__(
@@ -331,6 +340,17 @@ def prune(
         β ≥ 0: how far each function may move, an RKHS norm.
     max_knots : int, optional
         The cap on the number of knots; it goes before the budget.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian, prune
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> pruned, certificate = prune(family, budget=0.01)
+    >>> len(pruned.knots), certificate.within_budget
+    (2, True)
     """
     dictionary = Dictionary.of(family)
     certificate = dictionary.prune(budget, max_knots)

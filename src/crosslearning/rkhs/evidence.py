@@ -72,6 +72,14 @@ class Hyperparameters(NamedTuple):
     evidence : float
         The logarithm of the marginal likelihood of the points that were looked at, less half of
         the squares by which the numbers are away from what is believed before the data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import most_likely
+    >>> x = np.linspace(-1.0, 1.0, 12)[:, None]
+    >>> most_likely([x, x], [np.sin(3.0 * x), np.sin(3.0 * x)]).kernel().dimension
+    1
     """
 
     widths: Floats
@@ -127,6 +135,14 @@ def most_likely(
         One more place to begin from.
     alike : float, optional
         c, if it is not to be searched for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import most_likely
+    >>> x = np.linspace(-1.0, 1.0, 12)[:, None]
+    >>> most_likely([x, x], [np.sin(3.0 * x), np.sin(3.0 * x)]).widths.shape
+    (1,)
     """
     points = _checked(inputs, targets)
     q, p = points.x.shape[1], points.y.shape[1]

@@ -32,6 +32,19 @@ class Family:
         The kernel's centres.
     weights : array_like, shape (L, functions, p)
         The weights w_mf in R^p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> family([0.0]).round(4)
+    array([[1.3033],
+           [0.    ]])
+    >>> family.distances().round(4)
+    array([1.3625])
     """
 
     def __init__(self, kernel: Kernel, knots: ArrayLike, weights: ArrayLike) -> None:

@@ -33,7 +33,19 @@ _NEXT_TO_NONE = 1e-6
 
 
 class FitStatus(enum.Enum):
-    """How a fit ended; the value is a sentence for people."""
+    """How a fit ended; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> regression.fit(epsilon=0.05).status.name
+    'SOLVED'
+    """
 
     POOLED = "Epsilon is 0: one function was fitted to the data of all tasks."
     SEPARATE = (

@@ -34,7 +34,18 @@ _FEW = 64
 
 
 class Status(enum.Enum):
-    """How a projection ended; the value is a sentence for people."""
+    """How a projection ended; the value is a sentence for people.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian, project
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> project(family, epsilon=2.0)[1].status.name
+    'INSIDE'
+    """
 
     INSIDE = "The functions already satisfy the constraint; nothing was moved."
     CENTRED = "The functions already satisfy the constraint; only the centre moved, to their mean."
@@ -65,6 +76,16 @@ class Projection:
         the functions; zero where a closed form was used.
     iterations : int
         Newton steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian, project
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> project(family, epsilon=0.5)[1].active
+    array([ True])
     """
 
     pulls: Floats
@@ -157,6 +178,12 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
         D_ij = ⟨h̄_i − ḡ, h̄_j − ḡ⟩; see :meth:`Family.differences`.
     epsilon : float
         The radius, from 0 (consensus) to infinity (no coupling).
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import exact_projection
+    >>> exact_projection([[4.0, 0.0], [0.0, 1.0]], epsilon=1.0).distances.round(6)
+    array([1., 1.])
     """
     D, largest = _checked_differences(differences)
     epsilon = radius("epsilon", epsilon)
@@ -300,6 +327,12 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     end farther than ε from g; only their mean square is bounded.
 
     The arguments are those of :func:`exact_projection`.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import relaxed_projection
+    >>> relaxed_projection([[4.0, 0.0], [0.0, 1.0]], epsilon=1.0).status.name
+    'SOLVED'
     """
     D, _ = _checked_differences(differences)
     epsilon = radius("epsilon", epsilon)
@@ -341,6 +374,17 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
     projected : Family
         On the same knots.
     projection : Projection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian, project
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> projected, outcome = project(family, epsilon=0.5)
+    >>> projected.distances().round(6), outcome.status.name
+    (array([0.5]), 'SOLVED')
     """
     projection = projection_of(method)(family.differences(), epsilon)
     if not projection.moved:

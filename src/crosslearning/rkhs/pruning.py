@@ -51,6 +51,16 @@ class PruningCertificate:
         Knots that remain.
     rebuilds : int
         How often the maintained inverse was computed afresh.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import Family, Gaussian, prune
+    >>> knots = np.array([[0.0], [1.0], [2.0]])
+    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
+    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> prune(family, budget=0.01)[1].removed
+    1
     """
 
     budget: float

@@ -39,6 +39,17 @@ class RadiusCurve(NamedTuple):
         Of the error, from how it differs between stretches.
     log_evidence : array, shape (E,)
         Of all points, at the multipliers that each radius has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian, radius_curve
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> radius_curve(regression, [0.0, 0.05, np.inf]).best in (0.0, 0.05, np.inf)
+    True
     """
 
     epsilon: Floats
@@ -84,6 +95,17 @@ def radius_curve(
         Into how many parts each task is cut, at least 2.
     method : {"exact", "relaxed"}
         As for :meth:`CrossRegression.fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian, radius_curve
+    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
+    >>> regression.add(0, x, np.sin(x))
+    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> radius_curve(regression, [0.0, 0.05, np.inf]).error.shape
+    (3,)
     """
     projection_of(method)
     stretches = count("stretches", stretches, 2)

@@ -31,6 +31,11 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
 
     So many ``episodes`` of at most so many ``steps`` are run; ``seed`` governs their starts and
     their actions, of which some lie beyond their bounds.
+
+    Examples
+    --------
+    >>> from crosslearning import check_task, task_set
+    >>> check_task(task_set("pendulums:1")[0])
     """
     generator = np.random.default_rng(seed)
     environment = task.make()

@@ -28,6 +28,15 @@ class Parameters(IntEnum):
     """Names of the numbers that a task's physics reads, each declared as ``NAME = default``.
 
     A member stands for its place in the parameter vector, in compiled code too.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import Parameters
+    >>> class Tank(Parameters):
+    ...     AREA = 1.0
+    ...     LEAK = 0.4
+    >>> Tank.LEAK.value
+    1
     """
 
     default: float
@@ -51,7 +60,14 @@ class Parameters(IntEnum):
 
 @compiled
 def clipped(number: float, low: float, high: float) -> float:
-    """Return the number moved into [low, high]; a NaN stays one, so that it is seen."""
+    """Return the number moved into [low, high]; a NaN stays one, so that it is seen.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import clipped
+    >>> clipped(3.0, -1.0, 1.0)
+    1.0
+    """
     if number < low:
         return low
     if number > high:
@@ -87,6 +103,19 @@ class Physics:
         How many numbers the state has, and how many ``reset`` takes from ``uniforms``.
     parameters : subclass of Parameters, optional
         The names of the numbers in ``parameters``.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import Physics
+    >>> def reset(parameters, uniforms, state):
+    ...     state[0] = uniforms[0]
+    >>> def observe(parameters, state, observation):
+    ...     observation[0] = state[0]
+    >>> def step(parameters, state, action):
+    ...     state[0] += 0.1 * action[0]
+    ...     return -abs(state[0])
+    >>> Physics(reset, observe, step, state_size=1, reset_size=1).state_size
+    1
     """
 
     reset: Callable[..., None]
@@ -151,6 +180,12 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
     otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`. After the end of
     an episode ``step`` moves nothing and pays 0. There is no time limit.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import CompiledEnvironment, NavigationEnvironment
+    >>> issubclass(NavigationEnvironment, CompiledEnvironment)
+    True
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012

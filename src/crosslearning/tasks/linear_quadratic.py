@@ -104,6 +104,12 @@ class LinearQuadratic:
     The derivative follows from U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ: a change
     dM gives dP = C + γ Fᵀ dP F with C = dMᵀ(RM + γBᵀPF) + (RM + γBᵀPF)ᵀdM, so that
     tr(dP S) = tr(C Z).
+
+    Examples
+    --------
+    >>> from crosslearning.tasks.linear_quadratic import cart
+    >>> cart(2.0).task("heavy").name
+    'heavy'
     """
 
     A: Matrix
@@ -243,7 +249,14 @@ def cart(
 
 
 def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
-    """Return three carts of different mass; options change each :class:`LinearQuadratic`."""
+    """Return three carts of different mass; options change each :class:`LinearQuadratic`.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import linear_quadratic_set
+    >>> list(linear_quadratic_set())
+    ['m=0.5', 'm=1', 'm=2']
+    """
     return {f"m={mass:g}": cart(mass).replace(**options) for mass in (0.5, 1.0, 2.0)}
 
 
@@ -252,6 +265,13 @@ class LinearQuadraticEnvironment(CompiledEnvironment):
 
     The system is by default the cart of unit mass; ``parameters`` are those of
     :class:`LinearQuadratic` to change in it. There is nothing to see, and no render mode.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import LinearQuadraticEnvironment
+    >>> observation, _ = LinearQuadraticEnvironment().reset(seed=0)
+    >>> observation.shape
+    (2,)
     """
 
     def __init__(

@@ -87,7 +87,14 @@ def _source(given: str, content: str, modules: list[str]) -> TaskSource:
 
 
 def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
-    """Return the tasks that a user named: nothing else is needed for them to be trusted."""
+    """Return the tasks that a user named: nothing else is needed for them to be trusted.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import tasks_from
+    >>> len(tasks_from("pendulums:4"))
+    4
+    """
     return load_tasks(read_source(given), options)
 
 

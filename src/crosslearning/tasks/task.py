@@ -49,6 +49,12 @@ class Dynamics(NamedTuple):
 
     The four functions draw no random number: a rollout is a pure function of its start, its
     policy and the noise that it is handed.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import task_set
+    >>> task_set("pendulums:1")[0].dynamics.parameters.ndim
+    1
     """
 
     parameters: Floats
@@ -100,6 +106,13 @@ class Task:
     spaces : pair of Box, optional
         Of observations and actions; by default those of the environment. A box of any shape will
         do: policies read observations, and give actions, as flat vectors.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> from crosslearning import Task
+    >>> Task("pendulum", lambda render_mode=None: gymnasium.make("Pendulum-v1", g=9.0)).name
+    'pendulum'
     """
 
     name: str

@@ -45,6 +45,14 @@ def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
         ``"name:unseen:50"`` adds ``unseen=True``: tasks that training never sees.
     horizon : int
         The most steps of an evaluated episode in these tasks; by default each task's own.
+
+    Examples
+    --------
+    >>> from crosslearning import register_task_set, task_set
+    >>> from crosslearning.tasks.linear_quadratic import cart
+    >>> register_task_set("example-carts", lambda: {"light": cart(0.5), "heavy": cart(4.0)})
+    >>> [task.name for task in task_set("example-carts")]
+    ['light', 'heavy']
     """
     if not name or ":" in name:
         raise InputError(f"the name of a task set is {name!r}; give one without a colon")
@@ -52,7 +60,14 @@ def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
 
 
 def task_set_names() -> tuple[str, ...]:
-    """Return the names that :func:`task_set` knows."""
+    """Return the names that :func:`task_set` knows.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import task_set_names
+    >>> "pendulums" in task_set_names()
+    True
+    """
     return tuple(_SETS)
 
 
@@ -78,6 +93,12 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     ------
     InputError
         If the name or an option is unknown.
+
+    Examples
+    --------
+    >>> from crosslearning import task_set
+    >>> [task.name for task in task_set("paper")]
+    ['r=0.5', 'r=1', 'r=2']
     """
     name, colon, only = str(name).partition(":")
     if name not in _SETS:

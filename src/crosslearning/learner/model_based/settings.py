@@ -24,7 +24,14 @@ _LOOK_AHEAD = 3.0
 
 
 class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of policies that are learned in models of the tasks."""
+    """The settings of policies that are learned in models of the tasks.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, ModelBased
+    >>> CrossLearner("pendulums:2", ModelBased(round_steps=20)).settings.method
+    'models'
+    """
 
     pace: ClassVar[Pace] = Pace(iterations=240, log_every=1, checkpoint_every=60)
     method: MethodName = "models"

@@ -23,7 +23,14 @@ LEAST_DELTA = 1e-9
 
 
 class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of Algorithm 2 with the estimators of Algorithm 1."""
+    """The settings of Algorithm 2 with the estimators of Algorithm 1.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, PolicyGradient
+    >>> CrossLearner("paper", PolicyGradient(epsilon=1.0)).settings.epsilon
+    1.0
+    """
 
     method: MethodName = "policy-gradient"
     estimator: Annotated[

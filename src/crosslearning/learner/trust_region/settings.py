@@ -24,7 +24,14 @@ _SHORTEST, _SHARE = 10, 0.4
 
 
 class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of natural policy gradients from whole episodes."""
+    """The settings of natural policy gradients from whole episodes.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, TrustRegion
+    >>> CrossLearner("pendulums:2", TrustRegion(step_kl=0.1)).settings.step_kl
+    0.1
+    """
 
     pace: ClassVar[Pace] = Pace(iterations=100, log_every=1, checkpoint_every=20)
     method: MethodName = "trust-region"

@@ -25,6 +25,13 @@ class Kernel(abc.ABC):
 
     Calling a kernel with points of shape (n, q), and optionally others of shape (m, q),
     returns the matrix of values, shape (n, n) or (n, m).
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian
+    >>> kernel = Gaussian(std=[1.0]) + 2.0 * Gaussian(std=[0.1])
+    >>> kernel.diagonal([[0.0], [5.0]])
+    array([3., 3.])
     """
 
     #: The name under which the kernel is written to files.

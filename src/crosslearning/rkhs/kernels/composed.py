@@ -39,6 +39,12 @@ class Polynomial(Kernel):
         At least 1.
     bias : float
         At least 0. With 0 only the monomials of exactly this degree remain.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Polynomial
+    >>> Polynomial([1.0], degree=2)([[2.0]], [[3.0]])
+    array([[49.]])
     """
 
     std: Sequence[float]
@@ -72,6 +78,12 @@ class Linear(Polynomial):
 
     Its functions are known in closed form: h(s) = (Σ_m w_m s_mᵀ/std²) s + bias Σ_m w_m.
     The parameters are those of :class:`Polynomial`, but for the degree.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Linear
+    >>> Linear([1.0], bias=1.0)([[2.0]], [[3.0]])
+    array([[7.]])
     """
 
     degree: int = field(default=1, init=False)
@@ -141,6 +153,12 @@ class Product(_Composed):
         Each kernel with the coordinates of the state that it reads, as many as its own
         dimension. Together they must read every coordinate 0 … q−1. Parts that are sums are
         multiplied out.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian, Linear, Product
+    >>> Product((Gaussian(std=[1.0]), [0]), (Linear([1.0]), [1]))([[0.0, 2.0]], [[0.0, 3.0]])
+    array([[6.]])
     """
 
     parts: Parts
@@ -171,6 +189,12 @@ class Sum(_Composed):
         dimension. Together they must read every coordinate 0 … q−1.
     scales : sequence of float, optional
         What each part is multiplied by: at least 0, and not all 0. By default 1.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian, Linear, Sum
+    >>> Sum((Gaussian(std=[1.0]), [0]), (Linear([1.0]), [1]))([[0.0, 2.0]], [[0.0, 3.0]])
+    array([[7.]])
     """
 
     parts: Parts
@@ -224,6 +248,12 @@ class PairKernel(Kernel):
     label : str, optional
         The name that files carry; by default the function's own. Files never carry code: to
         load a family, pass this kernel to ``Family.load(path, kernel=...)``.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import PairKernel
+    >>> PairKernel(lambda x, y: 1.0 + x[0] * y[0], dimension=1)([[2.0]], [[3.0]])
+    array([[7.]])
     """
 
     name = "pair"
@@ -281,6 +311,12 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     """Return the kernel that ``Kernel.to_dict`` wrote.
 
     A kernel with a formula of the user's is not in the file and raises an error that says so.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian, kernel_from_dict
+    >>> kernel_from_dict(Gaussian(std=[1.0, 2.0]).to_dict()).dimension
+    2
     """
     name = data.get("kernel") if isinstance(data, Mapping) else None
     if name == PairKernel.name:

@@ -175,7 +175,15 @@ class _Stationary(Kernel):
 
 
 class Gaussian(_Stationary):
-    """κ(x, y) = exp(−½ Δᵀ Σ⁻¹ Δ) with Δ = x − y: the paper's kernel."""
+    """κ(x, y) = exp(−½ Δᵀ Σ⁻¹ Δ) with Δ = x − y: the paper's kernel.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian
+    >>> Gaussian(std=[1.0])([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.6065],
+           [0.6065, 1.    ]])
+    """
 
     name = "gaussian"
     kind = formulas.GAUSSIAN
@@ -186,7 +194,14 @@ class Gaussian(_Stationary):
 
 
 class Matern32(_Stationary):
-    """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): rougher functions than the Gaussian's."""
+    """κ = (1 + r) exp(−r) with r = √(3 Δᵀ Σ⁻¹ Δ): rougher functions than the Gaussian's.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Matern32
+    >>> Matern32(std=[1.0])([[0.0]], [[1.0]]).round(4)
+    array([[0.4834]])
+    """
 
     name = "matern32"
     kind = formulas.MATERN_3_2
@@ -198,7 +213,14 @@ class Matern32(_Stationary):
 
 
 class Matern52(_Stationary):
-    """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): between Matérn 3/2 and Gaussian."""
+    """κ = (1 + r + r²/3) exp(−r) with r = √(5 Δᵀ Σ⁻¹ Δ): between Matérn 3/2 and Gaussian.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Matern52
+    >>> Matern52(std=[1.0])([[0.0]], [[1.0]]).round(4)
+    array([[0.524]])
+    """
 
     name = "matern52"
     kind = formulas.MATERN_5_2
@@ -217,6 +239,12 @@ class Laplacian(Kernel):
     ----------
     std : sequence of q floats
         The length of decay in each dimension.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Laplacian
+    >>> Laplacian([1.0])([[0.0]], [[1.0]]).round(4)
+    array([[0.3679]])
     """
 
     std: Sequence[float]

@@ -93,6 +93,13 @@ class Navigation:
     crash_reward, goal_reward, distance_cost : float
         The reward is ``crash_reward`` for a collision, and otherwise
         ``goal_reward - distance_cost · d_g``.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import Circle, Navigation
+    >>> pillar = Navigation(obstacles=[Circle((4.0, 4.0), 1.0)], goals=[(8.0, 8.0)])
+    >>> pillar.task("pillar").make().action_space.shape
+    (2,)
     """
 
     obstacles: tuple[Obstacle, ...] = (Circle((7.0, 2.0), 0.5),)
@@ -238,6 +245,13 @@ class NavigationEnvironment(CompiledEnvironment):
 
     An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate). Beside
     ``uniforms`` and ``state``, ``reset(options=...)`` takes ``{"start": (x, y, heading)}``.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import NavigationEnvironment
+    >>> observation, _ = NavigationEnvironment().reset(seed=0)
+    >>> observation.shape
+    (5,)
     """
 
     metadata = {  # noqa: RUF012

@@ -33,6 +33,12 @@ def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
 
     The options are parameters of :class:`Navigation` to change in every task; for ``"random"``
     also those of :func:`random_maps`.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import navigation_set
+    >>> [len(map_.obstacles) for map_ in navigation_set("paper").values()]
+    [1, 1, 1]
     """
     check_names("navigation task set", [name], NAVIGATION_SETS)
     return NAVIGATION_SETS[name](**options)
@@ -104,6 +110,12 @@ def random_maps(
     **options
         Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn at random from
         the inner 80 % of the start area.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import random_maps
+    >>> len(random_maps(seed=7, count=3))
+    3
     """
     fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
     smallest, largest = read_numbers("sizes", sizes, 2)

@@ -18,7 +18,14 @@ from crosslearning.tasks.task import Floats
 
 @dataclass(frozen=True)
 class Circle:
-    """A round obstacle, with a radius greater than 0."""
+    """A round obstacle, with a radius greater than 0.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import Circle, Navigation
+    >>> Navigation(obstacles=[Circle((4.0, 4.0), 1.0)]).task("pillar").name
+    'pillar'
+    """
 
     centre: tuple[float, float]
     radius: float
@@ -43,6 +50,12 @@ class Ellipse:
 
     Its semi-axes, both greater than 0, are half the width and half the height before it is
     turned counterclockwise by the angle, in radians.
+
+    Examples
+    --------
+    >>> from crosslearning.tasks import Ellipse, Navigation
+    >>> Navigation(obstacles=[Ellipse((4.0, 4.0), (0.3, 2.0))]).task("wall").name
+    'wall'
     """
 
     centre: tuple[float, float]
