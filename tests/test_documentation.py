@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")])
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 
 BLOCK = re.compile(
     r"^(?P<skip><!-- not run: [^\n]*\S[^\n]* -->\n)?"
@@ -78,6 +80,22 @@ def test_the_page_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
             f"{path.name}, the block at line {block.line} printed\n{printed.getvalue()}\n"
             f"but the page shows\n{block.output}"
         )
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_the_notebook_runs_and_prints_where_it_shows_output(path, tmp_path, monkeypatch):
+    # Its numbers are those of one processor: only whether a cell prints is compared.
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) > 3
+    for cell in code:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("".join(cell["source"]), path.name, "exec"), namespace)
+        lines = [line for output in cell["outputs"] for line in output["text"]]
+        assert printed.getvalue().count("\n") == len(lines), "run scripts/run_notebooks.py"
 
 
 def test_every_fence_is_found():
