@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 
-from crosslearning import CrossLearner, task_set
+from crosslearning import CrossLearner, TrustRegion, task_set
 from crosslearning.learner.evaluation import evaluate_across
 
 
 def main(steps: int = 60_000) -> None:
     """Learn, and compare trained with unseen members."""
-    learner = CrossLearner("inverted-pendulums:4", epsilon=2.0)
+    learner = CrossLearner("inverted-pendulums:4", TrustRegion(epsilon=2.0))
     for task in learner.tasks:
         print(task.name)
     learner.learn(steps=steps)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from crosslearning import CrossLearner
+from crosslearning import CrossLearner, PolicyGradient, Task
 from crosslearning.analysis.relatedness import Relatedness, relatedness
 from crosslearning.figures.relatedness import relatedness_figure
 from crosslearning.figures.style import save_figure
-from crosslearning.tasks import Task
 from crosslearning.tasks.linear_quadratic import cart
 
 MASSES = (0.8, 0.9, 1.0, 1.1, 1.2)
@@ -28,9 +27,9 @@ def carts() -> list[Task]:
 
 
 def find_unrelated(iterations: int = 400, seed: int = 0) -> Relatedness:
-    """Learn the carts together and return how they stand to one another."""
-    learner = CrossLearner(carts(), epsilon=0.5, step_size=0.1, seed=seed).learn(iterations)
-    return relatedness(learner)
+    """Train the carts together and return how they are related."""
+    settings = PolicyGradient(epsilon=0.5, step_size=0.1, seed=seed)
+    return relatedness(CrossLearner(carts(), settings).learn(iterations))
 
 
 def main() -> None:

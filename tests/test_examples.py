@@ -14,7 +14,7 @@ SMALL = {
     "mujoco_family": (500, "unseen: the central policy keeps the pole up for"),
     "own_environment": (3, "compiled: "),
     "choose_epsilon": (4, "How to read it."),
-    "new_machine": (10, "After 1 iterations from the likest"),
+    "new_machine": (10, "After 1 iterations from the nearest task"),
 }
 
 
