@@ -52,7 +52,7 @@ class _Moved(MetaPathFinder, Loader):
         """Return the module of today."""
         today = f"crosslearning.{MOVED[spec.name.partition('.')[2]]}"
         warnings.warn(
-            f"{spec.name} is now {today}; the old name goes with version 0.5",
+            f"{spec.name} is now {today}; the old name goes with version 0.4",
             DeprecationWarning,
             stacklevel=2,
         )
