@@ -1,4 +1,4 @@
-"""Rollouts of compiled tasks: one body for all of them, over plain arrays."""
+"""Compiled rollouts: one body for all tasks, over plain arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer, compiled
 from crosslearning.rkhs.program import KernelProgram, evaluate
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from crosslearning.rollouts.data import Floats, Integers
 
 
 @compiled
 def to_units(scale: Floats, action: Floats, out: Floats) -> Floats:
-    """Fill ``out`` with a policy's action in the units of the task, and return it."""
+    """Fill ``out`` with an action in the units of the task, and return it."""
     for a in range(action.shape[0]):
         out[a] = scale[0, a] + scale[1, a] * action[a]
     return out
@@ -52,12 +50,12 @@ def run_samples(
     returns: Floats,
     steps: Integers,
 ) -> None:
-    """Run the samples number ``first`` … ``stop``−1 of the flattened (N, B) grid.
+    """Run the samples ``first`` … ``stop``−1 of the flattened (N, B) grid.
 
     Algorithm 1, lines 2 to 5: run the system for t steps, save the state, take the sampled
-    action, and add up the rewards of T more steps. If ``mirrored``, do the last part again
-    from the same state with the action mirrored at the policy's mean, and the same noise
-    afterwards. Every sample writes to its own rows, so any split of the range gives the same.
+    action, and sum the rewards of T more steps. If ``mirrored``, repeat the last part from the
+    saved state with the action mirrored at the policy's mean and the same noise afterwards.
+    Each sample writes only to its own rows, so any split of the range gives the same result.
     """
     program = KernelProgram(terms, term_values, factors, biases, pair)
     B = before.shape[1]
@@ -140,7 +138,7 @@ def run_episodes(
     actions: Floats,
     states: Floats,
 ) -> None:
-    """Run the episodes number ``first`` … ``stop``−1 of the flattened (N, n) grid."""
+    """Run the episodes ``first`` … ``stop``−1 of the flattened (N, n) grid."""
     program = KernelProgram(terms, term_values, factors, biases, pair)
     episodes, horizon, p = noise.shape[1], noise.shape[2], noise.shape[3]
     state, action = np.empty(state_size), np.empty(p)

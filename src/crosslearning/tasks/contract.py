@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.task import Floats, Task
-from crosslearning.tasks.vector import EnvBatch, WrongAnswer, describe, env_batch_of
+from crosslearning.tasks.vector import EnvBatch, InvalidResult, describe, env_batch_of
 
 #: Numbers behind the end of a vector that compiled code must neither read nor write.
 _GUARD = 8
@@ -35,17 +35,17 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     generator = np.random.default_rng(seed)
     environment = task.make()
     try:
-        seats = env_batch_of(environment)
+        batch = env_batch_of(environment)
         _check_description(task)
         if describe(environment, task.name)[0][0] != task.observation_space:
             raise _Fault("make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
-            _check_repeats(task, seats, number, int(generator.integers(2**31)), actions)
+            _check_repeats(task, batch, number, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, seats, uniforms, actions)
-    except (_Fault, WrongAnswer) as fault:
+                _check_dynamics(task, batch, uniforms, actions)
+    except (_Fault, InvalidResult) as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
         environment.close()
@@ -117,14 +117,14 @@ def _parting(one: Floats, other: Floats) -> int | None:
 
 def _drive(
     task: Task,
-    seats: EnvBatch,
+    batch: EnvBatch,
     actions: Floats,
     seed: int,
     options: dict[str, Any] | None = None,
-    seat: int = 0,
+    index: int = 0,
 ) -> Floats:
     """Return an episode of the environment, every number of it checked."""
-    started: Any = seats.start([seed] * seats.count, options)[seat]
+    started: Any = batch.reset([seed] * batch.num_envs, options)[index]
     if not isinstance(started, tuple) or len(started) != 2:
         raise _Fault(f"reset() returned {started!r}; give (observation, info)")
     rows = [[*_observed(task.observation_space, started[0], "the start"), 0.0, 0.0]]
@@ -132,7 +132,7 @@ def _drive(
     for k, action in enumerate(
         _clip_to_bounds(task, actions).astype(task.action_space.dtype), start=1
     ):
-        (taken,) = seats.step([seat], [action])
+        (taken,) = batch.step([index], [action])
         if not isinstance(taken, tuple) or len(taken) != 5:
             wanted = "(observation, reward, terminated, truncated, info)"
             raise _Fault(f"step() returned {taken!r}; give {wanted}")
@@ -144,7 +144,7 @@ def _drive(
             if not isinstance(value, bool | np.bool_):
                 raise _Fault(f"{word} is {value!r} at step {k}; give True or False")
         rows.append([*seen, float(reward), float(terminated)])
-        if terminated or (truncated and not seats.alone):
+        if terminated or (truncated and batch.is_vector):
             break
     return np.array(rows)
 
@@ -163,15 +163,15 @@ def _observed(space: Box, observation: Any, where: str) -> Floats:
     return np.array(observation, dtype=np.float64)
 
 
-def _check_repeats(task: Task, seats: EnvBatch, number: int, seed: int, actions: Floats) -> None:
-    """Check that an episode is a function of its seed and its actions, whatever the seat."""
-    seat = number % seats.count
-    first = 0 if seats.own_seeds else seat
-    k = _parting(*(_drive(task, seats, actions, seed, seat=one) for one in (first, seat)))
-    if k is not None and first != seat:
+def _check_repeats(task: Task, batch: EnvBatch, number: int, seed: int, actions: Floats) -> None:
+    """Check that an episode is a function of its seed and its actions, in any sub-environment."""
+    index = number % batch.num_envs
+    first = 0 if batch.own_seeds else index
+    k = _parting(*(_drive(task, batch, actions, seed, index=one) for one in (first, index)))
+    if k is not None and first != index:
         raise _Fault(
             f"the same seed and the same actions gave two episodes in its sub-environments 0 and "
-            f"{seat}, which differ after {k} steps; all must be copies of one task, in which "
+            f"{index}, which differ after {k} steps; all must be copies of one task, in which "
             "reset(seed=...) sets all that is drawn and remembered"
         )
     if k is not None:
@@ -244,7 +244,7 @@ def _simulate(
     return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(task: Task, seats: EnvBatch, uniforms: Floats, actions: Floats) -> None:
+def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floats) -> None:
     """Check an episode of the dynamics, against the environment's too."""
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
@@ -260,7 +260,7 @@ def _check_dynamics(task: Task, seats: EnvBatch, uniforms: Floats, actions: Floa
         if not np.all(np.isfinite(numbers)):
             raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
-    seen = _drive(task, seats, actions, 0, options)
+    seen = _drive(task, batch, actions, 0, options)
     k = _parting(path, seen)
     if k is not None:
         if _parting(seen, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0]) is None:
