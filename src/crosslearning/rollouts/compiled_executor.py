@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from crosslearning._base.compiled import FunctionPointer, entry_point
+from crosslearning._base.compiled import entry_point
 from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
-from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import Executor, check_finite, empty_episodes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.tasks import Task
+from crosslearning.tasks import Dynamics, Task
 
 
 class CompiledExecutor(Executor):
@@ -50,44 +50,43 @@ class CompiledExecutor(Executor):
     def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         """Run B samples of every task."""
         result = self.empty_samples(plan)
-        for group in self._groups:
-            self._spread(run_samples, group, policies, plan, (mirrored,), result)
+        self._spread(run_samples, policies, plan, (mirrored,), result)
         check_finite(self.tasks, result.observations, result.values, result.returns)
         return result
 
     def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
         """Run episodes; their outcomes are in the last states."""
         result = empty_episodes(self.tasks, plan)
-        for group in self._groups:
-            self._spread(run_episodes, group, policies, plan, (), result)
+        self._spread(run_episodes, policies, plan, (), result)
         check_finite(self.tasks, result.observations, result.rewards)
         return result
 
     def _spread(
         self,
         body: Callable[..., Any],
-        group: _Group,
         policies: Expansion,
         plan: SamplePlan | EpisodePlan,
         options: tuple[Any, ...],
         result: Samples | Episodes,
     ) -> None:
-        """Call a compiled body for all rollouts of a group, an equal part on each thread."""
-        tasks, pointers, parameters, state_size = group
-        functions = (*policies.program, *pointers, parameters)
-        policy = (policies.features, policies.rows[tasks], np.array(self.scale))
-        arguments = (*functions, *policy, *(array[tasks] for array in plan), state_size, *options)
-        outputs = tuple(array[tasks] for array in result if isinstance(array, np.ndarray))
-        if body not in self._entries:
-            self._entries[body] = entry_point(body, *arguments, 0, 0, *outputs)
-        entry, count = self._entries[body], len(parameters) * plan.seeds.shape[1]
-        if self._workers == 1:
-            entry(*arguments, 0, count, *outputs)
-            return
-        edges = np.linspace(0, count, self._workers + 1).astype(int).tolist()
-        futures = [self._pool.submit(entry, *arguments, a, b, *outputs) for a, b in pairwise(edges)]
-        for future in futures:
-            future.result()
+        """Call a compiled body for all rollouts, an equal part on each thread."""
+        scale = np.array(self.scale)
+        for tasks, dynamics, state_size in self._groups:
+            policy = policies.program, policies.features, policies.rows[tasks], scale
+            arguments = (*policy, dynamics, state_size, _rows(plan, tasks), *options)
+            output = _rows(result, tasks)
+            if body not in self._entries:
+                self._entries[body] = entry_point(body, *arguments, 0, 0, output)
+            entry, count = self._entries[body], len(dynamics.parameters) * plan.seeds.shape[1]
+            if self._workers == 1:
+                entry(*arguments, 0, count, output)
+                continue
+            edges = np.linspace(0, count, self._workers + 1).astype(int).tolist()
+            parts = [
+                self._pool.submit(entry, *arguments, *ends, output) for ends in pairwise(edges)
+            ]
+            for part in parts:
+                part.result()
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -100,23 +99,23 @@ class CompiledExecutor(Executor):
             del self._pool
 
 
-class _Group(NamedTuple):
-    """Neighbouring tasks with the same compiled functions, run by one call."""
-
-    tasks: slice
-    pointers: tuple[FunctionPointer, ...]
-    parameters: Floats  # shape (tasks, longest vector), padded with zeros
-    state_size: int
+def _rows(arrays: Any, tasks: slice) -> Any:
+    """Return a plan or a result of some tasks alone."""
+    return arrays._make(a[tasks] if isinstance(a, np.ndarray) else a for a in arrays)
 
 
-def _groups_of(tasks: Sequence[Task]) -> Iterator[_Group]:
+def _groups_of(tasks: Sequence[Task]) -> Iterator[tuple[slice, Dynamics, int]]:
+    """Yield neighbouring tasks with the same functions and state size, to be run by one call.
+
+    Their parameters are stacked, shape (tasks, longest vector), and padded with zeros.
+    """
     dynamics = [task.dynamics for task in tasks if task.dynamics is not None]
     keys = [(own[1:], task.state_size) for own, task in zip(dynamics, tasks, strict=True)]
-    first = 0
-    for key, members in groupby(range(len(tasks)), keys.__getitem__):
-        vectors = [dynamics[i].parameters for i in members]
-        parameters = np.zeros((len(vectors), max(map(len, vectors))))
+    for (_, state_size), members in groupby(range(len(tasks)), keys.__getitem__):
+        first, *_ = group = list(members)
+        vectors = [dynamics[i].parameters for i in group]
+        parameters = np.zeros((len(group), max(map(len, vectors))))
         for row, vector in zip(parameters, vectors, strict=True):
             row[: len(vector)] = vector
-        yield _Group(slice(first, first + len(vectors)), key[0], parameters, key[1])
-        first += len(vectors)
+        stacked = dynamics[first]._replace(parameters=parameters)
+        yield slice(first, first + len(group)), stacked, state_size
