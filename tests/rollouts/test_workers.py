@@ -15,6 +15,7 @@ from crosslearning.errors import InputError, MissingExtraError, TaskError
 from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
+    Samples,
     auto_executor,
     executor_for,
     plan_episodes,
@@ -268,10 +269,10 @@ class Paced:
     def start(self):
         return self
 
-    def samples(self, policies, plan, mirrored):
+    def run(self, policies, plan, mirrored):
         self.calls += 1
         self.clock[0] += self.seconds
-        return collections.namedtuple("Found", "steps")(np.ones(10))
+        return Samples(None, None, None, None, np.ones(10))
 
     def close(self):
         self.closed = True

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from crosslearning.errors import CrossLearningError
 from crosslearning.rkhs.program import Expansion
@@ -30,8 +29,6 @@ _TIMED = 1.0
 _SHORTEST_PLAN = 0.02
 #: The speed-up from which processes are kept.
 _FASTER = 1.15
-
-_Result = TypeVar("_Result", Samples, Episodes)
 
 
 @dataclass
@@ -75,31 +72,20 @@ class AutoExecutor(Executor):
         parallel = self._parallel if self._chosen == "parallel" else None
         return None if parallel is None else parallel.pool
 
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run B samples of every task."""
-        return self._timed(
-            lambda executor: executor.samples(policies, plan, mirrored),
-            lambda result: int(result.steps.sum()),
-        )
-
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes without collecting their outcomes."""
-        return self._timed(
-            lambda executor: executor.run_episodes(policies, plan),
-            lambda result: int(result.lengths.sum()),
-        )
-
-    def _timed(
-        self, run: Callable[[Executor], _Result], steps: Callable[[_Result], int]
-    ) -> _Result:
+    def run(
+        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
+    ) -> Samples | Episodes:
+        """Run a plan, here or on workers."""
         which = self._chosen or self._next()
         executor = self._parallel if which == "parallel" else self._serial
         assert executor is not None
         start = time.perf_counter()
-        result = run(executor)
+        result = executor.run(policies, plan, mirrored)
         # Workers that are starting slow this process down: that would not be a fair time.
         if not self._chosen and (which == "parallel" or self._parallel is None):
-            self._timings[which].add(time.perf_counter() - start, steps(result))
+            seconds = time.perf_counter() - start
+            steps = result.steps if isinstance(result, Samples) else result.lengths
+            self._timings[which].add(seconds, int(steps.sum()))
             self._decide()
         return result
 

@@ -15,7 +15,7 @@ from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import Executor, check_finite, empty_episodes
+from crosslearning.rollouts.executor import Executor, check_finite, empty_result
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Dynamics, Task
 
@@ -47,29 +47,14 @@ class CompiledExecutor(Executor):
         # One entry point per compiled body: the argument types of a body never change.
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run B samples of every task."""
-        result = self.empty_samples(plan)
-        self._spread(run_samples, policies, plan, (mirrored,), result)
-        check_finite(self.tasks, result.observations, result.values, result.returns)
-        return result
-
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes; their outcomes are in the last states."""
-        result = empty_episodes(self.tasks, plan)
-        self._spread(run_episodes, policies, plan, (), result)
-        check_finite(self.tasks, result.observations, result.rewards)
-        return result
-
-    def _spread(
-        self,
-        body: Callable[..., Any],
-        policies: Expansion,
-        plan: SamplePlan | EpisodePlan,
-        options: tuple[Any, ...],
-        result: Samples | Episodes,
-    ) -> None:
-        """Call a compiled body for all rollouts, an equal part on each thread."""
+    def run(
+        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
+    ) -> Samples | Episodes:
+        """Run a plan, an equal part on each thread; outcomes are in the last states."""
+        is_sample = isinstance(plan, SamplePlan)
+        body: Callable[..., Any] = run_samples if is_sample else run_episodes
+        options = (mirrored,) if is_sample else ()
+        result: Samples | Episodes = empty_result(self.tasks, plan)
         scale = np.array(self.scale)
         for tasks, dynamics, state_size in self._groups:
             policy = policies.program, policies.features, policies.rows[tasks], scale
@@ -87,6 +72,8 @@ class CompiledExecutor(Executor):
             ]
             for part in parts:
                 part.result()
+        check_finite(self.tasks, result)
+        return result
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Samples
+from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.outcomes import collect_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.tasks import Task
@@ -26,34 +27,49 @@ class Executor(ABC):
         self.scale = scale or ActionScale.none(tasks[0].action_size)
 
     @abstractmethod
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run B samples of every task (Algorithm 1, lines 2 to 5).
-
-        If ``mirrored``, the opposite action is taken from the same state, too.
-        """
-
-    @abstractmethod
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes without collecting outcomes: they are per episode, or in the last states."""
-
-    def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes of every task, to their end, the time limit or the horizon."""
-        return collect_outcomes(self.tasks, self.run_episodes(policies, plan))
+    def run(
+        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
+    ) -> Samples | Episodes:
+        """Run a plan; the outcomes of episodes are not collected yet."""
 
     @abstractmethod
     def close(self) -> None:
         """Release threads, processes and environments."""
 
-    def empty_samples(self, plan: SamplePlan) -> Samples:
-        """Return arrays for the samples of a plan."""
-        shape = plan.before.shape
+    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
+        """Run B samples of every task (Algorithm 1, lines 2 to 5).
+
+        If ``mirrored``, the opposite action is taken from the same state, too.
+        """
+        result = self.run(policies, plan, mirrored)
+        assert isinstance(result, Samples)
+        return result
+
+    def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
+        """Run episodes of every task, to their end, the time limit or the horizon."""
+        result = self.run(policies, plan)
+        assert isinstance(result, Episodes)
+        return collect_outcomes(self.tasks, result)
+
+
+@overload
+def empty_result(tasks: Sequence[Task], plan: SamplePlan) -> Samples: ...
+@overload
+def empty_result(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes: ...
+def empty_result(tasks: Sequence[Task], plan: SamplePlan | EpisodePlan) -> Samples | Episodes:
+    """Return arrays for the result of a plan, with states if all tasks are compiled."""
+    shape, q, p = plan.seeds.shape, tasks[0].observation_size, plan.noise.shape[3]
+    if isinstance(plan, SamplePlan):
         return Samples(
-            observations=np.empty((*shape, self.tasks[0].observation_size)),
-            deviations=np.empty((*shape, plan.noise.shape[3])),
+            observations=np.empty((*shape, q)),
+            deviations=np.empty((*shape, p)),
             values=np.zeros((*shape, 2)),
             returns=np.empty(shape),
             steps=np.empty(shape, dtype=np.int64),
         )
+    compiled = all(task.dynamics is not None for task in tasks)
+    state_size = max(task.state_size for task in tasks) if compiled else 0
+    return Episodes.empty(plan.noise.shape[:3], q, p, state_size)
 
 
 def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
@@ -64,17 +80,10 @@ def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
     )
 
 
-def check_finite(tasks: Sequence[Task], observations: Floats, *rewards: Floats) -> None:
+def check_finite(tasks: Sequence[Task], result: Samples | Episodes) -> None:
     """Raise an error that names the first task with numbers that are not finite."""
-    for array in (observations, *rewards):
+    rewards = result[2:4] if isinstance(result, Samples) else (result.rewards,)
+    for array in (result.observations, *rewards):
         if not np.all(np.isfinite(array)):
             task = tasks[int(np.argwhere(~np.isfinite(array))[0][0])]
-            raise not_finite(task, "an observation" if array is observations else "a reward")
-
-
-def empty_episodes(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes:
-    """Return arrays for the episodes of a plan, with states if all tasks are compiled."""
-    compiled = all(task.dynamics is not None for task in tasks)
-    state_size = max(task.state_size for task in tasks) if compiled else 0
-    q, p = tasks[0].observation_size, plan.noise.shape[3]
-    return Episodes.empty(plan.noise.shape[:3], q, p, state_size)
+            raise not_finite(task, "an observation" if array is result.observations else "a reward")

@@ -20,7 +20,7 @@ from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Integers, Samples, within
 from crosslearning.rollouts.env_runner import EnvRunner, run_segment
-from crosslearning.rollouts.executor import Executor, check_finite, empty_episodes
+from crosslearning.rollouts.executor import Executor, check_finite, empty_result
 from crosslearning.rollouts.outcomes import collect_outcomes
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.rollout_state import EpisodeRollout, Rollout, SampleRollout
@@ -58,10 +58,19 @@ class GymnasiumExecutor(Executor):
         self._timer = timer
         self._runners: list[list[EnvRunner]] = [[] for _ in tasks]
 
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run B samples of every task."""
+    def run(
+        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
+    ) -> Samples | Episodes:
+        """Run a plan; the outcomes of episodes are one mapping per episode."""
+        if isinstance(plan, SamplePlan):
+            return self._samples(policies, plan, mirrored)
+        result, rollouts = _episode_rollouts(self.tasks, plan)
+        self._run(policies, rollouts)
+        return _with_outcomes(result, rollouts)
+
+    def _samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
         N, B = plan.before.shape
-        result = self.empty_samples(plan)
+        result = empty_result(self.tasks, plan)
         at = (*np.indices((N, B)), plan.before)
         noises = [plan.noise]
         if mirrored:
@@ -91,14 +100,8 @@ class GymnasiumExecutor(Executor):
             result.values[place][: len(pair)] = [_sum(one.rewards[one.before :]) for one in pair]
             result.returns[place] = _sum(first.rewards[: first.before + 1])
             result.steps[place] = sum(one.steps for one in pair)
-        check_finite(self.tasks, result.observations, result.values, result.returns)
+        check_finite(self.tasks, result)
         return result
-
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes; their outcomes are one mapping per episode."""
-        result, rollouts = _episode_rollouts(self.tasks, plan)
-        self._run(policies, rollouts)
-        return _with_outcomes(result, rollouts)
 
     def _run(self, policies: Expansion, rollouts: Iterable[Rollout]) -> None:
         """Run rollouts, as many at a time as there are environments."""
@@ -206,7 +209,7 @@ def _episode_rollouts(
     tasks: Sequence[Task], plan: EpisodePlan
 ) -> tuple[Episodes, list[EpisodeRollout]]:
     """Return the result of a plan, still empty, and the rollouts that fill it."""
-    result = empty_episodes(tasks, plan)._replace(states=None)
+    result = empty_result(tasks, plan)._replace(states=None)
     return result, [
         EpisodeRollout(i, int(plan.seeds[i, e]), plan.uniforms[i, e], plan.noise[i, e], result, e)
         for i, e in np.ndindex(*plan.seeds.shape)

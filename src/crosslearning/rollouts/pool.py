@@ -48,21 +48,13 @@ class _QueuedJob:
 
 
 class WorkerPool(ABC):
-    """Workers in other processes.
-
-    Attributes
-    ----------
-    names : list of str
-        Names of the tasks, for messages.
-    warned : deque of WarningRecord
-        Warnings of the environments.
-    events : deque of str
-        Messages about lost workers.
-    """
+    """Workers in other processes; ``names`` are those of the tasks, for messages."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
+        self._names = list(names)
+        #: Warnings of the environments.
         self.warned: deque[WarningRecord] = deque()
+        #: Messages about lost workers.
         self.events: deque[str] = deque()
 
     @property
@@ -171,7 +163,7 @@ class WorkerPool(ABC):
             number, job, times = one.number, one.job, one.lost + 1
             if times == MOST_LOST:
                 problems[number] = TaskError(
-                    f"{times} workers were lost over task {self.names[job.shard.first]!r}, the "
+                    f"{times} workers were lost over task {self._names[job.shard.first]!r}, the "
                     f"episode with seed {job.plan.seeds[0, 0]}; the last one {how}. The iteration "
                     "was not applied"
                 )
@@ -184,15 +176,8 @@ class WorkerPool(ABC):
 class ProcessPool(WorkerPool):
     """Processes of this machine, started at once.
 
-    Parameters
-    ----------
-    setup : bytes
-        From :func:`crosslearning.rollouts.worker.pack_setup`.
-    names : sequence of str
-        Names of the tasks.
-    workers : int
-    step_seconds : float, optional
-        Time limit of an environment step.
+    ``setup`` is from :func:`~crosslearning.rollouts.worker.pack_setup`; ``step_seconds`` is the
+    time limit of an environment step.
     """
 
     def __init__(

@@ -107,16 +107,8 @@ def leave() -> None:
 class RayPool(WorkerPool):
     """Workers of a Ray cluster, each with one processor.
 
-    Parameters
-    ----------
-    setup : bytes
-    names : sequence of str
-    address : str, optional
-        ``host:port`` of the cluster; by default that of this machine, which is started if there
-        is none.
-    workers : int, optional
-        By default the number of processors of the cluster, including machines that join later.
-    step_seconds : float, optional
+    By default it is the cluster of this machine, which is started if there is none, and there are
+    as many workers as processors, including those of machines that join later.
     """
 
     def __init__(

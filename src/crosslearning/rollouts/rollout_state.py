@@ -11,26 +11,14 @@ from crosslearning.rollouts.data import Episodes, Floats
 
 
 class Segment(NamedTuple):
-    """Consecutive steps of one rollout.
+    """Consecutive steps of one rollout."""
 
-    Attributes
-    ----------
-    observations : array, shape (steps + 1, q)
-    rewards : array, shape (steps,)
-    actions : array, shape (steps, p)
-        Before clipping.
-    terminated, truncated : bool
-        Of the last step.
-    outcome : callable
-        Returns the outcome of the episode so far.
-    """
-
-    observations: Floats
-    rewards: Floats
-    actions: Floats
-    terminated: bool
+    observations: Floats  # shape (steps + 1, q)
+    rewards: Floats  # shape (steps,)
+    actions: Floats  # shape (steps, p), before clipping
+    terminated: bool  # by the last step
     truncated: bool
-    outcome: Callable[[], dict[str, Any]]
+    outcome: Callable[[], dict[str, Any]]  # of the episode so far
 
 
 @dataclass

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import Executor, empty_episodes
+from crosslearning.rollouts.executor import Executor, empty_result
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 from crosslearning.rollouts.pool import WorkerPool
-from crosslearning.rollouts.shards import Job, Shard, cut, part_of, put
+from crosslearning.rollouts.shards import Job, cut, part_of, put
 from crosslearning.rollouts.worker import pack_policies, pack_setup
 from crosslearning.tasks import Task
 
@@ -20,12 +20,7 @@ from crosslearning.tasks import Task
 class ShardedExecutor(Executor):
     """Cuts plans into shards, runs them on workers and assembles the results.
 
-    Parameters
-    ----------
-    tasks : sequence of Task
-    make_pool : callable
-        From the packed setup to the worker pool; called when workers are first needed.
-    scale : ActionScale, optional
+    ``make_pool`` returns the pool for a packed setup; it is called when workers are first needed.
     """
 
     def __init__(
@@ -50,34 +45,26 @@ class ShardedExecutor(Executor):
             self.pool = self._make_pool(self._setup)
         return self.pool
 
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run B samples of every task."""
-        result = self.empty_samples(plan)
-        for shard, part in self._run(policies, plan, mirrored):
-            put(part, shard, result)
-        return result
-
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes without collecting their outcomes."""
-        result = empty_episodes(self.tasks, plan)
-        outcomes: list[list[Any]] = [[{}] * plan.seeds.shape[1] for _ in self.tasks]
-        for shard, part in self._run(policies, plan):
-            put(part, shard, result)
-            for task, ended in zip(outcomes[shard.first : shard.last], part.outcomes, strict=False):
-                task[shard.first_sample : shard.last_sample] = ended
-        return result._replace(outcomes=() if self._compiled else outcomes)
-
-    def _run(
+    def run(
         self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Iterator[tuple[Shard, Any]]:
-        pool = self.start()
-        N, n = plan.seeds.shape
+    ) -> Samples | Episodes:
+        """Run a plan on the workers."""
+        pool, (N, n) = self.start(), plan.seeds.shape
         shards = cut(N, n, pool.size, self._whole_tasks)
         jobs = [Job(shard, part_of(plan, shard), mirrored) for shard in shards]
-        yield from pool.run(pack_policies(policies, len(self.tasks)), jobs)
+        result: Samples | Episodes = empty_result(self.tasks, plan)
+        outcomes: list[list[Any]] = [[{}] * n for _ in self.tasks]
+        for shard, part in pool.run(pack_policies(policies, len(self.tasks)), jobs):
+            put(part, shard, result)
+            if isinstance(part, Episodes):
+                for task, ended in zip(range(shard.first, shard.last), part.outcomes, strict=False):
+                    outcomes[task][shard.first_sample : shard.last_sample] = ended
         while pool.warned:
             text, category, file, line = pool.warned.popleft()
             warnings.warn_explicit(text, category, file, line, registry=self._warned)
+        if isinstance(result, Episodes) and not self._compiled:
+            return result._replace(outcomes=outcomes)
+        return result
 
     def close(self) -> None:
         """End the workers; the next plan starts new ones."""

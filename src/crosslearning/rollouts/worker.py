@@ -29,7 +29,6 @@ from crosslearning.rollouts.compiled_executor import CompiledExecutor
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
 from crosslearning.rollouts.executor import Executor
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-from crosslearning.rollouts.plan import SamplePlan
 from crosslearning.rollouts.shards import Job
 from crosslearning.rollouts.step_timer import StepTimer
 from crosslearning.tasks import Task
@@ -113,11 +112,8 @@ class WorkerState:
     def _run(self, job: Job) -> Samples | Episodes:
         assert self._policies is not None
         first, last = job.shard.first, job.shard.last
-        executor = self._executor(first, last)
         policies = self._policies._replace(rows=self._policies.rows[first:last])
-        if isinstance(job.plan, SamplePlan):
-            return executor.samples(policies, job.plan, job.mirrored)
-        return executor.run_episodes(policies, job.plan)
+        return self._executor(first, last).run(policies, job.plan, job.mirrored)
 
     def _executor(self, first: int, last: int) -> Executor:
         """Return the executor of a block of tasks; the least recently used are closed."""

@@ -11,20 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tasks.drawing import (
-    BLUE,
-    EDGE,
-    GREEN,
-    GRID,
-    INK,
-    ORANGE,
-    SCALE,
-    TICK,
-    WHITE,
-    Canvas,
-    Colour,
-    Place,
-)
+from crosslearning.tasks import drawing as palette
+from crosslearning.tasks.drawing import SCALE, Canvas, Colour, Place
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
@@ -35,7 +23,7 @@ if TYPE_CHECKING:
 _MARGIN = 0.9
 
 _OBSTACLE, _OBSTACLE_EDGE = (203, 210, 222), (108, 121, 142)
-_GOAL_SOFT, _GOAL_PAST = (*GREEN, 34), (164, 199, 185)
+_GOAL_SOFT, _GOAL_PAST = (*palette.GREEN, 34), (164, 199, 185)
 _CRASH = (214, 48, 49)
 _TRAIL_OLD, _TRAIL_NEW = (190, 206, 246), (84, 124, 236)
 _CONE = (240, 158, 33, 62)
@@ -81,16 +69,16 @@ class Painter:
         (x_low, x_high), (y_low, y_high) = navigation.start_area
         if navigation.start is None:
             corners = (*self._place(x_low, y_high), *self._place(x_high, y_low))
-            canvas.draw.rectangle(corners, fill=WHITE)
+            canvas.draw.rectangle(corners, fill=palette.WHITE)
         (left, low), (right, high) = self._low, self._high
         for x in _whole_numbers(left, right):
-            canvas.line([self._place(x, high), self._place(x, low)], GRID, 1.0)
+            canvas.line([self._place(x, high), self._place(x, low)], palette.GRID, 1.0)
         for y in _whole_numbers(low, high):
-            canvas.line([self._place(left, y), self._place(right, y)], GRID, 1.0)
+            canvas.line([self._place(left, y), self._place(right, y)], palette.GRID, 1.0)
         if navigation.start is None:
-            canvas.draw.rectangle(corners, outline=EDGE, width=round(1.3 * self._pen))
+            canvas.draw.rectangle(corners, outline=palette.EDGE, width=round(1.3 * self._pen))
         else:
-            canvas.disc(self._place(*navigation.start), 5.0, None, TICK, 2.0)
+            canvas.disc(self._place(*navigation.start), 5.0, None, palette.TICK, 2.0)
         self._draw_ticks(canvas)
         self._draw_obstacles(canvas)
         return canvas
@@ -109,18 +97,18 @@ class Painter:
                 across, down = self._place(value, value)
                 place = (aside, down) if axis else (across, SCALE * self._height - aside)
                 if value % 2 == 0:
-                    canvas.text(place, str(value), TICK, 11.0, "mm")
+                    canvas.text(place, str(value), palette.TICK, 11.0, "mm")
 
     def _draw_goals(self, canvas: Canvas, current: int, arrived: bool) -> None:
         radius = self.navigation.arrival_radius * self._unit / self._pen
         for index, goal in enumerate(self.navigation.goals):
             place = self._place(*goal)
-            colour = _GOAL_PAST if index < current else GREEN
+            colour = _GOAL_PAST if index < current else palette.GREEN
             if index >= current:
                 canvas.disc(place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
-            canvas.disc(place, 10.5, colour if filled else WHITE, colour, 2.4)
-            canvas.text(place, str(index + 1), WHITE if filled else colour, 13.0, "mm")
+            canvas.disc(place, 10.5, colour if filled else palette.WHITE, colour, 2.4)
+            canvas.text(place, str(index + 1), palette.WHITE if filled else colour, 13.0, "mm")
 
     def _draw_trail(self, canvas: Canvas, places: Sequence[Place]) -> None:
         for index, (before, after) in enumerate(itertools.pairwise(places)):
@@ -137,18 +125,18 @@ class Painter:
         if (inside != (x, y)).any():
             # The robot has left the picture: an arrow at the border points to it.
             heading = math.atan2(y - inside[1], x - inside[0])
-            canvas.shape(place, heading, _ARROW, BLUE)
+            canvas.shape(place, heading, _ARROW, palette.BLUE)
             return
         crashed = state[State.CRASHED] == 1.0
-        canvas.disc(place, 11.5, WHITE)
-        canvas.disc(place, 10.0, _CRASH if crashed else BLUE)
+        canvas.disc(place, 11.5, palette.WHITE)
+        canvas.disc(place, 10.0, _CRASH if crashed else palette.BLUE)
         if not crashed:
-            canvas.shape(place, heading, _DART, WHITE)
+            canvas.shape(place, heading, _DART, palette.WHITE)
             return
         arm = 4.2 * self._pen
         for slope in (-arm, arm):
             ends = [(place[0] - arm, place[1] - slope), (place[0] + arm, place[1] + slope)]
-            canvas.line(ends, WHITE, 3.2)
+            canvas.line(ends, palette.WHITE, 3.2)
         canvas.disc(place, 15.5, None, _CRASH, 2.2)
 
     def _draw_observation(self, canvas: Canvas, state: Floats) -> None:
@@ -172,28 +160,33 @@ class Painter:
             reach = distance + 2.0 * max(max(o.semi_axes) for o in self.navigation.obstacles)
             canvas.draw.polygon([here, *arc(*sides, reach)], fill=_CONE)
             for side in sides:
-                canvas.line([here, at(side, reach)], ORANGE, 1.5)
+                canvas.line([here, at(side, reach)], palette.ORANGE, 1.5)
             self._draw_obstacles(canvas)
-            canvas.line(arc(*sides, 0.85), ORANGE, 1.8)
-            canvas.line([here, at(obstacle_angle, 1.75)], INK, 1.0)
-            canvas.line(arc(0.0, obstacle_angle, 1.45), INK, 1.6)
-            canvas.line([here, self._place(*nearest)], INK, 2.2)
-            canvas.disc(self._place(*nearest), 3.2, INK)
-            self._label(canvas, at(sides[1] + 0.3, 0.95), "φ", "obs", ORANGE)
-            self._label(canvas, at(0.45 * obstacle_angle, 1.7), "φ", "o", INK)
+            canvas.line(arc(*sides, 0.85), palette.ORANGE, 1.8)
+            canvas.line([here, at(obstacle_angle, 1.75)], palette.INK, 1.0)
+            canvas.line(arc(0.0, obstacle_angle, 1.45), palette.INK, 1.6)
+            canvas.line([here, self._place(*nearest)], palette.INK, 2.2)
+            canvas.disc(self._place(*nearest), 3.2, palette.INK)
+            self._label(canvas, at(sides[1] + 0.3, 0.95), "φ", "obs", palette.ORANGE)
+            self._label(canvas, at(0.45 * obstacle_angle, 1.7), "φ", "o", palette.INK)
             over, down = self._place(*(0.08 * np.array([x, y]) + 0.92 * nearest))
-            self._label(canvas, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", INK)
-        canvas.line([here, at(0.0, 2.9)], INK, 1.4)
-        canvas.line([here, at(goal_angle, goal_distance)], GREEN, 2.0)
-        canvas.line(arc(0.0, goal_angle, 2.3), GREEN, 1.8)
-        self._label(canvas, at(0.6 * goal_angle, 2.65), "φ", "g", GREEN)
-        self._label(canvas, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", GREEN)
+            self._label(
+                canvas, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", palette.INK
+            )
+        canvas.line([here, at(0.0, 2.9)], palette.INK, 1.4)
+        canvas.line([here, at(goal_angle, goal_distance)], palette.GREEN, 2.0)
+        canvas.line(arc(0.0, goal_angle, 2.3), palette.GREEN, 1.8)
+        self._label(canvas, at(0.6 * goal_angle, 2.65), "φ", "g", palette.GREEN)
+        self._label(canvas, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", palette.GREEN)
 
     def _place(self, x: float, y: float) -> Place:
         return (x - self._low[0]) * self._unit, (self._high[1] - y) * self._unit
 
     def _label(self, canvas: Canvas, place: Place, letter: str, index: str, colour: Colour) -> None:
-        halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": WHITE}
+        halo: dict[str, Any] = {
+            "stroke_width": round(3.0 * self._pen),
+            "stroke_fill": palette.WHITE,
+        }
         x, y = place
         canvas.text((x - canvas.text_width(letter, 19.0), y), letter, colour, 19.0, "ls", **halo)
         canvas.text((x, y + 4.0 * self._pen), index, colour, 12.5, "ls", **halo)
