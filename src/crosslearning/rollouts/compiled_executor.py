@@ -97,7 +97,7 @@ def _groups_of(tasks: Sequence[Task]) -> Iterator[tuple[slice, Dynamics, int]]:
     Their parameters are stacked, shape (tasks, longest vector), and padded with zeros.
     """
     dynamics = [task.dynamics for task in tasks if task.dynamics is not None]
-    keys = [(own[1:], task.state_size) for own, task in zip(dynamics, tasks, strict=True)]
+    keys = [(d[1:], task.state_size) for d, task in zip(dynamics, tasks, strict=True)]
     for (_, state_size), members in groupby(range(len(tasks)), keys.__getitem__):
         first, *_ = group = list(members)
         vectors = [dynamics[i].parameters for i in group]

@@ -117,22 +117,22 @@ def run_episodes(
     point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
     for n in range(first, stop):
         i, e = n // episodes, n % episodes
-        constants, policy, seen = dynamics.parameters[i], weights[i], result.observations[i, e]
+        constants, policy, path = dynamics.parameters[i], weights[i], result.observations[i, e]
         dynamics.reset(constants, plan.uniforms[i, e], state)
-        dynamics.observe(constants, state, seen[0])
+        dynamics.observe(constants, state, path[0])
         states[i, e, 0, :state_size] = state
         length = 0
         for k in range(horizon):
             if dynamics.ended(constants, state):
                 states[i, e, k + 1, :state_size] = state
-                seen[k + 1] = seen[k]
+                path[k + 1] = path[k]
                 continue
-            evaluate(program, features, policy, seen[k], point, work, action)
+            evaluate(program, features, policy, path[k], point, work, action)
             for a in range(p):
                 action[a] += noise[i, e, k, a]
             given = to_units(scale, action, result.actions[i, e, k])
             result.rewards[i, e, k] = dynamics.step(constants, state, given)
-            dynamics.observe(constants, state, seen[k + 1])
+            dynamics.observe(constants, state, path[k + 1])
             states[i, e, k + 1, :state_size] = state
             length += 1
         result.lengths[i, e] = length

@@ -55,8 +55,9 @@ class _Fault(Exception):  # noqa: N818
 
 
 def _check_description(task: Task) -> None:
-    seen, actions, widths = task.observation_space, task.action_space, task.kernel_covariance
-    for kind, space in (("observation_space", seen), ("action_space", actions)):
+    observations, actions = task.observation_space, task.action_space
+    widths = task.kernel_covariance
+    for kind, space in (("observation_space", observations), ("action_space", actions)):
         if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
             raise _Fault(
                 f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
@@ -66,11 +67,13 @@ def _check_description(task: Task) -> None:
         raise _Fault(
             f"the action_space is {actions}; give floats whose low ends are below the high"
         )
-    if widths is not None and ((len(widths),) != seen.shape or not min(widths) > 0.0):
-        raise _Fault(f"kernel_covariance is {widths}; give {seen.shape[0]} numbers greater than 0")
+    if widths is not None and ((len(widths),) != observations.shape or not min(widths) > 0.0):
+        raise _Fault(
+            f"kernel_covariance is {widths}; give {observations.shape[0]} numbers greater than 0"
+        )
     if task.dynamics is None:
         return
-    if seen.dtype != np.float64 or actions.dtype != np.float64:
+    if observations.dtype != np.float64 or actions.dtype != np.float64:
         raise _Fault("spaces must be float64, as the numbers of compiled dynamics are")
     if task.reset_options is None:
         wanted = "reset_options, by which its environment starts as they do"
@@ -133,13 +136,13 @@ def _drive(
             expected = "(observation, reward, terminated, truncated, info)"
             raise _Fault(f"step() returned {result!r}; give {expected}")
         observation, reward, terminated, truncated, _ = result
-        seen = _observed(task.observation_space, observation, f"the observation of step {k}")
+        row = _observed(task.observation_space, observation, f"the observation of step {k}")
         if not isinstance(reward, Real) or not np.isfinite(float(reward)):
             raise _Fault(f"the reward of step {k} is {reward!r}; give a finite number")
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
                 raise _Fault(f"{name} is {value!r} at step {k}; give True or False")
-        rows.append([*seen, float(reward), float(terminated)])
+        rows.append([*row, float(reward), float(terminated)])
         if terminated or (truncated and batch.is_vector):
             break
     return np.array(rows)
@@ -220,16 +223,16 @@ def _simulate(
     """
     assert task.dynamics is not None
     n, q = len(actions), task.observation_space.shape[0]
-    seen, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
+    observed, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
     wholes: list[Floats] = []
     parts: list[Floats] = []
-    for array in (task.dynamics.parameters, uniforms, actions, old, seen):
+    for array in (task.dynamics.parameters, uniforms, actions, old, observed):
         wholes.append(np.append(array.ravel(), np.full(_GUARD, guard)))
         parts.append(wholes[-1][: array.size].reshape(array.shape))
-    parameters, uniforms, actions, state, seen = parts
+    parameters, uniforms, actions, state, observed = parts
     states, rewards = np.empty((n + 1, task.state_size)), np.zeros((n + 1, 2))
     dynamics = task.dynamics._replace(parameters=parameters)
-    length = _roll(dynamics, uniforms, actions, state, seen, states, rewards)
+    length = _roll(dynamics, uniforms, actions, state, observed, states, rewards)
     if length == 0:
         raise _Fault("dynamics.ended is true at a start; a start must never be an end")
     if not all(np.all(whole[-_GUARD:] == guard) for whole in wholes):
@@ -237,7 +240,7 @@ def _simulate(
             "the dynamics write beyond the end of a vector, into memory that is not theirs; "
             f"state_size is {task.state_size}, observations have {q} numbers"
         )
-    return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
+    return np.hstack([observed, rewards])[: length + 1], states[: length + 1]
 
 
 def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floats) -> None:
@@ -256,10 +259,13 @@ def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floa
         if not np.all(np.isfinite(numbers)):
             raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
-    seen = _drive(task, batch, actions, 0, options)
-    k = _differs_at(path, seen)
+    expected = _drive(task, batch, actions, 0, options)
+    k = _differs_at(path, expected)
     if k is not None:
-        if _differs_at(seen, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0]) is None:
+        if (
+            _differs_at(expected, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0])
+            is None
+        ):
             raise _Fault(
                 "dynamics.step does not clip actions to the bounds of the action space, as "
                 "rollouts of the environment do; clip them, as with crosslearning.tasks.clipped"

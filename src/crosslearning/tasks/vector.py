@@ -191,7 +191,7 @@ def describe(environment: Any, task: str) -> tuple[tuple[Any, Any], int | None]:
     except ValueError:
         raise InputError(
             f"task {task!r}: the metadata of its vector environment have {mode!r} for "
-            "'autoreset_mode', so that its ends cannot be told from its beginnings; give a "
+            "'autoreset_mode', so that its ends cannot be detected; give a "
             "gymnasium.vector.AutoresetMode"
         ) from None
     spaces = []

@@ -118,7 +118,7 @@ def tangent_cone(
     opening angle is in [0, π]: π on the surface and, by convention, inside, where the middle
     is the inward normal of the similar ellipse through the point.
 
-    An affine map keeps tangents tangent, so they are found on the unit circle: seen from w
+    An affine map keeps tangents tangent, so they are computed on the unit circle: from w
     with m = √(|w|² − 1) they run along −m·w ± w⊥. Nothing cancels there as m goes to 0.
     """
     w, v = x / a, y / b
