@@ -56,7 +56,7 @@ class Here(WorkerPool):
     def _run(self, call, policies, job):
         with self.alone:
             self.states.append(self.states.pop(0))
-            self.states[0].take(call, lambda: policies)
+            self.states[0].take(call, policies)
             return self.states[0].answer(job)
 
     def _wait(self, futures):

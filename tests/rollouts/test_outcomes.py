@@ -97,7 +97,9 @@ def test_where_all_that_is_known_agrees_nothing_is_certain():
 
 def test_a_name_that_never_occurs_is_said():
     task = telling(lambda env: {"distance": 1.0, "fine": True}, "distanse", "distance")
-    words = "no episode of task 'telling' told distanse in its last info.*it told: fine, distance"
+    words = (
+        "no episode of task 'telling' reported distanse in its last info.*reported: fine, distance"
+    )
     with pytest.warns(UserWarning, match=words):
         (told,) = evaluate([still], [task], trials=3)
     assert np.isnan(told.means["distanse"].value)

@@ -15,6 +15,7 @@ from crosslearning.errors import InputError, MissingExtraError, TaskError
 from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
+    Samples,
     auto_executor,
     executor_for,
     plan_episodes,
@@ -261,17 +262,17 @@ class Paced:
 
     def __init__(self, clock, seconds):
         self.clock, self.seconds, self.calls, self.closed = clock, seconds, 0, False
-        self.tasks = ("task",)
+        self.tasks, self.scale = ("task",), ActionScale.none(1)
         self.pool = self
         self.events = collections.deque()
 
     def start(self):
         return self
 
-    def samples(self, policies, plan, mirrored):
+    def run(self, policies, plan, mirrored):
         self.calls += 1
         self.clock[0] += self.seconds
-        return collections.namedtuple("Found", "steps")(np.ones(10))
+        return Samples(None, None, None, None, np.ones(10))
 
     def close(self):
         self.closed = True

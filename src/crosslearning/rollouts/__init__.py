@@ -6,7 +6,7 @@ from crosslearning._base.lazy import lazy_exports
 from crosslearning.rollouts.data import ActionScale, Episodes, Noise, Samples, within
 
 if TYPE_CHECKING:
-    from crosslearning.rollouts.choice import executor_for
+    from crosslearning.rollouts.backends import executor_for
     from crosslearning.rollouts.compiled_executor import CompiledExecutor
     from crosslearning.rollouts.executor import Executor
     from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor, episodes_of
@@ -29,18 +29,14 @@ __all__ = [
     "within",
 ]
 
-# A policy is scaled and clipped as rollouts do it, where there is neither compiler nor environment.
+# A policy can be scaled and clipped without a compiler or an environment.
+_HOMES = {
+    "backends": ("executor_for",),
+    "compiled_executor": ("CompiledExecutor",),
+    "executor": ("Executor",),
+    "gymnasium_executor": ("GymnasiumExecutor", "episodes_of"),
+    "plan": ("EpisodePlan", "SamplePlan", "plan_episodes", "plan_samples"),
+}
 __getattr__ = lazy_exports(
-    __name__,
-    {
-        "CompiledExecutor": "crosslearning.rollouts.compiled_executor",
-        "EpisodePlan": "crosslearning.rollouts.plan",
-        "Executor": "crosslearning.rollouts.executor",
-        "GymnasiumExecutor": "crosslearning.rollouts.gymnasium_executor",
-        "SamplePlan": "crosslearning.rollouts.plan",
-        "episodes_of": "crosslearning.rollouts.gymnasium_executor",
-        "executor_for": "crosslearning.rollouts.choice",
-        "plan_episodes": "crosslearning.rollouts.plan",
-        "plan_samples": "crosslearning.rollouts.plan",
-    },
+    __name__, {name: f"{__name__}.{home}" for home, names in _HOMES.items() for name in names}
 )

@@ -1,11 +1,22 @@
-"""Where work is done: threads, processes or a Ray cluster."""
+"""Where rollouts run: threads, processes or a Ray cluster, and by which executor."""
 
 from __future__ import annotations
 
+import math
+import multiprocessing
 import sys
-from typing import NamedTuple
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from crosslearning.errors import InputError, unknown_name
+
+if TYPE_CHECKING:  # settings are read without a compiler
+    from crosslearning.rollouts.data import ActionScale
+    from crosslearning.rollouts.executor import Executor
+    from crosslearning.rollouts.pool import WorkerPool
+    from crosslearning.rollouts.sharded_executor import ShardedExecutor
+    from crosslearning.tasks import Task
 
 KINDS = ("auto", "threads", "processes", "ray")
 
@@ -18,7 +29,7 @@ class Backend(NamedTuple):
 
 
 def read_backend(on: str) -> Backend:
-    """Return what ``threads``, ``processes``, ``ray``, ``ray://host:port`` or ``auto`` means."""
+    """Return the backend that one of the kinds, or ``ray://host:port``, stands for."""
     if not isinstance(on, str):
         raise InputError(f"on is {on!r}; give {', '.join(KINDS)} or ray://host:port")
     if on.startswith("ray://"):
@@ -34,10 +45,110 @@ def read_backend(on: str) -> Backend:
     return Backend(on)
 
 
-def in_a_ray_worker() -> bool:
-    """Tell whether this process was started by a Ray cluster to work for it."""
-    # Whoever works for one has it imported.
-    ray = sys.modules.get("ray")
+def executor_for(
+    tasks: Sequence[Task],
+    workers: int | None = None,
+    scale: ActionScale | None = None,
+    on: str = "threads",
+    step_seconds: float | None = None,
+) -> Executor:
+    """Return the fastest executor for these tasks on a backend.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+    workers : int, optional
+        Threads for tasks with compiled dynamics, or processes; by default one thread, or a
+        process per processor.
+    scale : ActionScale, optional
+        From the policies' actions to the tasks' units; by default they are the same.
+    on : str
+        ``"threads"`` of this process (one thread steps all Python environments), ``"processes"``
+        of this machine, ``"ray"`` or ``"ray://host:port"``, a Ray cluster. ``"auto"``: threads
+        for compiled tasks; for Python environments processes, once they have proved faster.
+    step_seconds : float, optional
+        Time limit of a step of a Python environment, after which its worker is ended. Not on
+        threads, which cannot be ended.
+    """
+    from loky import cpu_count
+
+    from crosslearning.rollouts.compiled_executor import CompiledExecutor
+    from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
+
+    if workers is not None and (
+        isinstance(workers, bool) or int(workers) != workers or workers < 1
+    ):
+        raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
+    backend = read_backend(on)
+    slow = [task.name for task in tasks if task.dynamics is None]
+    _check_limit(step_seconds, backend, slow)
+    if backend.kind == "auto" and step_seconds is not None:
+        backend = Backend("processes")
+    if backend.kind in ("processes", "ray"):
+        return _sharded(tasks, workers, scale, backend, step_seconds)
+    if not slow:
+        return CompiledExecutor(tasks, workers or 1, scale)
+    serial = GymnasiumExecutor(tasks, scale)
+    if backend.kind == "auto" and (workers or cpu_count()) > 1 and not _is_worker():
+        from crosslearning.rollouts.auto_executor import AutoExecutor
+
+        return AutoExecutor(serial, lambda: _sharded(tasks, workers, scale, Backend("processes")))
+    if backend.kind == "threads" and workers is not None and workers > 1:
+        warnings.warn(
+            f"workers = {workers} has no effect: {', '.join(slow[:3])} have no compiled dynamics, "
+            "and one thread steps all environments; take on = 'processes'",
+            stacklevel=3,
+        )
+    return serial
+
+
+def _check_limit(step_seconds: float | None, backend: Backend, slow: Sequence[str]) -> None:
+    if step_seconds is None:
+        return
+    if isinstance(step_seconds, bool) or not 0.0 < step_seconds < math.inf:
+        raise InputError(f"step_seconds must be above 0 and finite, got {step_seconds!r}")
+    if not slow:
+        raise InputError(
+            "step_seconds is for environments of Python; the steps of compiled tasks cannot be "
+            "watched one by one: leave it out"
+        )
+    if backend.kind == "threads":
+        raise InputError(
+            f"step_seconds is {step_seconds:g}, but a step on a thread cannot be ended from "
+            "outside; take on = 'processes'"
+        )
+
+
+def _sharded(
+    tasks: Sequence[Task],
+    workers: int | None,
+    scale: ActionScale | None,
+    backend: Backend,
+    limit: float | None = None,
+) -> ShardedExecutor:
+    from loky import cpu_count
+
+    from crosslearning.rollouts.pool import ProcessPool
+    from crosslearning.rollouts.ray_cluster import RayPool, require_ray
+    from crosslearning.rollouts.sharded_executor import ShardedExecutor
+
+    names = [task.name for task in tasks]
+    if backend.kind == "ray":
+        require_ray()
+
+    def make_pool(setup: bytes) -> WorkerPool:
+        if backend.kind == "ray":
+            return RayPool(setup, names, backend.address, workers, limit)
+        return ProcessPool(setup, names, workers or cpu_count(), limit)
+
+    return ShardedExecutor(tasks, make_pool, scale)
+
+
+def _is_worker() -> bool:
+    """Return whether this process is a worker already, such as one of a study."""
+    if multiprocessing.parent_process() is not None:
+        return True
+    ray = sys.modules.get("ray")  # a worker of a cluster has imported it
     if ray is None or not ray.is_initialized():
         return False
     return bool(ray.get_runtime_context().worker.mode == ray.WORKER_MODE)

@@ -4,36 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning._base.compiled import FunctionPointer, entry_point
+from crosslearning._base.compiled import entry_point
 from crosslearning.errors import InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_rollouts import run_episodes, run_samples
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import check_episodes, check_samples, empty_episodes
-from crosslearning.rollouts.outcomes import collect_outcomes
+from crosslearning.rollouts.executor import Executor, check_finite, empty_result
 from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.tasks import Task
-
-Floats = NDArray[np.float64]
+from crosslearning.tasks import Dynamics, Task
 
 
-class CompiledExecutor:
-    """Runs tasks with compiled dynamics, on one thread or several.
+class CompiledExecutor(Executor):
+    """Runs tasks with compiled dynamics.
 
     Parameters
     ----------
     tasks : sequence of Task
         All with dynamics.
     workers : int
-        Threads. What they return does not depend on it.
+        Number of threads. The result does not depend on it.
     scale : ActionScale, optional
         From the policies' actions to the tasks' units; by default they are the same.
     """
@@ -46,59 +41,39 @@ class CompiledExecutor:
                 raise InputError(
                     f"task {task.name!r} has no compiled dynamics; use the Gymnasium executor"
                 )
-        self.tasks = tuple(tasks)
+        super().__init__(tasks, scale)
         self._workers = workers
-        self.scale = scale or ActionScale.none(tasks[0].action_size)
-        self._scale = np.array(self.scale)
         self._groups = list(_groups_of(self.tasks))
-        # One for each compiled body: the types of a body's arguments never change.
+        # One entry point per compiled body: the argument types of a body never change.
         self._entries: dict[Callable[..., Any], Callable[..., Any]] = {}
 
-    def samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        """Run one sample of every task B times."""
-        N, B = plan.before.shape
-        q, p = self.tasks[0].observation_size, plan.noise.shape[3]
-        result = Samples.empty(N, B, q, p)
-        for group in self._groups:
-            plans = (array[group.part] for array in plan)
-            arguments = (*group.leading(policies, self._scale), *plans, group.state_size, mirrored)
-            self._spread(run_samples, arguments, group.count * B, result, group.part)
-        return check_samples(self.tasks, result)
-
-    def episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run whole episodes of every task, to their end or the horizon."""
-        return collect_outcomes(self.tasks, self.run_episodes(policies, plan))
-
-    def run_episodes(self, policies: Expansion, plan: EpisodePlan) -> Episodes:
-        """Run episodes whose outcomes are still in their last states."""
-        result = empty_episodes(self.tasks, plan)
-        for group in self._groups:
-            plans = (array[group.part] for array in plan)
-            arguments = (*group.leading(policies, self._scale), *plans, group.state_size)
-            count = group.count * plan.noise.shape[1]
-            self._spread(run_episodes, arguments, count, result, group.part)
-        return check_episodes(self.tasks, result)
-
-    def _spread(
-        self,
-        body: Callable[..., Any],
-        arguments: tuple[Any, ...],
-        count: int,
-        result: Samples | Episodes,
-        part: slice,
-    ) -> None:
-        """Call a compiled body on parts of range(count), one part a thread."""
-        outputs = tuple(array[part] for array in result if isinstance(array, np.ndarray))
-        if body not in self._entries:
-            self._entries[body] = entry_point(body, *arguments, 0, 0, *outputs)
-        entry = self._entries[body]
-        if self._workers == 1:
-            entry(*arguments, 0, count, *outputs)
-            return
-        edges = np.linspace(0, count, self._workers + 1).astype(int).tolist()
-        futures = [self._pool.submit(entry, *arguments, a, b, *outputs) for a, b in pairwise(edges)]
-        for future in futures:
-            future.result()
+    def run(
+        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
+    ) -> Samples | Episodes:
+        """Run a plan, an equal part on each thread; outcomes are in the last states."""
+        is_sample = isinstance(plan, SamplePlan)
+        body: Callable[..., Any] = run_samples if is_sample else run_episodes
+        options = (mirrored,) if is_sample else ()
+        result: Samples | Episodes = empty_result(self.tasks, plan)
+        scale = np.array(self.scale)
+        for tasks, dynamics, state_size in self._groups:
+            policy = policies.program, policies.features, policies.rows[tasks], scale
+            arguments = (*policy, dynamics, state_size, _rows(plan, tasks), *options)
+            output = _rows(result, tasks)
+            if body not in self._entries:
+                self._entries[body] = entry_point(body, *arguments, 0, 0, output)
+            entry, count = self._entries[body], len(dynamics.parameters) * plan.seeds.shape[1]
+            if self._workers == 1:
+                entry(*arguments, 0, count, output)
+                continue
+            edges = np.linspace(0, count, self._workers + 1).astype(int).tolist()
+            parts = [
+                self._pool.submit(entry, *arguments, *ends, output) for ends in pairwise(edges)
+            ]
+            for part in parts:
+                part.result()
+        check_finite(self.tasks, result)
+        return result
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
@@ -111,42 +86,23 @@ class CompiledExecutor:
             del self._pool
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Neighbouring tasks with the same compiled functions, run by one call."""
-
-    part: slice
-    pointers: tuple[FunctionPointer, ...]
-    parameters: Floats  # padded to (count, width)
-    state_size: int
-
-    @property
-    def count(self) -> int:
-        return len(self.parameters)
-
-    def leading(self, policies: Expansion, scale: Floats) -> tuple[Any, ...]:
-        """Return the arguments that every compiled body begins with."""
-        rows = policies.rows[self.part]
-        leading = (*policies.program, *self.pointers, self.parameters)
-        return (*leading, policies.features, rows, scale)
+def _rows(arrays: Any, tasks: slice) -> Any:
+    """Return a plan or a result of some tasks alone."""
+    return arrays._make(a[tasks] if isinstance(a, np.ndarray) else a for a in arrays)
 
 
-def _groups_of(tasks: Sequence[Task]) -> Iterator[_Group]:
-    """Yield runs of neighbouring tasks with the same compiled functions."""
+def _groups_of(tasks: Sequence[Task]) -> Iterator[tuple[slice, Dynamics, int]]:
+    """Yield neighbouring tasks with the same functions and state size, to be run by one call.
+
+    Their parameters are stacked, shape (tasks, longest vector), and padded with zeros.
+    """
     dynamics = [task.dynamics for task in tasks if task.dynamics is not None]
-    first = 0
-    for stop in range(1, len(tasks) + 1):
-        same = (
-            stop < len(tasks)
-            and dynamics[stop][1:] == dynamics[first][1:]
-            and tasks[stop].state_size == tasks[first].state_size
-        )
-        if same:
-            continue
-        vectors = [own.parameters for own in dynamics[first:stop]]
-        parameters = np.zeros((stop - first, max(map(len, vectors))))
+    keys = [(d[1:], task.state_size) for d, task in zip(dynamics, tasks, strict=True)]
+    for (_, state_size), members in groupby(range(len(tasks)), keys.__getitem__):
+        first, *_ = group = list(members)
+        vectors = [dynamics[i].parameters for i in group]
+        parameters = np.zeros((len(group), max(map(len, vectors))))
         for row, vector in zip(parameters, vectors, strict=True):
             row[: len(vector)] = vector
-        pointers = tuple(dynamics[first][1:])
-        yield _Group(slice(first, stop), pointers, parameters, tasks[first].state_size)
-        first = stop
+        stacked = dynamics[first]._replace(parameters=parameters)
+        yield slice(first, first + len(group)), stacked, state_size

@@ -1,22 +1,23 @@
-"""Rollouts of compiled tasks: one body for all of them, over plain arrays."""
+"""Compiled rollouts: one body for all tasks, over plain arrays.
+
+``dynamics`` are :class:`~crosslearning.tasks.Dynamics` with a row of parameters for each task.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning._base.compiled import FunctionPointer, compiled
+from crosslearning._base.compiled import compiled
 from crosslearning.rkhs.program import KernelProgram, evaluate
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from crosslearning.rollouts.data import Floats, Samples
+from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
 
 
 @compiled
 def to_units(scale: Floats, action: Floats, out: Floats) -> Floats:
-    """Fill ``out`` with a policy's action in the units of the task, and return it."""
+    """Fill ``out`` with an action in the units of the task, and return it."""
     for a in range(action.shape[0]):
         out[a] = scale[0, a] + scale[1, a] * action[a]
     return out
@@ -24,67 +25,51 @@ def to_units(scale: Floats, action: Floats, out: Floats) -> Floats:
 
 @compiled
 def run_samples(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
-    reset: Any,
-    observe: Any,
-    step: Any,
-    ended: Any,
-    parameters: Floats,
+    program: KernelProgram,
     features: Floats,
     weights: Floats,
     scale: Floats,
-    seeds: Integers,
-    uniforms: Floats,
-    before: Integers,
-    after: Integers,
-    noise: Floats,
+    dynamics: Any,
     state_size: int,
+    plan: SamplePlan,
     mirrored: bool,
     first: int,
     stop: int,
-    observations: Floats,
-    deviations: Floats,
-    values: Floats,
-    returns: Floats,
-    steps: Integers,
+    result: Samples,
 ) -> None:
-    """Run the samples number ``first`` … ``stop``−1 of the flattened (N, B) grid.
+    """Run the samples ``first`` … ``stop``−1 of the flattened (N, B) grid.
 
     Algorithm 1, lines 2 to 5: run the system for t steps, save the state, take the sampled
-    action, and add up the rewards of T more steps. If ``mirrored``, do the last part again
-    from the same state with the action mirrored at the policy's mean, and the same noise
-    afterwards. Every sample writes to its own rows, so any split of the range gives the same.
+    action, and sum the rewards of T more steps. If ``mirrored``, repeat the last part from the
+    saved state with the action mirrored at the policy's mean and the same noise afterwards.
+    Each sample writes only to its own rows, so any split of the range gives the same result.
     """
-    program = KernelProgram(terms, term_values, factors, biases, pair)
-    B = before.shape[1]
+    noise, deviations = plan.noise, result.deviations
+    B = plan.before.shape[1]
     p = noise.shape[3]
-    q = observations.shape[2]
+    q = result.observations.shape[2]
     state, saved = np.empty(state_size), np.empty(state_size)
     observation, mean, action = np.empty(q), np.empty(p), np.empty(p)
     given = np.empty(p)
     point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
     for n in range(first, stop):
         i, b = n // B, n % B
-        constants, policy = parameters[i], weights[i]
-        t, T = before[i, b], after[i, b]
-        reset(constants, uniforms[i, b], state)
+        constants, policy = dynamics.parameters[i], weights[i]
+        t, T = plan.before[i, b], plan.after[i, b]
+        dynamics.reset(constants, plan.uniforms[i, b], state)
         total = 0.0
         count = 0
-        while count < t and not ended(constants, state):
-            observe(constants, state, observation)
+        while count < t and not dynamics.ended(constants, state):
+            dynamics.observe(constants, state, observation)
             evaluate(program, features, policy, observation, point, work, action)
             for a in range(p):
                 action[a] += noise[i, b, count, a]
-            total += step(constants, state, to_units(scale, action, given))
+            total += dynamics.step(constants, state, to_units(scale, action, given))
             count += 1
-        observe(constants, state, observation)
+        dynamics.observe(constants, state, observation)
         evaluate(program, features, policy, observation, point, work, mean)
         for d in range(q):
-            observations[i, b, d] = observation[d]
+            result.observations[i, b, d] = observation[d]
         for a in range(p):
             deviations[i, b, a] = noise[i, b, t, a]
         saved[:] = state
@@ -96,74 +81,59 @@ def run_samples(
                 action[a] = mean[a] + deviation if branch == 0 else mean[a] - deviation
             value = 0.0
             for k in range(t, t + 1 + T):
-                if ended(constants, state):
+                if dynamics.ended(constants, state):
                     break
                 if k > t:
-                    observe(constants, state, observation)
+                    dynamics.observe(constants, state, observation)
                     evaluate(program, features, policy, observation, point, work, action)
                     for a in range(p):
                         action[a] += noise[i, b, k, a]
-                value += step(constants, state, to_units(scale, action, given))
+                value += dynamics.step(constants, state, to_units(scale, action, given))
                 count += 1
                 if k == t and branch == 0:
                     total += value
-            values[i, b, branch] = value
-        returns[i, b] = total
-        steps[i, b] = count
+            result.values[i, b, branch] = value
+        result.returns[i, b] = total
+        result.steps[i, b] = count
 
 
 @compiled
 def run_episodes(
-    terms: Integers,
-    term_values: Floats,
-    factors: Integers,
-    biases: Floats,
-    pair: FunctionPointer,
-    reset: Any,
-    observe: Any,
-    step: Any,
-    ended: Any,
-    parameters: Floats,
+    program: KernelProgram,
     features: Floats,
     weights: Floats,
     scale: Floats,
-    seeds: Integers,
-    uniforms: Floats,
-    noise: Floats,
+    dynamics: Any,
     state_size: int,
+    plan: EpisodePlan,
     first: int,
     stop: int,
-    rewards: Floats,
-    lengths: Integers,
-    terminated: NDArray[np.bool_],
-    observations: Floats,
-    actions: Floats,
-    states: Floats,
+    result: Any,
 ) -> None:
-    """Run the episodes number ``first`` … ``stop``−1 of the flattened (N, n) grid."""
-    program = KernelProgram(terms, term_values, factors, biases, pair)
+    """Run the episodes ``first`` … ``stop``−1 of the flattened (N, n) grid."""
+    noise, states = plan.noise, result.states
     episodes, horizon, p = noise.shape[1], noise.shape[2], noise.shape[3]
     state, action = np.empty(state_size), np.empty(p)
     point, work = np.empty(features.shape[0]), np.empty((2, features.shape[1]))
     for n in range(first, stop):
         i, e = n // episodes, n % episodes
-        constants, policy, seen = parameters[i], weights[i], observations[i, e]
-        reset(constants, uniforms[i, e], state)
-        observe(constants, state, seen[0])
+        constants, policy, path = dynamics.parameters[i], weights[i], result.observations[i, e]
+        dynamics.reset(constants, plan.uniforms[i, e], state)
+        dynamics.observe(constants, state, path[0])
         states[i, e, 0, :state_size] = state
         length = 0
         for k in range(horizon):
-            if ended(constants, state):
+            if dynamics.ended(constants, state):
                 states[i, e, k + 1, :state_size] = state
-                seen[k + 1] = seen[k]
+                path[k + 1] = path[k]
                 continue
-            evaluate(program, features, policy, seen[k], point, work, action)
+            evaluate(program, features, policy, path[k], point, work, action)
             for a in range(p):
                 action[a] += noise[i, e, k, a]
-            to_units(scale, action, actions[i, e, k])
-            rewards[i, e, k] = step(constants, state, actions[i, e, k])
-            observe(constants, state, seen[k + 1])
+            given = to_units(scale, action, result.actions[i, e, k])
+            result.rewards[i, e, k] = dynamics.step(constants, state, given)
+            dynamics.observe(constants, state, path[k + 1])
             states[i, e, k + 1, :state_size] = state
             length += 1
-        lengths[i, e] = length
-        terminated[i, e] = ended(constants, state)
+        result.lengths[i, e] = length
+        result.terminated[i, e] = dynamics.ended(constants, state)

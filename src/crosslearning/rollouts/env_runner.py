@@ -1,8 +1,8 @@
-"""Rollouts in their environments: they take steps together, and what they see is checked.
+"""Rollouts in Gymnasium environments: they step together, and every step result is checked.
 
-Steps are taken in segments, in which the rollouts on their way stay the same. What a step gave
-to all of them is checked as one batch; where anything is unusual, it is looked at one by one, so
-that an error can say what is wrong and where.
+Steps are taken in segments, during which the set of active rollouts stays the same. The results
+of a step are checked as one batch; if anything is unusual they are checked one by one, so that an
+error can say what is wrong and where.
 """
 
 from __future__ import annotations
@@ -17,109 +17,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import TaskError, describe_exception
+from crosslearning.rollouts.data import Floats, Integers
 from crosslearning.rollouts.executor import not_finite
 from crosslearning.rollouts.outcomes import outcome_of
 from crosslearning.rollouts.rollout_state import Rollout, Segment
 from crosslearning.rollouts.step_timer import StepTimeout, StepTimer
 from crosslearning.tasks import Task
-from crosslearning.tasks.vector import WrongAnswer, env_batch_of
+from crosslearning.tasks.vector import InvalidResult, env_batch_of
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-#: From n observations as they were given and as rows, shape (n, q), whose tasks they are of, shape
-#: (n,), and noise, shape (n, p), to actions of the action space, and as they were meant, (n, p).
+#: From n observations, as returned and as rows, shape (n, q), their task indices, shape (n,), and
+#: noise, shape (n, p), to actions of the action space, and before clipping, shape (n, p).
 Act = Callable[
     [Sequence[Any], Floats, Integers, Floats], tuple[Sequence[NDArray[Any]], NDArray[Any]]
 ]
 
-#: The most steps that are gathered before the rollouts take them in.
+#: The most steps of a segment.
 SEGMENT = 64
 
 
 class RolloutSlot:
-    """One rollout on a stage, and what it sees, checked.
+    """One rollout in an environment, and its last observation."""
 
-    Parameters
-    ----------
-    stage : EnvRunner
-    rollout : Rollout
-    """
-
-    def __init__(self, stage: EnvRunner, rollout: Rollout) -> None:
-        self._stage = stage
-        self.rollout = rollout
-        #: Whether a time limit ends it: alone, an environment goes on, and a sample with it.
-        self.limited = rollout.limited or not stage.seats.alone
-        #: The observation as the environment gave it, and as a row of numbers.
-        self.seen: Any = None
+    def __init__(self, runner: EnvRunner, rollout: Rollout) -> None:
+        self._runner, self.rollout = runner, rollout
+        # A sample ignores time limits, but a vector environment cannot step beyond them.
+        self.limited = rollout.limited or runner.batch.is_vector
+        #: The observation as the environment returned it, and as a vector.
+        self.observation: Any = None
         self.row: Floats = np.empty(0)
         self.info: Mapping[str, Any] = {}
 
-    def start(self, observation: Any, info: Mapping[str, Any]) -> None:
-        """See the start of an episode."""
-        self.seen, self.info = observation, info
+    def reset(self, observation: Any, info: Mapping[str, Any]) -> None:
+        """Take the first observation of an episode."""
+        self.observation, self.info = observation, info
         self.row = self._finite(self._row(observation))
 
-    def checked(self, found: Any) -> tuple[Floats, float, bool, bool, Any]:
-        """Return what a step gave, in the usual types, or say what is wrong with it."""
-        if not isinstance(found, tuple) or len(found) != 5:
-            raise self._wrong("what step returns", found, "five things, as Gymnasium's does")
-        observation, reward, terminated, truncated, info = found
+    def checked(self, result: Any) -> tuple[Floats, float, bool, bool, Any]:
+        """Return a step result in the usual types, or raise an error that says what is wrong."""
+        if not isinstance(result, tuple) or len(result) != 5:
+            raise self._invalid("what step returns", result, "five things, as Gymnasium's does")
+        observation, reward, terminated, truncated, info = result
         row = self._row(observation)
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
-                raise self._wrong(name, value, "True or False")
+                raise self._invalid(name, value, "True or False")
         if not isinstance(reward, float | int | np.floating | np.integer):
-            raise self._wrong("the reward", reward, "a number")
+            raise self._invalid("the reward", reward, "a number")
         if not isfinite(reward):
-            raise not_finite(self._stage.task, "a reward", self._where)
+            raise not_finite(self._runner.task, "a reward", self._where)
         return self._finite(row), float(reward), bool(terminated), bool(truncated), info
 
     def _row(self, observation: Any) -> Floats:
         try:
             row = np.array(observation, dtype=np.float64)
         except (TypeError, ValueError):
-            raise self._wrong("the observation", observation, "an array of numbers") from None
-        shape, expected = row.shape, self._stage.task.observation_space.shape
+            raise self._invalid("the observation", observation, "an array of numbers") from None
+        shape, expected = row.shape, self._runner.task.observation_space.shape
         if shape != expected:
-            raise self._wrong("the observation's shape", shape, f"{expected}, as its space says")
+            raise self._invalid("the observation's shape", shape, f"{expected}, as its space says")
         return row.reshape(-1)
 
     def _finite(self, row: Floats) -> Floats:
         if not np.isfinite(row).all():
-            raise not_finite(self._stage.task, "an observation", self._where)
+            raise not_finite(self._runner.task, "an observation", self._where)
         return row
 
     def outcome(self) -> dict[str, Any]:
-        """Return how the episode stands, by name, as far as the task can tell."""
-        task = self._stage.task
-        inner: Any = getattr(self._stage.alone, "unwrapped", None)
-        state: Any = getattr(inner, "state", None)
+        """Return the outcome of the episode so far."""
+        task = self._runner.task
+        state: Any = getattr(self._runner.unwrapped, "state", None)
         if callable(task.outcomes) and np.shape(state) == (task.state_size,):
-            found = task.outcomes(np.array(state, dtype=np.float64)[None])
-            return {name: values[0] for name, values in found.items()}
+            outcomes = task.outcomes(np.array(state, dtype=np.float64)[None])
+            return {name: values[0] for name, values in outcomes.items()}
         return outcome_of(task, self.info)
 
     @property
     def _where(self) -> str:
-        return f" at step {self._stage.steps} of the episode with seed {self.rollout.seed}"
+        return f" at step {self._runner.steps} of the episode with seed {self.rollout.seed}"
 
-    def _wrong(self, what: str, found: object, expected: str) -> TaskError:
+    def _invalid(self, what: str, value: object, expected: str) -> TaskError:
         return TaskError(
-            f"task {self._stage.task.name!r}: {what} is {found!r}{self._where}; expected "
+            f"task {self._runner.task.name!r}: {what} is {value!r}{self._where}; expected "
             f"{expected}. The iteration was not applied"
         )
 
 
 class EnvRunner:
-    """An environment, alone or a vector of them, and the rollouts that are played in it.
+    """A single environment or a vector environment, and the rollouts that run in it.
 
-    Parameters
-    ----------
-    task : Task
-    timer : StepTimer, optional
-        Limits how long a step may take.
+    ``timer``, if given, limits the duration of a step.
     """
 
     def __init__(self, task: Task, timer: StepTimer | None = None) -> None:
@@ -127,50 +113,49 @@ class EnvRunner:
         self._limit: AbstractContextManager[None] = timer or nullcontext()
         self._timer = timer
         environment = task.make()
-        self.seats = env_batch_of(environment)
-        #: The environment, if it is no vector of them.
-        self.alone = environment if self.seats.alone else None
-        #: Who is on the way, by seat.
-        self.playing: dict[int, RolloutSlot] = {}
+        self.batch = env_batch_of(environment)
+        #: The innermost environment, unless it is a vector environment.
+        self.unwrapped = None if self.batch.is_vector else getattr(environment, "unwrapped", None)
+        #: The active rollouts, by index of their sub-environment.
+        self.active: dict[int, RolloutSlot] = {}
         self.steps = 0
 
     def start(self, rollouts: Sequence[Rollout], only: int | None = None) -> None:
-        """Begin rollouts, at most one a seat; ``only`` one of them is followed, by default all."""
+        """Start rollouts, at most one per sub-environment; follow all of them, or ``only`` one."""
         options, self.steps = None, 0
         seeds = [rollout.seed for rollout in rollouts]
-        # EnvBatch that stay empty begin somewhere too.
-        seeds += seeds[:1] * (self.seats.count - len(seeds))
+        seeds += seeds[:1] * (self.batch.num_envs - len(seeds))  # idle ones are reset too
         if self.task.reset_options is not None:
             options = self.task.reset_options(rollouts[0].uniforms[: self.task.reset_size])
-        self.playing = {
-            seat: RolloutSlot(self, rollout)
-            for seat, rollout in enumerate(rollouts)
-            if only is None or seat == only
+        self.active = {
+            index: RolloutSlot(self, rollout)
+            for index, rollout in enumerate(rollouts)
+            if only is None or index == only
         }
         try:
             with self._limit:
-                found = self.seats.start(seeds, options)
+                results = self.batch.reset(seeds, options)
         except (Exception, StepTimeout) as problem:
-            raise self._raised(problem) from problem
-        for seat, player in self.playing.items():
-            player.start(*found[seat])
+            raise self._failure(problem) from problem
+        for index, slot in self.active.items():
+            slot.reset(*results[index])
 
     def step(self, actions: Sequence[NDArray[Any]]) -> list[Any]:
-        """Step with actions of the action space; return what each that is on the way was given."""
+        """Step with actions of the action space; return the result of each active rollout."""
         self.steps += 1
         try:
             with self._limit:
-                return self.seats.step(self.playing, actions)
+                return self.batch.step(self.active, actions)
         except (Exception, StepTimeout) as problem:
-            raise self._raised(problem) from problem
+            raise self._failure(problem) from problem
 
-    def take(self, stretches: Sequence[Segment]) -> None:
-        """Let every rollout take in its steps; who is over leaves."""
-        over = []
-        for (seat, player), stretch in zip(self.playing.items(), stretches, strict=True):
-            if not player.rollout.take(stretch):
-                over.append(seat)
-            elif stretch.truncated and not self.seats.alone:
+    def extend(self, segments: Sequence[Segment]) -> None:
+        """Extend every active rollout by its segment, and drop those that are finished."""
+        finished = []
+        for (index, slot), segment in zip(self.active.items(), segments, strict=True):
+            if not slot.rollout.extend(segment):
+                finished.append(index)
+            elif segment.truncated and self.batch.is_vector:
                 raise TaskError(
                     f"task {self.task.name!r} reached a time limit{self._where}, which a vector "
                     "environment does not outlast, but a gradient sample has a length of its own. "
@@ -178,92 +163,86 @@ class EnvRunner:
                     "gymnasium.make), or learn with a method that takes whole episodes, as "
                     "trust-region does. The iteration was not applied"
                 )
-        for seat in over:
-            del self.playing[seat]
+        for index in finished:
+            del self.active[index]
 
     @property
     def _where(self) -> str:
-        seeds = [str(player.rollout.seed) for player in self.playing.values()]
+        seeds = [str(slot.rollout.seed) for slot in self.active.values()]
         episodes = "the episode with seed" if len(seeds) == 1 else "the episodes with seeds"
         return f" at step {self.steps} of {episodes} {', '.join(seeds)}"
 
-    def _raised(self, problem: BaseException) -> TaskError:
+    def _failure(self, problem: BaseException) -> TaskError:
+        what = f"task {self.task.name!r}"
         if self._timer is not None and isinstance(problem, StepTimeout):
-            limit = f"step_seconds = {self._timer.seconds:g}"
-            return TaskError(
-                f"task {self.task.name!r} took longer than {limit}{self._where}. The iteration was "
-                "not applied"
-            )
-        said = (
-            f": {problem}"
-            if isinstance(problem, WrongAnswer)
-            else f" raised {describe_exception(problem)}"
-        )
-        return TaskError(
-            f"task {self.task.name!r}{self._where}{said}. The iteration was not applied"
-        )
+            what += f" took longer than step_seconds = {self._timer.seconds:g}{self._where}"
+        elif isinstance(problem, InvalidResult):
+            what += f"{self._where}: {problem}"
+        else:
+            what += f"{self._where} raised {describe_exception(problem)}"
+        return TaskError(f"{what}. The iteration was not applied")
 
     def close(self) -> None:
         """Close the environment."""
-        self.seats.close()
+        self.batch.close()
 
 
-def play(stages: Sequence[EnvRunner], act: Act) -> None:
-    """Take steps with every rollout on its way, until one of them is over, or a segment of them."""
-    players = [player for stage in stages for player in stage.playing.values()]
-    rollouts = [player.rollout for player in players]
-    limited = [player.limited for player in players]
-    stops = accumulate(len(stage.playing) for stage in stages)
+def run_segment(runners: Sequence[EnvRunner], act: Act) -> None:
+    """Step all active rollouts until one of them ends, or for the length of a segment."""
+    slots = [slot for runner in runners for slot in runner.active.values()]
+    rollouts = [slot.rollout for slot in slots]
+    limited = [slot.limited for slot in slots]
+    stops = accumulate(len(runner.active) for runner in runners)
     parts = [
-        (stage, slice(stop - len(stage.playing), stop))
-        for stage, stop in zip(stages, stops, strict=True)
+        (runner, slice(stop - len(runner.active), stop))
+        for runner, stop in zip(runners, stops, strict=True)
     ]
     length = min(SEGMENT, *(rollout.length - rollout.steps for rollout in rollouts))
-    which = np.array([rollout.task for rollout in rollouts])
+    tasks = np.array([rollout.task for rollout in rollouts])
     noise = np.array([rollout.noise[rollout.steps :][:length] for rollout in rollouts])
-    shape = stages[0].task.observation_space.shape
-    seen = [player.seen for player in players]
-    rows, rewards, actions = [np.array([player.row for player in players])], [], []
+    shape = runners[0].task.observation_space.shape
+    observations = [slot.observation for slot in slots]
+    rows, rewards, actions = [np.array([slot.row for slot in slots])], [], []
     for step in range(length):
-        given, meant = act(seen, rows[-1], which, noise[:, step])
-        found = [one for stage, part in parts for one in stage.step(given[part])]
-        batch = _together(found, shape) or _one_by_one(players, found)
+        clipped, unclipped = act(observations, rows[-1], tasks, noise[:, step])
+        results = [one for runner, part in parts for one in runner.step(clipped[part])]
+        batch = _checked_together(results, shape) or _checked_one_by_one(slots, results)
         row, reward, terminated, truncated, infos = batch
-        seen = [one[0] for one in found]
+        observations = [result[0] for result in results]
         rows.append(row)
         rewards.append(reward)
-        actions.append(meant)
+        actions.append(unclipped)
         if any(terminated) or any(compress(truncated, limited)):
             break
-    path, paid, taken = np.array(rows), np.array(rewards), np.array(actions)
-    stretches = []
-    for k, player in enumerate(players):
-        player.seen, player.row, player.info = seen[k], row[k], infos[k]
-        own = path[:, k], paid[:, k], taken[:, k], terminated[k], truncated[k]
-        stretches.append(Segment(*own, player.outcome))
-    for stage, part in parts:
-        stage.take(stretches[part])
+    path, earned, taken = np.array(rows), np.array(rewards), np.array(actions)
+    segments = []
+    for k, slot in enumerate(slots):
+        slot.observation, slot.row, slot.info = observations[k], row[k], infos[k]
+        ends = terminated[k], truncated[k]
+        segments.append(Segment(path[:, k], earned[:, k], taken[:, k], *ends, slot.outcome))
+    for runner, part in parts:
+        runner.extend(segments[part])
 
 
-#: Of all environments: observations, shape (n, q), rewards, (n,), and who is over, with infos.
-Batch = tuple[Floats, Floats, Sequence[bool], Sequence[bool], Sequence[Mapping[str, Any]]]
+#: Step results of n rollouts: observations, shape (n, q), rewards, (n,), flags and infos.
+_Batch = tuple[Floats, Floats, Sequence[bool], Sequence[bool], Sequence[Mapping[str, Any]]]
 
 _NUMBERS = frozenset({float, int, np.float64, np.float32})
-_TRUTHS = frozenset({bool, np.bool_})
+_BOOLEANS = frozenset({bool, np.bool_})
 
 
-def _together(found: Sequence[Any], shape: tuple[int, ...]) -> Batch | None:
-    """Return what a step gave to all; None if any of it is unusual."""
+def _checked_together(results: Sequence[Any], shape: tuple[int, ...]) -> _Batch | None:
+    """Return step results as one batch; None if any of them is unusual."""
     try:
-        seen, rewards, terminated, truncated, infos = zip(*found, strict=True)
-        rows = np.array(seen, dtype=np.float64)
+        observations, rewards, terminated, truncated, infos = zip(*results, strict=True)
+        rows = np.array(observations, dtype=np.float64)
     except (TypeError, ValueError):
         return None
     if (
-        {tuple} != set(map(type, found))
+        {tuple} != set(map(type, results))
         or not _NUMBERS.issuperset(map(type, rewards))
-        or not _TRUTHS.issuperset(map(type, terminated + truncated))
-        or rows.shape != (len(found), *shape)
+        or not _BOOLEANS.issuperset(map(type, terminated + truncated))
+        or rows.shape != (len(results), *shape)
         or not np.isfinite(rows).all()
         or not all(map(isfinite, rewards))
     ):
@@ -271,8 +250,7 @@ def _together(found: Sequence[Any], shape: tuple[int, ...]) -> Batch | None:
     return rows.reshape(len(rows), -1), np.array(rewards, np.float64), terminated, truncated, infos
 
 
-def _one_by_one(players: Sequence[RolloutSlot], found: Sequence[Any]) -> Batch:
-    """Return the same where something is unusual, or say what is wrong."""
-    checked = [player.checked(one) for player, one in zip(players, found, strict=True)]
+def _checked_one_by_one(slots: Sequence[RolloutSlot], results: Sequence[Any]) -> _Batch:
+    checked = [slot.checked(result) for slot, result in zip(slots, results, strict=True)]
     rows, rewards, terminated, truncated, infos = zip(*checked, strict=True)
     return np.array(rows), np.array(rewards), terminated, truncated, infos

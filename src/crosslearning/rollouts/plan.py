@@ -1,11 +1,11 @@
 """The plan of an iteration: every random number that its rollouts will use.
 
-Drawn in one place, from the run's one generator, before anything is run. A rollout is then a
-pure function of its task, its policy and its part of the plan, so that one thread, several, or
-another machine give the same bits, and a run that goes on is the run that was never stopped.
+A plan is drawn in one place, from the run's generator, before any rollout. A rollout is then a
+pure function of its task, its policy and its part of the plan: threads, processes and other
+machines give the same bits, and so does a resumed run.
 
-The noise comes scaled: if executors multiplied, one that fuses a product with a sum would round
-otherwise than one that does not, and the two would differ in their last bits.
+The noise is scaled here: if executors multiplied, those that fuse a product with a sum would
+round differently from those that do not.
 """
 
 from __future__ import annotations
@@ -14,29 +14,24 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from crosslearning.rollouts.data import Floats, Integers
 from crosslearning.tasks import Task
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class SamplePlan(NamedTuple):
-    """Random numbers for one gradient sample of every task, B times (Algorithm 1, line 1).
+    """Random numbers for B gradient samples of every task (Algorithm 1, line 1).
 
     Attributes
     ----------
     seeds : array of int, shape (N, B)
-        Seeds for environments that draw their own start.
+        Seeds for environments that draw their initial state.
     uniforms : array, shape (N, B, u)
-        Numbers in [0, 1) from which compiled dynamics make their start.
-    before : array of int, shape (N, B)
-        t: how many steps lead to the state that is sampled.
-    after : array of int, shape (N, B)
-        T: how many steps follow the sampled action.
+        Numbers in [0, 1) from which compiled dynamics make their initial state.
+    before, after : arrays of int, shape (N, B)
+        t and T: the number of steps before and after the sampled action.
     noise : array, shape (N, B, 1 + max(t + T), p)
-        What is added to the mean actions, one row a step: row t is the sampled action's.
+        Added to the mean actions, one row per step; row t is the sampled action's.
     """
 
     seeds: Integers
@@ -47,14 +42,9 @@ class SamplePlan(NamedTuple):
 
 
 class EpisodePlan(NamedTuple):
-    """Random numbers for n whole episodes of every task.
+    """Random numbers for n episodes of every task, as in :class:`SamplePlan`.
 
-    Attributes
-    ----------
-    seeds : array of int, shape (N, n)
-    uniforms : array, shape (N, n, u)
-    noise : array, shape (N, n, horizon, p)
-        What is added to the mean actions; zero for policies without noise.
+    ``noise`` has shape (N, n, horizon, p) and is zero for deterministic policies.
     """
 
     seeds: Integers
@@ -72,7 +62,7 @@ def plan_samples(
     discount: float,
     noise_std: Floats | None = None,
 ) -> SamplePlan:
-    """Draw the plan of one iteration: B samples for each task; by default with unit noise."""
+    """Draw the plan of B samples for each task; by default with unit noise."""
     shape = (len(tasks), batch_size)
     seeds, uniforms = _starts(generator, tasks, batch_size)
     # P(t) = (1−γ) γᵗ on t = 0, 1, …; NumPy's geometric distribution starts at 1.
@@ -92,7 +82,7 @@ def plan_episodes(
     horizon: int,
     noise_std: Floats | None = None,
 ) -> EpisodePlan:
-    """Draw the plan of whole episodes of every task; by default without noise."""
+    """Draw the plan of episodes of every task; by default without noise."""
     seeds, uniforms = _starts(generator, tasks, episodes)
     shape = (len(tasks), episodes, horizon, tasks[0].action_size)
     drawn = np.zeros(shape) if noise_std is None else generator.standard_normal(shape) * noise_std

@@ -1,4 +1,4 @@
-"""A limit on how long an environment may take for a step, held inside a worker process."""
+"""A limit on the duration of an environment step, enforced inside a worker process."""
 
 from __future__ import annotations
 
@@ -14,22 +14,17 @@ class StepTimeout(BaseException):
 
 
 class StepTimer:
-    """Interrupts the step of an environment that takes longer than it may.
+    """Interrupts steps that take longer than so many seconds.
 
-    An alarm raises :class:`StepTimeout` in the step, where Python can be interrupted. What holds
-    the interpreter itself, such as an endless loop of compiled code, ends its process after twice
-    the time.
-
-    Parameters
-    ----------
-    seconds : float
+    An alarm raises :class:`StepTimeout` where Python can be interrupted. Code that holds the
+    interpreter, such as an endless compiled loop, ends its process after twice the time.
     """
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._alarm = hasattr(signal, "setitimer")  # not on Windows
         self._armed = -seconds
-        self._nowhere = open(os.devnull, "w")  # noqa: PTH123, SIM115  (kept open)
+        self._devnull = open(os.devnull, "w")  # noqa: PTH123, SIM115  (kept open)
         if self._alarm:
             signal.signal(signal.SIGALRM, _interrupt)
 
@@ -37,7 +32,7 @@ class StepTimer:
         now = time.monotonic()
         if now - self._armed > 0.25 * self.seconds:
             self._armed = now
-            faulthandler.dump_traceback_later(2.0 * self.seconds, exit=True, file=self._nowhere)
+            faulthandler.dump_traceback_later(2.0 * self.seconds, exit=True, file=self._devnull)
         if self._alarm:
             signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
@@ -46,7 +41,7 @@ class StepTimer:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def stop(self) -> None:
-        """Let a worker that waits for work wait."""
+        """Disarm while the worker waits for a job."""
         faulthandler.cancel_dump_traceback_later()
         self._armed = -self.seconds
 

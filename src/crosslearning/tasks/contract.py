@@ -1,4 +1,4 @@
-"""What every task must satisfy; run it on a task of your own before you learn with it."""
+"""The task checker; run it on your own task before you learn with it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from gymnasium.spaces import Box
 from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.task import Floats, Task
-from crosslearning.tasks.vector import EnvBatch, WrongAnswer, describe, env_batch_of
+from crosslearning.tasks.vector import EnvBatch, InvalidResult, describe, env_batch_of
 
-#: Numbers behind the end of a vector that compiled code must neither read nor write.
+#: Guard numbers behind each vector, which compiled code must neither read nor write.
 _GUARD = 8
 
 
@@ -22,15 +22,14 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     """Raise an InputError that names the first property of a task that fails, and a remedy.
 
     The properties: both spaces are boxes with one axis; observations keep their shape and type,
-    are finite and lie in their space; rewards are finite numbers and ends truth values; the
-    same seed and the same actions give the same episode, in all sub-environments of a vector
-    environment. If the task has compiled dynamics:
-    they and the environment agree bit for bit, ends and actions beyond their bounds included;
-    they stay within their vectors, fill them, and never end an episode at its start; outcomes
-    are named arrays.
+    are finite and lie in their space; rewards are finite numbers and ends booleans; the same seed
+    and actions give the same episode, in all sub-environments of a vector environment. Compiled
+    dynamics agree with the environment bit for bit, including ends and actions beyond their
+    bounds; they stay within their vectors, fill them, and never end an episode at its start;
+    outcomes are named arrays.
 
-    So many ``episodes`` of at most so many ``steps`` are run; ``seed`` governs their starts and
-    their actions, of which some lie beyond their bounds.
+    It runs ``episodes`` of at most ``steps`` steps; ``seed`` determines initial states and actions,
+    some of which lie beyond their bounds.
 
     Examples
     --------
@@ -40,30 +39,30 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     generator = np.random.default_rng(seed)
     environment = task.make()
     try:
-        seats = env_batch_of(environment)
+        batch = env_batch_of(environment)
         _check_description(task)
         if describe(environment, task.name)[0][0] != task.observation_space:
             raise _Fault("make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
-            _check_repeats(task, seats, number, int(generator.integers(2**31)), actions)
+            _check_repeats(task, batch, number, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, seats, uniforms, actions)
-    except (_Fault, WrongAnswer) as fault:
+                _check_dynamics(task, batch, uniforms, actions)
+    except (_Fault, InvalidResult) as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
         environment.close()
 
 
 class _Fault(Exception):  # noqa: N818
-    """A property that fails, in words; :func:`check_task` adds whose it is."""
+    """A property fails; :func:`check_task` adds the name of the task."""
 
 
 def _check_description(task: Task) -> None:
-    """Check what a task says of itself."""
-    seen, actions, widths = task.observation_space, task.action_space, task.kernel_covariance
-    for kind, space in (("observation_space", seen), ("action_space", actions)):
+    observations, actions = task.observation_space, task.action_space
+    widths = task.kernel_covariance
+    for kind, space in (("observation_space", observations), ("action_space", actions)):
         if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
             raise _Fault(
                 f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
@@ -73,11 +72,13 @@ def _check_description(task: Task) -> None:
         raise _Fault(
             f"the action_space is {actions}; give floats whose low ends are below the high"
         )
-    if widths is not None and ((len(widths),) != seen.shape or not min(widths) > 0.0):
-        raise _Fault(f"kernel_covariance is {widths}; give {seen.shape[0]} numbers greater than 0")
+    if widths is not None and ((len(widths),) != observations.shape or not min(widths) > 0.0):
+        raise _Fault(
+            f"kernel_covariance is {widths}; give {observations.shape[0]} numbers greater than 0"
+        )
     if task.dynamics is None:
         return
-    if seen.dtype != np.float64 or actions.dtype != np.float64:
+    if observations.dtype != np.float64 or actions.dtype != np.float64:
         raise _Fault("spaces must be float64, as the numbers of compiled dynamics are")
     if task.reset_options is None:
         wanted = "reset_options, by which its environment starts as they do"
@@ -88,9 +89,9 @@ def _check_description(task: Task) -> None:
 
 
 def _actions(space: Box, generator: np.random.Generator, number: int, steps: int) -> Floats:
-    """Return actions, shape (steps, p): wider from episode to episode, and every other time held.
+    """Return actions, shape (steps, p), wider from episode to episode, and constant in every other.
 
-    A random walk stays where it is; an action that is held leads to bounds and ends.
+    Random actions stay near the start; constant ones lead to bounds and ends.
     """
     reach = 10.0 ** (number // 2 % 3)
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
@@ -105,12 +106,12 @@ def _clip_to_bounds(task: Task, actions: Floats) -> Floats:
     return np.clip(actions, task.action_space.low, task.action_space.high)
 
 
-# An episode of n steps is an array of shape (n + 1, q + 2): in each row an observation, and the
-# reward and the end of the step that led to it, which are 0 at the start.
+# An episode of n steps is an array of shape (n + 1, q + 2): each row has an observation, and the
+# reward and termination of the step before it, which are 0 at the start.
 
 
-def _parting(one: Floats, other: Floats) -> int | None:
-    """Return the step at which two episodes part, 0 for the start; None if they agree."""
+def _differs_at(one: Floats, other: Floats) -> int | None:
+    """Return the step after which two episodes differ, 0 for the start; None if they agree."""
     for k, (row, its) in enumerate(zip(one, other, strict=False)):
         if not np.array_equal(row, its, equal_nan=True):
             return k
@@ -122,34 +123,32 @@ def _parting(one: Floats, other: Floats) -> int | None:
 
 def _drive(
     task: Task,
-    seats: EnvBatch,
+    batch: EnvBatch,
     actions: Floats,
     seed: int,
     options: dict[str, Any] | None = None,
-    seat: int = 0,
+    index: int = 0,
 ) -> Floats:
-    """Return an episode of the environment, every number of it checked."""
-    started: Any = seats.start([seed] * seats.count, options)[seat]
-    if not isinstance(started, tuple) or len(started) != 2:
-        raise _Fault(f"reset() returned {started!r}; give (observation, info)")
-    rows = [[*_observed(task.observation_space, started[0], "the start"), 0.0, 0.0]]
-    # As a rollout does it.
-    for k, action in enumerate(
-        _clip_to_bounds(task, actions).astype(task.action_space.dtype), start=1
-    ):
-        (taken,) = seats.step([seat], [action])
-        if not isinstance(taken, tuple) or len(taken) != 5:
-            wanted = "(observation, reward, terminated, truncated, info)"
-            raise _Fault(f"step() returned {taken!r}; give {wanted}")
-        observation, reward, terminated, truncated, _ = taken
-        seen = _observed(task.observation_space, observation, f"the observation of step {k}")
+    """Return a checked episode of the environment."""
+    initial: Any = batch.reset([seed] * batch.num_envs, options)[index]
+    if not isinstance(initial, tuple) or len(initial) != 2:
+        raise _Fault(f"reset() returned {initial!r}; give (observation, info)")
+    rows = [[*_observed(task.observation_space, initial[0], "the start"), 0.0, 0.0]]
+    clipped = _clip_to_bounds(task, actions).astype(task.action_space.dtype)  # as in a rollout
+    for k, action in enumerate(clipped, start=1):
+        (result,) = batch.step([index], [action])
+        if not isinstance(result, tuple) or len(result) != 5:
+            expected = "(observation, reward, terminated, truncated, info)"
+            raise _Fault(f"step() returned {result!r}; give {expected}")
+        observation, reward, terminated, truncated, _ = result
+        row = _observed(task.observation_space, observation, f"the observation of step {k}")
         if not isinstance(reward, Real) or not np.isfinite(float(reward)):
             raise _Fault(f"the reward of step {k} is {reward!r}; give a finite number")
-        for word, value in (("terminated", terminated), ("truncated", truncated)):
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
-                raise _Fault(f"{word} is {value!r} at step {k}; give True or False")
-        rows.append([*seen, float(reward), float(terminated)])
-        if terminated or (truncated and not seats.alone):
+                raise _Fault(f"{name} is {value!r} at step {k}; give True or False")
+        rows.append([*row, float(reward), float(terminated)])
+        if terminated or (truncated and batch.is_vector):
             break
     return np.array(rows)
 
@@ -168,15 +167,15 @@ def _observed(space: Box, observation: Any, where: str) -> Floats:
     return np.array(observation, dtype=np.float64)
 
 
-def _check_repeats(task: Task, seats: EnvBatch, number: int, seed: int, actions: Floats) -> None:
-    """Check that an episode is a function of its seed and its actions, whatever the seat."""
-    seat = number % seats.count
-    first = 0 if seats.own_seeds else seat
-    k = _parting(*(_drive(task, seats, actions, seed, seat=one) for one in (first, seat)))
-    if k is not None and first != seat:
+def _check_repeats(task: Task, batch: EnvBatch, number: int, seed: int, actions: Floats) -> None:
+    """Check that an episode is a function of its seed and its actions, in any sub-environment."""
+    index = number % batch.num_envs
+    first = 0 if batch.own_seeds else index
+    k = _differs_at(*(_drive(task, batch, actions, seed, index=one) for one in (first, index)))
+    if k is not None and first != index:
         raise _Fault(
             f"the same seed and the same actions gave two episodes in its sub-environments 0 and "
-            f"{seat}, which differ after {k} steps; all must be copies of one task, in which "
+            f"{index}, which differ after {k} steps; all must be copies of one task, in which "
             "reset(seed=...) sets all that is drawn and remembered"
         )
     if k is not None:
@@ -202,7 +201,7 @@ def _roll(
     states: Floats,
     rewards: Floats,
 ) -> int:
-    """Run an episode as a rollout does, and return its length; ``rewards`` also get the ends."""
+    """Run an episode as a rollout does; return its length. ``rewards`` has a column for ends."""
     parameters = dynamics.parameters
     dynamics.reset(parameters, uniforms, state)
     dynamics.observe(parameters, state, observations[0])
@@ -224,21 +223,21 @@ def _simulate(
 ) -> tuple[Floats, Floats]:
     """Return an episode of the dynamics and its states.
 
-    ``guard`` stands in memory behind every vector, and ``before`` in the state until the start:
+    ``guard`` is in memory behind every vector, and ``before`` fills the state before the reset:
     the result must depend on neither.
     """
     assert task.dynamics is not None
     n, q = len(actions), task.observation_space.shape[0]
-    seen, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
+    observed, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
     wholes: list[Floats] = []
     parts: list[Floats] = []
-    for array in (task.dynamics.parameters, uniforms, actions, old, seen):
+    for array in (task.dynamics.parameters, uniforms, actions, old, observed):
         wholes.append(np.append(array.ravel(), np.full(_GUARD, guard)))
         parts.append(wholes[-1][: array.size].reshape(array.shape))
-    parameters, uniforms, actions, state, seen = parts
+    parameters, uniforms, actions, state, observed = parts
     states, rewards = np.empty((n + 1, task.state_size)), np.zeros((n + 1, 2))
     dynamics = task.dynamics._replace(parameters=parameters)
-    length = _roll(dynamics, uniforms, actions, state, seen, states, rewards)
+    length = _roll(dynamics, uniforms, actions, state, observed, states, rewards)
     if length == 0:
         raise _Fault("dynamics.ended is true at a start; a start must never be an end")
     if not all(np.all(whole[-_GUARD:] == guard) for whole in wholes):
@@ -246,29 +245,32 @@ def _simulate(
             "the dynamics write beyond the end of a vector, into memory that is not theirs; "
             f"state_size is {task.state_size}, observations have {q} numbers"
         )
-    return np.hstack([seen, rewards])[: length + 1], states[: length + 1]
+    return np.hstack([observed, rewards])[: length + 1], states[: length + 1]
 
 
-def _check_dynamics(task: Task, seats: EnvBatch, uniforms: Floats, actions: Floats) -> None:
-    """Check an episode of the dynamics, against the environment's too."""
+def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floats) -> None:
+    """Check an episode of the dynamics, and compare it with the environment."""
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
-    if _parting(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
+    if _differs_at(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
         raise _Fault(
             "the dynamics read beyond the end of a vector: their results depend on what stands "
             f"behind it. reset_size is {task.reset_size}, state_size {task.state_size}, and there "
             f"are {len(task.dynamics.parameters)} parameters"
         )
-    if _parting(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
+    if _differs_at(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
         raise _Fault("dynamics.reset leaves some of the state as it was; fill all of it")
     for what, numbers in (("state", states), ("observation", path[:, :-2])):
         if not np.all(np.isfinite(numbers)):
             raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
-    seen = _drive(task, seats, actions, 0, options)
-    k = _parting(path, seen)
+    expected = _drive(task, batch, actions, 0, options)
+    k = _differs_at(path, expected)
     if k is not None:
-        if _parting(seen, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0]) is None:
+        if (
+            _differs_at(expected, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0])
+            is None
+        ):
             raise _Fault(
                 "dynamics.step does not clip actions to the bounds of the action space, as "
                 "rollouts of the environment do; clip them, as with crosslearning.tasks.clipped"

@@ -1,7 +1,7 @@
-"""A base for environments of your own: the physics is written once, as four short functions.
+"""A base class for compiled environments: the physics is written once, as four short functions.
 
-They are compiled. The same machine code then moves the Gymnasium environment and the rollouts of
-the learner, so that both give the same bits, and a rollout can start again from any state.
+The same machine code runs the Gymnasium environment and the rollouts of the learner, so both give
+the same bits, and a rollout can restart from any state.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from crosslearning.tasks.task import ENDED, OBSERVE, RESET, STEP, Dynamics, Floa
 
 
 class Parameters(IntEnum):
-    """Names of the numbers that a task's physics reads, each declared as ``NAME = default``.
+    """Names of the parameters of a physics, each declared as ``NAME = default``.
 
-    A member stands for its place in the parameter vector, in compiled code too.
+    A member is its index in the parameter vector, in compiled code too.
 
     Examples
     --------
@@ -42,14 +42,14 @@ class Parameters(IntEnum):
     default: float
 
     def __new__(cls, default: float) -> Self:
-        """Return the member at the next place."""
+        """Return the member with the next index."""
         member = int.__new__(cls, len(cls.__members__))
         member._value_, member.default = int(member), default
         return member
 
     @classmethod
     def vector(cls, **numbers: float) -> Floats:
-        """Return the parameter vector: the defaults, but for the numbers given by name."""
+        """Return the parameter vector: the defaults, except for the numbers given by name."""
         names = {member.name.lower(): member for member in cls}
         check_names("parameter", numbers, names)
         vector = np.array([member.default for member in cls], dtype=np.float64)
@@ -60,7 +60,7 @@ class Parameters(IntEnum):
 
 @compiled
 def clipped(number: float, low: float, high: float) -> float:
-    """Return the number moved into [low, high]; a NaN stays one, so that it is seen.
+    """Return the number clipped to [low, high]; NaN stays NaN.
 
     Examples
     --------
@@ -77,16 +77,17 @@ def clipped(number: float, low: float, high: float) -> float:
 
 @compiled
 def never_ends(parameters: Floats, state: Floats) -> bool:
-    """Return False: an episode has no end."""
+    """Return False."""
     return False
 
 
 @dataclass(frozen=True)
 class Physics:
-    """Four functions over flat float64 vectors: how a kind of task moves, and what it pays.
+    """Dynamics and rewards as four functions over flat float64 vectors.
 
-    Each is a plain function, or one compiled with ``@compiled``, at the top of a module; what
-    they call must be compiled. None draws a random number. They are compiled on first use.
+    Each is a plain function, or one compiled with ``@compiled``, at the top level of a module;
+    functions that they call must be compiled. They are compiled on first use, and draw no random
+    numbers.
 
     Parameters
     ----------
@@ -95,12 +96,12 @@ class Physics:
     observe : callable
         ``observe(parameters, state, observation)`` fills all of ``observation``.
     step : callable
-        ``step(parameters, state, action)`` moves ``state`` one step on and returns the reward.
-        Actions may lie beyond their bounds: clip them, as with :func:`clipped`.
+        ``step(parameters, state, action)`` advances ``state`` and returns the reward. Actions may
+        lie beyond their bounds: clip them, as with :func:`clipped`.
     ended : callable
-        ``ended(parameters, state)`` tells whether the episode is over; by default never.
+        ``ended(parameters, state)`` returns whether the episode has terminated; by default never.
     state_size, reset_size : int
-        How many numbers the state has, and how many ``reset`` takes from ``uniforms``.
+        Lengths of ``state`` and of ``uniforms``.
     parameters : subclass of Parameters, optional
         The names of the numbers in ``parameters``.
 
@@ -128,13 +129,13 @@ class Physics:
     parameters: type[Parameters] | None = None
 
     def dynamics(self, parameters: Floats) -> Dynamics:
-        """Return the physics of one task, compiled."""
+        """Return the compiled dynamics of one task."""
         functions = self.reset, self.observe, self.step, self.ended
         return Dynamics(parameters, *map(pointer_to, functions, (RESET, OBSERVE, STEP, ENDED)))
 
 
-# Calls from Python go through typed lists that hold a pointer each. Numba asks Python for the type
-# of a bare pointer at every call, which takes longer than the call itself.
+# Calls from Python pass pointers in typed lists. Numba asks Python for the type of a bare pointer
+# at every call, which takes longer than the call itself.
 
 
 @compiled
@@ -150,7 +151,9 @@ def _reset(reset: Any, parameters: Floats, uniforms: Floats, state: Floats) -> N
 
 
 @compiled
-def _look(observe: Any, ended: Any, parameters: Floats, state: Floats, observation: Floats) -> bool:
+def _observe(
+    observe: Any, ended: Any, parameters: Floats, state: Floats, observation: Floats
+) -> bool:
     observe[0](parameters, state, observation)
     return bool(ended[0](parameters, state))
 
@@ -166,20 +169,20 @@ def _step(
     observation: Floats,
 ) -> tuple[float, bool]:
     reward = step[0](parameters, state, action)
-    return reward, _look(observe, ended, parameters, state, observation)
+    return reward, _observe(observe, ended, parameters, state, observation)
 
 
 class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
-    """A Gymnasium environment that compiled physics moves; the base for your own.
+    """Base class for Gymnasium environments with compiled physics.
 
-    A subclass states :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
+    A subclass defines :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
     float64 with one axis), in its body or before ``super().__init__``. It may override
     :meth:`outcomes`, :meth:`information` and :meth:`picture`. Parameters of the physics are given
-    by their names or, if they have none, as a vector; ``parameters`` is that vector.
+    by name or, if they have no names, as a vector; ``parameters`` is that vector.
 
     ``reset(options=...)`` takes one of ``{"uniforms": u}``, the numbers in [0, 1) that would
-    otherwise be drawn, and ``{"state": vector}``, to go on from a :attr:`state`. After the end of
-    an episode ``step`` moves nothing and pays 0. There is no time limit.
+    otherwise be drawn, and ``{"state": vector}``, to continue from a :attr:`state`. After the end
+    of an episode ``step`` changes nothing and the reward is 0. There is no time limit.
 
     Examples
     --------
@@ -193,7 +196,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     action_space: gymnasium.spaces.Box  # type: ignore[assignment]
     #: Squared widths of a Gaussian kernel that suits the observations, if known.
     kernel_covariance: tuple[float, ...] | None = None
-    #: What ``reset(options=...)`` knows; :meth:`state_from` reads it.
+    #: The names of reset options; :meth:`state_from` reads them.
     reset_options: ClassVar[tuple[str, ...]] = ("state", "uniforms")
 
     def __init__(
@@ -207,30 +210,30 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         self.render_mode = self._known_mode(render_mode)
         self._state: Floats = np.zeros(self.physics.state_size)
         self._running = self._over = False
-        #: What was done last in this episode, for pictures; None at its start.
+        #: The last action of this episode, for pictures; None at its start.
         self.last_action: Floats | None = None
 
     @property
     def physics(self) -> Physics:
-        """The physics; a subclass states it, most often as ``physics = Physics(...)``."""
+        """The physics; a subclass defines it, usually as ``physics = Physics(...)``."""
         raise InputError(f"{type(self).__name__} has no physics; state it: physics = Physics(...)")
 
-    # What a subclass may override -------------------------------------------------------
+    # For subclasses to override ---------------------------------------------------------
 
     def outcomes(self, states: Floats) -> Mapping[str, NDArray[Any]]:
-        """Read final states, shape (n, state_size), into named arrays of length n."""
+        """Return named arrays of length n for final states, shape (n, state_size)."""
         return {}
 
     def information(self) -> dict[str, Any]:
-        """Return the ``info`` of the present state."""
+        """Return the ``info`` of the current state."""
         return {}
 
     def picture(self) -> Any:
-        """Return what ``render`` shows of the present state."""
+        """Return a picture of the current state for ``render``."""
         raise NotImplementedError(f"{type(self).__name__} has render modes but no picture()")
 
     def state_from(self, option: str, given: Any) -> Floats:
-        """Return the state that a reset option asks for, or refuse it with an InputError."""
+        """Return the state for a reset option, or raise an InputError."""
         if option != "uniforms":
             return read_array(f"the option {option!r}", given, (self.physics.state_size,))
         uniforms = read_array("the option 'uniforms'", given, (self.physics.reset_size,))
@@ -254,7 +257,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Start an episode; the class describes the options."""
+        """Start an episode; the class documents the options."""
         super().reset(seed=seed)
         options = options or {"uniforms": self.np_random.random(self.physics.reset_size)}
         check_names("reset option", options, self.reset_options)
@@ -263,14 +266,14 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         ((option, given),) = options.items()
         self._state[:] = self.state_from(option, given)
         self._running, self.last_action = True, None
-        return self._look(), self.information()
+        return self._observe(), self.information()
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Move one step on; the physics clips the action to the bounds of the action space."""
+        """Advance one step; the physics clips the action to the bounds of the action space."""
         self._require_reset()
         numbers = read_array("the action", action, self.action_space.shape)
         if self._over:
-            return self._look(), 0.0, True, False, self.information()
+            return self._observe(), 0.0, True, False, self.information()
         self.last_action = numbers
         observation = np.empty(self.observation_space.shape)
         _, observe, step, ended = self._code
@@ -279,7 +282,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:
-        """Return a picture of the present state, or None without a render mode."""
+        """Return a picture of the current state, or None without a render mode."""
         if self.render_mode is None:
             return None
         self._require_reset()
@@ -295,12 +298,12 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         return twin
 
     def task(self, name: str, horizon: int = 0) -> Task:
-        """Return this environment as a task for the learner, with its compiled dynamics.
+        """Return this environment as a task with compiled dynamics.
 
         An evaluated episode has at most ``horizon`` steps, by default 50.
         """
-        reads = type(self).outcomes is not CompiledEnvironment.outcomes
-        kept = self.fresh()  # what becomes of this one is not the task's concern
+        has_outcomes = type(self).outcomes is not CompiledEnvironment.outcomes
+        kept = self.fresh()  # later changes of this one do not affect the task
         return Task(
             name=name,
             make=kept.fresh,
@@ -308,26 +311,24 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             state_size=self.physics.state_size,
             reset_size=self.physics.reset_size,
             reset_options=_start_from,
-            outcomes=kept.outcomes if reads else None,
+            outcomes=kept.outcomes if has_outcomes else None,
             kernel_covariance=self.kernel_covariance,
             horizon=horizon,
         )
 
-    # Below ------------------------------------------------------------------------------
-
     @functools.cached_property
     def _code(self) -> list[Any]:
-        # reset, observe, step and ended. Made on first use, because it compiles.
+        # reset, observe, step and ended; compiled on first use.
         return [_hold(pointer) for pointer in self.physics.dynamics(self.parameters)[1:]]
 
     def __getstate__(self) -> dict[str, Any]:
-        # Machine code cannot be copied or sent; it is made anew.
+        # Machine code cannot be copied or pickled; it is compiled again.
         return {name: value for name, value in self.__dict__.items() if name != "_code"}
 
-    def _look(self) -> Floats:
+    def _observe(self) -> Floats:
         observation = np.empty(self.observation_space.shape)
         _, observe, _, ended = self._code
-        self._over = _look(observe, ended, self.parameters, self._state, observation)
+        self._over = _observe(observe, ended, self.parameters, self._state, observation)
         return observation
 
     def _require_reset(self) -> None:

@@ -1,9 +1,8 @@
-"""Linear systems with quadratic costs: tasks whose answers are known in closed form.
+"""Linear systems with quadratic costs: tasks with solutions in closed form.
 
-The system is x' = A x + B a, and a step is paid −(xᵀQx + aᵀRa) for the state before the move.
-The policy sees x. For linear policies with Gaussian noise the expected return and its gradient
-are solutions of linear equations, so that anything that estimates or learns them can be tested
-against the truth.
+The system is x' = A x + B a; the reward of a step is −(xᵀQx + aᵀRa), with the state before it.
+The policy observes x. For linear policies with Gaussian noise the expected return and its gradient
+are solutions of linear equations, against which estimators and learners can be tested.
 """
 
 from __future__ import annotations
@@ -24,22 +23,21 @@ from crosslearning.tasks.numbers import read_array, read_numbers, replaced
 from crosslearning.tasks.task import HORIZON, Floats, Task
 
 LINEAR_QUADRATIC_ID = "crosslearning/LinearQuadratic-v0"
-#: Actions are clipped to ± this, so far out that no policy of use ever comes near: the closed
-#: forms, which know no bounds, hold.
+#: Actions are clipped to ± this, so far out that the closed forms, without bounds, hold.
 ACTION_BOUND = 1e6
-#: The observation space ends here. A stable system stays far inside.
+#: Bound of the observation space. A stable system stays far inside.
 OBSERVATION_BOUND = 1e12
 
 Matrix = tuple[tuple[float, ...], ...]
 
 
-# The compiled dynamics. Parameters, in this order: q, p, A, B, Q, R (row by row), the low end
-# of the start box and its widths. The state is x.
+# The compiled dynamics. Parameters, in this order: q, p, A, B, Q, R (row by row), the lower bounds
+# of the initial box and its widths. The state is x.
 
 
 @compiled
 def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
-    """Fill ``state`` with the start that the first q uniform numbers choose in the box."""
+    """Fill ``state`` with the point of the initial box given by the first q uniform numbers."""
     q, p = int(parameters[0]), int(parameters[1])
     low = 2 + 2 * q * q + q * p + p * p
     for i in range(q):
@@ -55,7 +53,7 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
 
 @compiled
 def step(parameters: Floats, state: Floats, action: Floats) -> float:
-    """Move ``state`` one step on and return the reward of the state before the move."""
+    """Advance ``state`` and return the reward, which depends on the state before."""
     q, p = int(parameters[0]), int(parameters[1])
     A, B = 2, 2 + q * q
     Q, R = B + q * p, B + q * p + q * q
@@ -79,7 +77,7 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
 
 @dataclass(frozen=True)
 class LinearQuadratic:
-    """A linear system with a quadratic cost, and what is known about it in closed form.
+    """A linear system with a quadratic cost, and its closed forms.
 
     Parameters
     ----------
@@ -88,7 +86,7 @@ class LinearQuadratic:
     Q, R : array_like, shapes (q, q) and (p, p)
         The reward is −(xᵀQx + aᵀRa); both symmetric and positive semi-definite.
     start_low, start_high : array_like, shape (q,)
-        The start is uniform in this box.
+        The initial state is uniform in this box.
 
     Notes
     -----
@@ -143,17 +141,17 @@ class LinearQuadratic:
 
     @property
     def state_size(self) -> int:
-        """The number q of coordinates of x."""
+        """The dimension q of x."""
         return len(self.A)
 
     @property
     def outputs(self) -> int:
-        """The number p of coordinates of an action."""
+        """The dimension p of an action."""
         return len(self.R)
 
     @property
     def parameters(self) -> Floats:
-        """The parameter vector that the compiled dynamics read, newly made."""
+        """The parameter vector of the compiled dynamics."""
         sizes = [float(self.state_size), float(self.outputs)]
         width = np.subtract(self.start_high, self.start_low)
         parts = (sizes, self.A, self.B, self.Q, self.R, self.start_low, width)
@@ -168,7 +166,7 @@ class LinearQuadratic:
         return LinearQuadraticEnvironment(self, render_mode=render_mode)
 
     def task(self, name: str) -> Task:
-        """Return this task under a name, with its compiled dynamics."""
+        """Return this task, with compiled dynamics."""
         return self.environment().task(name)
 
     # Closed forms ----------------------------------------------------------------------
@@ -201,10 +199,10 @@ class LinearQuadratic:
         return np.array(self.A), np.array(self.B), np.array(self.Q), np.array(self.R)
 
     def expected_return(self, M: ArrayLike, variance: ArrayLike, discount: float) -> float:
-        """Return U(M) for the policy a = M x + n, with M of shape (p, q) and γ the discount.
+        """Return U(M) for the policy a = M x + n, with M of shape (p, q).
 
         ``variance`` is the diagonal of Σ, shape (p,), or one number for all. It is an InputError
-        if γ ρ(A + BM)² ≥ 1: then the return has no finite expectation.
+        if γ ρ(A + BM)² ≥ 1, where the expectation is not finite.
         """
         gain, spread, Z, _ = self._moments(M, variance, discount)
         _, _, Q, R = self._matrices
@@ -232,10 +230,10 @@ class LinearQuadratic:
 def cart(
     mass: float, spring: float = 0.5, friction: float = 0.5, time_step: float = 0.5
 ) -> LinearQuadratic:
-    """Return a cart on a spring that a force moves: x = (position, velocity).
+    """Return a mass-spring cart moved by a force: x = (position, velocity).
 
-    It comes to rest by itself, so that every small linear policy has a finite return. The start
-    is uniform in [−1, 1]², Q is the identity and R = 0.1.
+    It is stable, so that every small linear policy has a finite return. The initial state is
+    uniform in [−1, 1]², Q is the identity and R = 0.1.
     """
     h = time_step
     return LinearQuadratic(
@@ -261,10 +259,10 @@ def linear_quadratic_set(**options: Any) -> dict[str, LinearQuadratic]:
 
 
 class LinearQuadraticEnvironment(CompiledEnvironment):
-    """A linear system with a quadratic cost as a Gymnasium environment; its state is x.
+    """A linear system with a quadratic cost as a Gymnasium environment, without render mode.
 
     The system is by default the cart of unit mass; ``parameters`` are those of
-    :class:`LinearQuadratic` to change in it. There is nothing to see, and no render mode.
+    :class:`LinearQuadratic` to change in it.
 
     Examples
     --------
@@ -291,7 +289,7 @@ class LinearQuadraticEnvironment(CompiledEnvironment):
 
     @property
     def physics(self) -> Physics:
-        """The physics of systems with as many coordinates as this one."""
+        """The physics of systems with q coordinates."""
         q = self.system.state_size
         return Physics(start_episode, observe, step, state_size=q, reset_size=q)
 

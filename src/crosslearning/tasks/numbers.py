@@ -1,4 +1,4 @@
-"""Numbers and names that a user gives, read with words about what is wrong with them."""
+"""Readers of users' numbers and names, with errors that say what was expected."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ T = TypeVar("T")
 
 
 def read_array(what: str, given: Any, shape: tuple[int, ...]) -> Floats:
-    """Return finite numbers of a shape, read from ``given``; ``what`` names them in errors."""
+    """Return finite numbers of a shape; ``what`` names them in errors."""
     try:
         numbers = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         numbers = np.array(math.nan)
     if numbers.shape != shape or not np.all(np.isfinite(numbers)):
-        count = f"{shape[0]} finite numbers"
-        wanted = count if len(shape) == 1 else f"finite numbers of shape {shape}"
-        raise InputError(f"{what} is {given!r}; give {wanted}")
+        one_axis, other = f"{shape[0]} finite numbers", f"finite numbers of shape {shape}"
+        raise InputError(f"{what} is {given!r}; give {one_axis if len(shape) == 1 else other}")
     return numbers
 
 
 def read_numbers(what: str, given: Any, count: int) -> tuple[float, ...]:
-    """Return ``count`` finite floats read from ``given``."""
+    """Return ``count`` finite floats."""
     return tuple(read_array(what, given, (count,)).tolist())
 
 
 def read_number(what: str, given: Any) -> float:
-    """Return one finite float read from ``given``."""
+    """Return one finite float."""
     try:
         number = float(given)
     except (TypeError, ValueError):
@@ -53,7 +52,7 @@ def read_interval(what: str, given: Any) -> tuple[float, float]:
 
 
 def check_names(kind: str, given: Iterable[Any], known: Collection[str]) -> None:
-    """Refuse the first name that is not known; ``kind`` says what the names stand for."""
+    """Raise an error for the first unknown name; ``kind`` says what the names stand for."""
     for name in given:
         if name not in known:
             raise unknown_name(kind, str(name), known)

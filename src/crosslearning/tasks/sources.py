@@ -1,8 +1,8 @@
-"""Where tasks come from: a name, a function in a module, or a file of TOML.
+"""Sources of tasks: a named set, a function in a module, or a TOML file.
 
-A run keeps what was given and digests of the code that it names, never code itself. Code runs only
-if the user names it, or if the folder that names it is the user's own; see
-:mod:`crosslearning.runs.signature`. If the code has changed or moved since, nothing is imported.
+A run stores the source and digests of the code that it names, never code itself. Code runs only if
+the user names it, or if the user's signed folder does; see :mod:`crosslearning.runs.signature`. If
+the code has changed or moved since, nothing is imported.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -29,20 +29,20 @@ _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)"
 
 @dataclass(frozen=True)
 class TaskSource:
-    """What was given for tasks, in a form that a file can keep.
+    """A source of tasks as stored in files.
 
     Attributes
     ----------
     given : str
         ``"paper"``, ``"package.module:function"`` or the path of a TOML file.
     content : str
-        The text of the file, if it is one.
+        The text of the TOML file.
     code : mapping of str to str
         The SHA-256 of every module that it names.
     paths : mapping of str to str
-        Where the files of these modules must be; of this machine, and kept in no file of a learner.
+        The required paths of these modules on this machine; not saved with a learner.
     options : mapping, optional
-        The options that a signed folder asks for; a learner's file may name no others.
+        The options of a signed folder; a learner's file may name no others.
     """
 
     given: str
@@ -63,7 +63,7 @@ class TaskSource:
 
 
 def read_source(given: str) -> TaskSource:
-    """Return what a name, a function or a file stands for; nothing is imported."""
+    """Return the source for a name, a function or a file; nothing is imported."""
     if not isinstance(given, str) or not given:
         raise InputError(f"tasks is {given!r}; give a name, package.module:function or a TOML file")
     if given.endswith(".toml"):
@@ -81,13 +81,17 @@ def _source(given: str, content: str, modules: list[str]) -> TaskSource:
     return TaskSource(
         given,
         content,
-        {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in files.items()},
+        {name: _digest(file) for name, file in files.items()},
         {name: str(file.resolve()) for name, file in files.items()},
     )
 
 
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
-    """Return the tasks that a user named: nothing else is needed for them to be trusted.
+    """Return the tasks that a user named; naming them is to trust them.
 
     Examples
     --------
@@ -99,13 +103,9 @@ def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
 
 
 def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ...]:
-    """Return the tasks of a source, if the code that it names is still the same.
+    """Return the tasks of a source, if the code that it names is unchanged.
 
-    Parameters
-    ----------
-    source : TaskSource
-    options : mapping
-        Of a named set, or keyword arguments of the function.
+    ``options`` are those of a named set, or keyword arguments of the function.
     """
     check_code(source)
     if source.content:
@@ -120,43 +120,38 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
     maker = getattr(_import(module), function, None)
     if not callable(maker):
         raise InputError(f"the module {module} has no function {function!r}")
-    return _called(maker, options, source.given)
-
-
-def check_code(source: TaskSource) -> None:
-    """Refuse a source whose modules have changed or moved; nothing is imported."""
-    for module, digest in source.code.items():
-        found = _find(module)
-        moved = source.paths.get(module, str(found.resolve())) != str(found.resolve())
-        if moved or hashlib.sha256(found.read_bytes()).hexdigest() != digest:
-            raise InputError(
-                f"the tasks are of {source.given}, but the module {module} that is found here, "
-                f"{found}, is not the one that they were trained with; nothing was imported. "
-                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
-            )
-
-
-def _called(maker: Callable[..., Any], options: Mapping[str, Any], given: str) -> tuple[Task, ...]:
-    """Return the tasks that a user's function makes, or say what is wrong with it."""
     try:
-        return as_tasks(maker(**options), given)
+        return as_tasks(maker(**options), source.given)
     except CrossLearningError:
         raise
     except (Exception, SystemExit) as problem:
         raise InputError(
-            f"{given}, called with the task_options {dict(options)!r}, raised "
+            f"{source.given}, called with the task_options {dict(options)!r}, raised "
             f"{describe_exception(problem)}"
         ) from problem
 
 
+def check_code(source: TaskSource) -> None:
+    """Raise an error if modules of a source have changed or moved; nothing is imported."""
+    for module, digest in source.code.items():
+        file = _find(module)
+        moved = source.paths.get(module, str(file.resolve())) != str(file.resolve())
+        if moved or _digest(file) != digest:
+            raise InputError(
+                f"the tasks are of {source.given}, but the module {module} that is found here, "
+                f"{file}, is not the one that they were trained with; nothing was imported. "
+                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
+            )
+
+
 def is_named(source: TaskSource) -> bool:
-    """Tell whether a source is the name of a set that ships or was registered in this process."""
+    """Return whether a source is the name of a registered set."""
     name = source.given.partition(":")[0]
     return not source.content and not source.code and name in task_set_names()
 
 
 def not_yours(given: str) -> InputError:
-    """Return the refusal of tasks that files name and nobody vouches for."""
+    """Return the error for tasks that untrusted files name."""
     return InputError(
         f"these files ask for tasks of {given}, and they are not a run of yours, as it was written "
         "and where it was written; nothing was imported. If you trust them, say so: --tasks "
@@ -166,10 +161,10 @@ def not_yours(given: str) -> InputError:
 
 def _module_of(given: str) -> str | None:
     """Return the module that ``package.module:function`` names; None for a named set."""
-    found = _FUNCTION.fullmatch(given)
-    if found is None or given.partition(":")[0] in task_set_names():
+    match = _FUNCTION.fullmatch(given)
+    if match is None or given.partition(":")[0] in task_set_names():
         return None
-    return found["module"]
+    return match["module"]
 
 
 def _parsed(given: str, content: str) -> dict[str, Any]:
@@ -180,9 +175,9 @@ def _parsed(given: str, content: str) -> dict[str, Any]:
 
 
 def _find(module: str) -> Path:
-    """Return the file of a module, without importing it or a package around it.
+    """Return the file of a module, without importing it or its packages.
 
-    Modules of the working folder are found, as by ``python -m``.
+    The working folder is searched first, as by ``python -m``.
     """
     places: list[str] | None = [str(Path.cwd()), *sys.path]
     name = ""
@@ -202,22 +197,22 @@ def _find(module: str) -> Path:
 
 
 def _import(module: str) -> Any:
-    """Import a module that was found, and make sure that it is that one."""
-    found = _find(module)
-    top = found.parents[len(module.split(".")) - (found.name != "__init__.py")]
+    """Import a module, and check that it is the one of :func:`_find`."""
+    file = _find(module)
+    top = file.parents[len(module.split(".")) - (file.name != "__init__.py")]
     if str(top) not in sys.path:
         sys.path.insert(0, str(top))
     try:
         imported = importlib.import_module(module)
     except CrossLearningError:
         raise
-    except (Exception, SystemExit) as problem:  # a script may end, or read its own arguments
+    except (Exception, SystemExit) as problem:  # a script may exit
         raise InputError(
             f"the module {module} cannot be imported: {describe_exception(problem)}"
         ) from problem
-    if Path(imported.__file__ or "").resolve() != found.resolve():
+    if Path(imported.__file__ or "").resolve() != file.resolve():
         raise InputError(
-            f"a module {module!r} is loaded already from {imported.__file__}, but {found} was "
+            f"a module {module!r} is loaded already from {imported.__file__}, but {file} was "
             "meant; rename yours"
         )
     return imported

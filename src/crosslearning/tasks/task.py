@@ -1,7 +1,7 @@
-"""What a task is: a Gymnasium environment with a name and, if it has them, compiled dynamics.
+"""Tasks: a Gymnasium environment with a name and, optionally, compiled dynamics.
 
-Everything that learns or evaluates takes tasks in this form. An environment alone is enough;
-compiled dynamics make it fast, and let a rollout start again from any of its states.
+An environment alone is enough; compiled dynamics make rollouts fast and let them restart from any
+state.
 """
 
 from __future__ import annotations
@@ -29,26 +29,21 @@ _VECTOR = types.float64[::1]
 RESET = types.void(_VECTOR, _VECTOR, _VECTOR)
 #: ``observe(parameters, state, observation)`` fills ``observation``.
 OBSERVE = types.void(_VECTOR, _VECTOR, _VECTOR)
-#: ``step(parameters, state, action) -> reward`` moves ``state`` one step on, in place. The
-#: action may lie beyond the bounds of the action space and is clipped to them here. It is never
-#: called once ``ended`` is true: nothing is paid and nothing moves after an end, and whoever
-#: steps (a rollout, an environment) asks ``ended`` first.
+#: ``step(parameters, state, action) -> reward`` advances ``state`` in place. The action may lie
+#: beyond the bounds of the action space and is clipped here. Callers check ``ended`` first.
 STEP = types.float64(_VECTOR, _VECTOR, _VECTOR)
-#: ``ended(parameters, state)`` tells whether the episode is over (Gymnasium's *terminated*). It
-#: is false at every start: Gymnasium has no word for an episode that ends before its first step.
+#: ``ended(parameters, state)`` returns whether the episode has terminated. It is false at every
+#: start: a Gymnasium episode cannot end before its first step.
 ENDED = types.boolean(_VECTOR, _VECTOR)
 
-#: The most steps of an evaluated episode, for environments that set no limit of their own.
+#: The most steps of an evaluated episode in environments without a time limit.
 HORIZON = 50
-#: More tasks than these are a mistake, or somebody's attempt to fill the memory.
+#: More tasks are a mistake, or an attempt to fill the memory.
 MOST_TASKS = 100_000
 
 
 class Dynamics(NamedTuple):
-    """A task's physics as compiled functions over a flat state vector.
-
-    The four functions draw no random number: a rollout is a pure function of its start, its
-    policy and the noise that it is handed.
+    """Dynamics as compiled functions over a flat state vector; they draw no random numbers.
 
     Examples
     --------
@@ -71,41 +66,41 @@ class Task:
     Parameters
     ----------
     name : str
-        A name that is unique in its task set; errors and metrics use it.
+        Unique in its task set; used in errors and metrics.
     make : callable
         ``make(render_mode=None)`` returns a new Gymnasium environment, or a vector environment
-        whose sub-environments are copies of the task. A vector environment itself will do; you
-        close it.
+        whose sub-environments are copies of the task. It may also be a vector environment itself,
+        which you close.
     dynamics : Dynamics, optional
         The same physics, compiled. The environment and the dynamics must give the same
-        observations and rewards: :func:`crosslearning.tasks.check_task` looks.
+        observations and rewards; :func:`crosslearning.tasks.check_task` tests it.
     state_size : int
         Length of the dynamics' state vector.
     reset_size : int
         How many uniform numbers ``dynamics.reset`` uses.
     reset_options : callable, optional
         ``reset_options(uniforms)`` returns the ``options`` with which the environment's
-        ``reset`` starts just as ``dynamics.reset`` does from the same numbers.
+        ``reset`` starts as ``dynamics.reset`` does from the same numbers.
     outcomes : sequence of str, or callable, optional
-        How an episode ended. Names of numbers in the ``info`` of its last step, such as
-        ``["distance"]``, beside the truth values in it, which count anyway. Of compiled dynamics:
-        ``outcomes(states)`` reads final states, shape (n, state_size), into named arrays of
+        How an episode ended: names of numbers in the last ``info``, such as ``["distance"]``, in
+        addition to its booleans, which always count. With compiled dynamics:
+        ``outcomes(states)`` maps final states, shape (n, state_size), to named arrays of
         length n, such as ``{"crashed": ..., "arrived": ...}``.
     kernel_covariance : sequence of q floats, optional
         Squared widths of a Gaussian kernel that suits the observations.
     horizon : int
         The most steps of an episode in evaluations and pictures; by default the environment's
-        own time limit, else 50. Learning knows no limit: a rollout chooses its length.
+        time limit, else 50. Learning has no limit: a rollout chooses its length.
     context : mapping of str to float
-        What makes it differ from other members of its family, such as ``{"g": 9.8}``.
+        How it differs from other members of its family, such as ``{"g": 9.8}``.
     reward, terminated : callable, optional
-        What is known of how the task pays, and of when an episode ends:
-        ``reward(observations, actions, next_observations)`` returns a number for each of n steps,
-        from arrays of shapes (n, q), (n, p) and (n, q). It is asked only by the method ``models``,
-        which else has to learn it; the environment pays as ever.
+        Known reward and termination functions:
+        ``reward(observations, actions, next_observations)`` returns one number per step, from
+        arrays of shapes (n, q), (n, p) and (n, q). Only the method ``models`` uses them; without
+        them it learns both.
     spaces : pair of Box, optional
-        Of observations and actions; by default those of the environment. A box of any shape will
-        do: policies read observations, and give actions, as flat vectors.
+        Of observations and actions, of any shape; by default those of the environment. Policies
+        read observations, and give actions, as flat vectors.
 
     Examples
     --------
@@ -130,15 +125,14 @@ class Task:
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
-    #: What the numbers of observations and actions are, and steps a second, where the metadata of
-    #: the environment tell: ``observation_names``, ``action_names`` (as many as there are numbers,
-    #: a unit in brackets at the end: ``"speed [rad/s]"``) and ``rate``.
+    #: From the metadata of the environment: names of observations and actions, with units in
+    #: brackets (``"speed [rad/s]"``), and steps per second.
     observation_names: tuple[str, ...] = field(init=False, default=())
     action_names: tuple[str, ...] = field(init=False, default=())
     rate: float | None = field(init=False, default=None)
-    #: Whether nobody, neither who made the task nor its environment, said how long episodes are.
+    #: Whether neither the task nor its environment sets a time limit.
     unlimited: bool = field(init=False, default=False)
-    #: Whether its environment is a vector of them, as far as one was looked at.
+    #: Whether its environment is a vector environment, if one was made.
     vector: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -151,14 +145,12 @@ class Task:
         given: Any = self.make
         if isinstance(given, VectorEnv):
             object.__setattr__(self, "make", Given(given))
-        spaces, limit = self.spaces, None
-        if spaces is None:
-            spaces, limit = self._look()
+        spaces, limit = (self.spaces, None) if self.spaces else self._inspect_environment()
         object.__setattr__(self, "observation_space", spaces[0])
         object.__setattr__(self, "action_space", spaces[1])
         if not self.horizon and not limit:
-            looked = self.spaces is None and self.dynamics is None
-            object.__setattr__(self, "unlimited", looked)
+            inspected = self.spaces is None and self.dynamics is None
+            object.__setattr__(self, "unlimited", inspected)
         object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
 
     def _check_outcomes(self) -> None:
@@ -178,10 +170,10 @@ class Task:
 
     @property
     def listed_outcomes(self) -> tuple[str, ...]:
-        """The names of numbers in the last ``info`` that are outcomes."""
+        """Names of numbers in the last ``info`` that are outcomes."""
         return () if self.outcomes is None or callable(self.outcomes) else tuple(self.outcomes)
 
-    def _look(self) -> tuple[Any, int | None]:
+    def _inspect_environment(self) -> tuple[Any, int | None]:
         """Return the spaces of the environment and its time limit."""
         try:
             environment = self.make()
@@ -205,13 +197,12 @@ class Task:
                 )
             object.__setattr__(self, "vector", isinstance(environment, VectorEnv))
             spaces, limit = describe(environment, self.name)
-            self._read(environment.metadata or {}, spaces)
+            self._read_metadata(environment.metadata or {}, spaces)
             return spaces, limit
         finally:
             environment.close()
 
-    def _read(self, metadata: Mapping[str, Any], spaces: tuple[Any, Any]) -> None:
-        """Take over what the metadata tell of observations and actions."""
+    def _read_metadata(self, metadata: Mapping[str, Any], spaces: tuple[Any, Any]) -> None:
         for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
             names, size = metadata.get(key), math.prod(space.shape or ())
             if names is None:
@@ -235,24 +226,24 @@ class Task:
 
     @property
     def observation_size(self) -> int:
-        """How many numbers an observation has."""
+        """Length of an observation as a flat vector."""
         return math.prod(self.observation_space.shape)
 
     @property
     def action_size(self) -> int:
-        """How many numbers an action has."""
+        """Length of an action as a flat vector."""
         return math.prod(self.action_space.shape)
 
 
 def warn_of_no_limit(tasks: Iterable[Task]) -> None:
-    """Warn of tasks whose horizon is a guess, and say what to set."""
+    """Warn of tasks whose horizon is a guess."""
     names = [repr(task.name) for task in tasks if task.unlimited]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        # Always from this line, so that Python says it once.
+        # Always from this line, so that Python shows it once.
         warnings.warn(
             f"no time limit is known of the tasks {', '.join(names[:3])}{more}: their episodes are "
-            f"taken to have at most {HORIZON} steps. Say how many: Task(..., horizon=200), horizon "
+            f"taken to have at most {HORIZON} steps. Set a limit: Task(..., horizon=200), horizon "
             "= 200 in tasks.toml, or max_episode_steps=200 in gymnasium.make",
             stacklevel=1,
         )

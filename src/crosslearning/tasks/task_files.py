@@ -1,4 +1,4 @@
-"""Task sets in a file of TOML: Gymnasium environments with parameters, and nothing but data.
+"""Task files: Gymnasium environments with parameters, in TOML.
 
 A table ``[[task]]`` is one task, or a whole grid of them::
 
@@ -9,10 +9,10 @@ A table ``[[task]]`` is one task, or a whole grid of them::
     wrappers = ["FlattenObservation", { wrapper = "TimeLimit", max_episode_steps = 100 }]
                                      # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
-    outcomes = ["reward_dist"]       # numbers in the last info that evaluations are to tell
+    outcomes = ["reward_dist"]       # numbers in the last info that evaluations report
     name = "light"                   # by default made of the id and what varies
 
-Everything else in it is passed to ``gymnasium.make``. A table ``[common]`` holds what all share.
+All other keys are passed to ``gymnasium.make``. A table ``[common]`` holds shared keys.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -31,14 +32,14 @@ import numpy as np
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.tasks.task import MOST_TASKS, Task
 
-_OWN = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
+_KEYS = ("id", "name", "set", "grid", "wrappers", "horizon", "outcomes")
 _LONGEST = 1_000_000_000
-#: How Python words that a function has no such argument.
+#: Python's message for an argument that a function does not have.
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
-    """Return the modules of users' own that a task file names, in order."""
+    """Return the user modules that a task file names, in order."""
     modules = []
     for table in _tables(data, source):
         names = [table["id"], *(_wrapper(w, source)[0] for w in table.get("wrappers", []))]
@@ -47,7 +48,7 @@ def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
 
 
 def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
-    """Return the tasks that the parsed content of a task file describes."""
+    """Return the tasks of a parsed task file."""
     tasks = []
     for table in _tables(data, source):
         grid = _grid(table, source)
@@ -56,20 +57,19 @@ def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
                 f"{source}: a grid has more than {MOST_TASKS} tasks; give fewer values"
             )
         for values in itertools.product(*grid.values()):
-            varied = dict(zip(grid, values, strict=True))
-            tasks.append(_task(table, varied, source))
+            tasks.append(_task(table, dict(zip(grid, values, strict=True)), source))
     return tuple(tasks)
 
 
 def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
-    """Return the tables of tasks, with what is common to all filled in."""
+    """Return the task tables, with the common keys filled in."""
     for name in data:
         if name not in ("task", "common"):
             raise InputError(f"{source}: {unknown_name('table', name, ('task', 'common'))}")
     common, tables = data.get("common", {}), data.get("task", [])
     if not isinstance(common, Mapping) or not isinstance(tables, list) or not tables:
         raise InputError(f"{source} holds no tasks; give at least one table [[task]] with an id")
-    found = []
+    complete = []
     for table in tables:
         whole = {**common, **table} if isinstance(table, Mapping) else {}
         if not isinstance(whole.get("id"), str):
@@ -91,8 +91,8 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
             raise InputError(
                 f"{source}: horizon is {whole['horizon']}; give a number of steps, 1 to {_LONGEST}"
             )
-        found.append(whole)
-    return found
+        complete.append(whole)
+    return complete
 
 
 def _grid(table: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
@@ -105,24 +105,20 @@ def _grid(table: Mapping[str, Any], source: str) -> dict[str, list[Any]]:
 
 
 def _task(table: Mapping[str, Any], varied: Mapping[str, Any], source: str) -> Task:
-    options = {name: value for name, value in table.items() if name not in _OWN}
+    options = {name: value for name, value in table.items() if name not in _KEYS}
     attributes = dict(table.get("set", {}))
     for name, value in varied.items():
         (attributes if name in attributes else options)[name] = value
-    told = varied or {**attributes, **options}
-    label = " ".join(f"{name}={_short(value)}" for name, value in told.items())
-    name = " ".join(part for part in (table.get("name", table["id"]), label) if part)
-    if "name" in table and not varied:
-        name = table["name"]
+    shown = varied or {**attributes, **options}
+    name = table.get("name", table["id"])
+    if varied or "name" not in table:
+        short = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in shown.items()}
+        name = " ".join(part for part in (name, *(f"{k}={v}" for k, v in short.items())) if part)
     wrappers = [_wrapper(one, source) for one in table.get("wrappers", [])]
-    context = {k: float(v) for k, v in told.items() if isinstance(v, int | float)}
+    context = {k: float(v) for k, v in shown.items() if isinstance(v, int | float)}
     make = _Maker(name, table["id"], options, attributes, wrappers)
     horizon, outcomes = table.get("horizon", 0), table.get("outcomes")
     return Task(name, make, outcomes=outcomes, horizon=horizon, context=context)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
@@ -136,19 +132,15 @@ def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
     return table["wrapper"], {k: v for k, v in table.items() if k != "wrapper"}
 
 
+@dataclass(frozen=True)
 class _Maker:
-    """Makes the environment of one task; other processes can be sent it."""
+    """Makes the environment of one task; it can be sent to other processes."""
 
-    def __init__(
-        self,
-        name: str,
-        identifier: str,
-        options: Mapping[str, Any],
-        attributes: Mapping[str, Any],
-        wrappers: list[tuple[str, dict[str, Any]]],
-    ) -> None:
-        self.name, self.id, self.options = name, identifier, dict(options)
-        self.attributes, self.wrappers = dict(attributes), wrappers
+    name: str
+    id: str
+    options: dict[str, Any]
+    attributes: dict[str, Any]
+    wrappers: list[tuple[str, dict[str, Any]]]
 
     def __call__(self, render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
         try:
@@ -158,29 +150,24 @@ class _Maker:
             for wrapper, arguments in self.wrappers:
                 environment = _wrapper_class(wrapper)(environment, **arguments)
         except (gymnasium.error.Error, TypeError, ValueError, AttributeError) as problem:
-            refused = _UNEXPECTED.search(str(problem))
-            hint = _own_keys(refused[1]) if refused and refused[1] in self.options else ""
+            refused, hint = _UNEXPECTED.search(str(problem)), ""
+            if refused and refused[1] in self.options:
+                close = difflib.get_close_matches(refused[1], _KEYS, n=1)
+                meant = f" Did you mean {close[0]!r}?" if close else ""
+                hint = f".{meant} A task file itself knows the keys {', '.join(_KEYS)}; all others "
+                hint += "go to the environment"
             raise InputError(f"the task {self.name!r} cannot be made: {problem}{hint}") from problem
         return environment
 
 
-def _own_keys(given: str) -> str:
-    """Return a hint for a key that went to the environment, which does not know it either."""
-    close = difflib.get_close_matches(given, _OWN, n=1)
-    meant = f" Did you mean {close[0]!r}?" if close else ""
-    return (
-        f".{meant} A task file itself knows the keys {', '.join(_OWN)}; all others go to the "
-        "environment"
-    )
-
-
 def _set(target: Any, name: str, value: Any) -> None:
-    """Set an attribute that is there already; ``a.b`` is one of a part, arrays are filled."""
+    """Set an existing attribute; ``a.b`` is nested, arrays are filled."""
     *path, last = name.split(".")
     for part in path:
         target = getattr(target, part)
     if not hasattr(target, last):
-        raise unknown_name(f"attribute of {type(target).__name__}", last, _public(target))
+        public = [one for one in vars(target) if not one.startswith("_")] or ["(none)"]
+        raise unknown_name(f"attribute of {type(target).__name__}", last, public)
     present = getattr(target, last)
     if isinstance(present, np.ndarray):
         present[...] = value
@@ -188,16 +175,11 @@ def _set(target: Any, name: str, value: Any) -> None:
         setattr(target, last, value)
 
 
-def _public(target: Any) -> list[str]:
-    return [name for name in vars(target) if not name.startswith("_")] or ["(none)"]
-
-
 def _wrapper_class(name: str) -> Callable[..., gymnasium.Env[Any, Any]]:
     module, colon, attribute = name.partition(":")
     home = importlib.import_module(module) if colon else gymnasium.wrappers
-    found = getattr(home, attribute if colon else module, None)
-    if found is None:
+    if not hasattr(home, attribute or module):
         known = [] if colon else gymnasium.wrappers.__all__
         raise unknown_name("wrapper", name, known or ["(see the module)"])
-    made: Callable[..., gymnasium.Env[Any, Any]] = found
-    return made
+    wrapper: Callable[..., gymnasium.Env[Any, Any]] = getattr(home, attribute or module)
+    return wrapper

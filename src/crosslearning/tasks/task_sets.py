@@ -1,11 +1,11 @@
-"""The registry of named task sets: those that come with the library, and users' own."""
+"""The registry of named task sets."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from gymnasium.vector import VectorEnv
 
@@ -15,36 +15,27 @@ from crosslearning.tasks.linear_quadratic import linear_quadratic_set
 from crosslearning.tasks.navigation.maps import NAVIGATION_SETS
 from crosslearning.tasks.task import MOST_TASKS, Task
 
+#: ``maker(**options)`` returns tasks, or a mapping of names to them or to what has ``task(name)``.
+Maker: TypeAlias = Callable[..., Mapping[str, Any] | Iterable[Task]]
 
-class Description(Protocol):
-    """What describes a task and makes it, such as ``Navigation`` or a compiled environment."""
-
-    def task(self, name: str) -> Task:
-        """Return the task under a name."""
-
-
-#: ``maker(**options)`` returns tasks, or descriptions under their names.
-Maker: TypeAlias = Callable[..., Mapping[str, Description | Task] | Iterable[Task]]
-
-
-#: Each maker with the horizon that it gives its tasks, or 0.
+#: Makers with the horizon of their tasks, or 0.
 _SETS: dict[str, tuple[Maker, int]] = {}
 
 
 def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
-    """Give a task set of your own a name, for :func:`task_set` and the command line.
+    """Register a task set under a name, for :func:`task_set` and the command line.
 
     Parameters
     ----------
     name : str
-        The name, without a colon; a set that has it already is replaced.
+        Without a colon; an existing set of this name is replaced.
     maker : callable
-        ``maker(**options)`` returns tasks, or a mapping of names to what has a method
-        ``task(name)``, such as a compiled environment. If it has a parameter ``count``, then
-        ``"name:50"`` calls it with ``count=50``; if it has also ``unseen``, then
+        ``maker(**options)`` returns tasks, or a mapping of names to objects with a method
+        ``task(name)``, such as compiled environments. If it has a parameter ``count``, then
+        ``"name:50"`` calls it with ``count=50``; if it also has ``unseen``, then
         ``"name:unseen:50"`` adds ``unseen=True``: tasks that training never sees.
     horizon : int
-        The most steps of an evaluated episode in these tasks; by default each task's own.
+        The most steps of an evaluated episode; by default that of each task.
 
     Examples
     --------
@@ -60,7 +51,7 @@ def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
 
 
 def task_set_names() -> tuple[str, ...]:
-    """Return the names that :func:`task_set` knows.
+    """Return the names of all task sets.
 
     Examples
     --------
@@ -77,22 +68,13 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     Parameters
     ----------
     name : str
-        One of :func:`task_set_names`. ``"paper:r=1"`` takes one task out of a set;
-        ``"random:200"`` are the first 200 random maps of seed 0, and ``"random:unseen:50"`` are
-        50 of a seed that is kept for evaluation.
+        One of :func:`task_set_names`. ``"paper:r=1"`` is one task of a set; ``"random:200"`` are
+        the first 200 random maps of seed 0, and ``"random:unseen:50"`` are 50 of a seed that is
+        kept for evaluation.
     **options
-        Options of the set. For those of navigation: parameters of :class:`Navigation` to change
-        in every task, such as ``crash="terminate"``; for ``"random"`` also those of
-        :func:`random_maps`; for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
-
-    Returns
-    -------
-    tuple of Task
-
-    Raises
-    ------
-    InputError
-        If the name or an option is unknown.
+        Options of the set. For navigation: parameters of :class:`Navigation` to change in every
+        task, such as ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`;
+        for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
 
     Examples
     --------
@@ -108,9 +90,9 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     maker, horizon = _SETS[name]
     signature = inspect.signature(maker)
     counted = "count" in signature.parameters
-    asked = _asked_of_family(only) if counted else None
-    if asked is not None:
-        only, options = "", options | asked
+    selection = _selection(only) if counted else None
+    if selection is not None:
+        only, options = "", options | selection
     try:
         signature.bind(**options)
     except TypeError as problem:
@@ -143,7 +125,7 @@ def _made(maker: Maker, options: Mapping[str, Any], name: str) -> Any:
 
 
 def as_tasks(made: Any, source: str) -> tuple[Task, ...]:
-    """Return as tasks what a maker returned: tasks, or descriptions or makers under their names."""
+    """Return what a maker returned as tasks."""
     if isinstance(made, Mapping):
         return tuple(_as_task(str(name), one, source) for name, one in made.items())
     if isinstance(made, Iterable) and not isinstance(made, str):
@@ -155,8 +137,8 @@ def _as_task(name: str, one: Any, source: str) -> Task:
     if isinstance(one, Task):
         return one
     if hasattr(one, "task"):
-        made: Task = one.task(name)
-        return made
+        task: Task = one.task(name)
+        return task
     if callable(one) or isinstance(one, VectorEnv):
         return Task(name, one)
     raise InputError(
@@ -166,18 +148,17 @@ def _as_task(name: str, one: Any, source: str) -> Task:
     )
 
 
-def _asked_of_family(words: str) -> dict[str, Any] | None:
-    """Return the options that ``50``, ``unseen`` or ``unseen:50`` stand for; None if neither."""
-    asked: dict[str, Any] = {}
-    if words.split(":")[0] == "unseen":
-        asked["unseen"] = True
-        words = words[len("unseen:") :]
-    # Of very long numbers the first digits say enough.
-    if words.isascii() and words.isdigit() and int(words[:30]) > 0:
-        asked["count"] = int(words[:30])
-    elif words:
+def _selection(text: str) -> dict[str, Any] | None:
+    """Return the options that ``50``, ``unseen`` or ``unseen:50`` stand for; None for others."""
+    options: dict[str, Any] = {}
+    if text.split(":")[0] == "unseen":
+        options["unseen"] = True
+        text = text[len("unseen:") :]
+    if text.isascii() and text.isdigit() and int(text[:30]) > 0:  # 30 digits are too many anyway
+        options["count"] = int(text[:30])
+    elif text:
         return None
-    return asked
+    return options
 
 
 for _name, _maker in NAVIGATION_SETS.items():

@@ -1,15 +1,15 @@
-"""Environments by their seats: one that is alone has one, a vector environment several.
+"""Batches of environments: a single one, or the sub-environments of a vector environment.
 
-The sub-environments of a ``gymnasium.vector.VectorEnv`` are copies of one task. They begin
-together, each from its own seed, and each is followed to the end of its episode; what the vector
-environment does with it from there to the next common beginning is looked at by nobody. So all
-autoreset modes give the same episodes, which are those of the environments one by one.
+The sub-environments of a ``gymnasium.vector.VectorEnv`` are copies of one task. They are reset
+together, each with its own seed, and each is followed to the end of its episode; what it does from
+there to the next common reset is ignored. So all autoreset modes give the episodes of single
+environments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -20,170 +20,142 @@ from numpy.typing import NDArray
 from crosslearning.errors import InputError
 
 
-class WrongAnswer(Exception):  # noqa: N818
-    """What a vector environment returned is not what one returns; whoever asked says whose."""
+class InvalidResult(Exception):  # noqa: N818
+    """A vector environment returned something invalid; the caller adds the name of the task."""
 
 
-class EnvBatch(Protocol):
-    """One or several copies of an environment, which begin and step together."""
+class EnvBatch:
+    """A single environment as a batch of one. It can step on after ``truncated``."""
 
-    count: int
-    #: Whether it is no vector environment. Alone, it goes on after it said ``truncated``.
-    alone: bool
-    #: Whether each begins from a seed of its own.
-    own_seeds: bool
-
-    def start(
-        self, seeds: Sequence[int], options: dict[str, Any] | None = None
-    ) -> list[tuple[Any, Mapping[str, Any]]]:
-        """Begin an episode in every seat; return observations and infos."""
-
-    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
-        """Step with the actions of some seats; return what the ``step`` of each of them gave."""
-
-    def close(self) -> None:
-        """Close the environment."""
-
-
-def env_batch_of(environment: Any) -> EnvBatch:
-    """Return an environment by its seats."""
-    return _Vector(environment) if isinstance(environment, VectorEnv) else _Alone(environment)
-
-
-class _Alone:
-    """An environment that is alone."""
-
-    count = 1
-    alone = True
+    is_vector = False
+    num_envs = 1
+    #: Whether each sub-environment is reset with its own seed.
     own_seeds = True
 
-    def __init__(self, environment: gymnasium.Env[Any, Any]) -> None:
+    def __init__(self, environment: Any) -> None:
         self._environment = environment
 
-    def start(
+    def reset(
         self, seeds: Sequence[int], options: dict[str, Any] | None = None
     ) -> list[tuple[Any, Mapping[str, Any]]]:
+        """Reset all sub-environments; return observations and infos."""
         return [self._environment.reset(seed=int(seeds[0]), options=options)]
 
-    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
+    def step(self, indices: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
+        """Step with the actions of some sub-environments; return their step results."""
         return [self._environment.step(actions[0])]
 
     def close(self) -> None:
+        """Close the environment."""
         self._environment.close()
 
 
-class _Vector:
+def env_batch_of(environment: Any) -> EnvBatch:
+    """Return an environment as a batch."""
+    return (_VectorBatch if isinstance(environment, VectorEnv) else EnvBatch)(environment)
+
+
+class _VectorBatch(EnvBatch):
     """The sub-environments of a vector environment."""
 
-    alone = False
+    is_vector = True
 
     def __init__(self, environment: VectorEnv[Any, Any, Any]) -> None:
-        self._environment = environment
-        self.count = environment.num_envs
-        self.own_seeds = True
+        super().__init__(environment)
+        self.num_envs = environment.num_envs
         self._mode = AutoresetMode(environment.metadata["autoreset_mode"])
-        self._over = np.zeros(self.count, dtype=np.bool_)
+        self._done = np.zeros(self.num_envs, dtype=np.bool_)
         space = environment.single_action_space
-        self._actions = np.zeros((self.count, *(space.shape or ())), dtype=space.dtype)
+        self._actions = np.zeros((self.num_envs, *(space.shape or ())), dtype=space.dtype)
 
-    def start(
+    def reset(
         self, seeds: Sequence[int], options: dict[str, Any] | None = None
     ) -> list[tuple[Any, Mapping[str, Any]]]:
-        if self._mode is AutoresetMode.NEXT_STEP and self._over.any():
-            # One whose reset is due may not notice this one, and reset once more at its first
-            # step (AsyncVectorEnv without shared memory): let it have its reset.
+        if self._mode is AutoresetMode.NEXT_STEP and self._done.any():
+            # A pending autoreset may survive a reset and happen at the first step
+            # (AsyncVectorEnv without shared memory): let it happen now.
             self._environment.step(self._actions)
-        self._over[:] = False
-        found = self._reset([int(seed) for seed in seeds], options)
-        if not isinstance(found, tuple) or len(found) != 2:
-            raise WrongAnswer(f"reset returned {found!r}; expected observations and infos")
-        self._check(observations=found[0])
-        return [(found[0][i], _own(found[1], i, self.count)) for i in range(self.count)]
+        self._done[:] = False
+        result = self._reset([int(seed) for seed in seeds], options)
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise InvalidResult(f"reset returned {result!r}; expected observations and infos")
+        self._check(observations=result[0])
+        return [(result[0][i], self._info(result[1], i)) for i in range(self.num_envs)]
 
     def _reset(self, seeds: list[int], options: dict[str, Any] | None) -> Any:
-        """Reset all; one that takes a single number, as its base class does, gets the first."""
+        """Reset all; with the first seed if the environment takes a single number."""
         if self.own_seeds:
             try:
-                return self._environment.reset(seed=seeds, options=options)  # type: ignore[arg-type]
+                return self._environment.reset(seed=seeds, options=options)
             except (TypeError, gymnasium.error.Error):
                 self.own_seeds = False
         return self._environment.reset(seed=seeds[0], options=options)
 
-    def step(self, seats: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
-        if self._mode is AutoresetMode.DISABLED and self._over.any():
-            # They may not be stepped as they are, though nobody looks at them any more.
-            self._environment.reset(options={"reset_mask": self._over.copy()})
-            self._over[:] = False
+    def step(self, indices: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
+        if self._mode is AutoresetMode.DISABLED and self._done.any():
+            # Finished ones must be reset before a step, though their results are ignored.
+            self._environment.reset(options={"reset_mask": self._done.copy()})
         self._actions[:] = actions[0]
-        for seat, action in zip(seats, actions, strict=True):
-            self._actions[seat] = action
-        found: Any = self._environment.step(self._actions.copy())
-        if not isinstance(found, tuple) or len(found) != 5:
-            raise WrongAnswer(f"step returned {found!r}; expected five things, as Gymnasium's does")
-        observations, rewards, terminated, truncated, infos = found
+        for index, action in zip(indices, actions, strict=True):
+            self._actions[index] = action
+        result: Any = self._environment.step(self._actions.copy())
+        if not isinstance(result, tuple) or len(result) != 5:
+            raise InvalidResult(
+                f"step returned {result!r}; expected five things, as Gymnasium's does"
+            )
+        observations, rewards, terminated, truncated, infos = result
         self._check(
             observations=observations, rewards=rewards, terminated=terminated, truncated=truncated
         )
-        over = np.logical_or(terminated, truncated)
-        # With autoreset, who was over has begun again in this step.
-        self._over = over
-        result = []
-        for seat in seats:
-            seen: Any = observations[seat]
-            info: Mapping[str, Any] = _own(infos, seat, self.count)
-            if over[seat] and self._mode is AutoresetMode.SAME_STEP:
-                seen, info = self._last(info, seat)
-            result.append((seen, rewards[seat], terminated[seat], truncated[seat], info))
-        return result
-
-    def _last(self, info: Mapping[str, Any], seat: int) -> tuple[Any, Mapping[str, Any]]:
-        """Return the last observation of an episode and its info: the others are of the next."""
-        if info.get("final_obs") is None:
-            raise WrongAnswer(
-                f"its autoreset_mode is SAME_STEP, but the infos hold no 'final_obs' of "
-                f"sub-environment {seat}, whose episode is over"
-            )
-        return info["final_obs"], info.get("final_info", {})
+        self._done = np.logical_or(terminated, truncated)
+        results = []
+        for i in indices:
+            observation, info = observations[i], self._info(infos, i)
+            if self._done[i] and self._mode is AutoresetMode.SAME_STEP:
+                # The observation is the first one of the next episode.
+                if info.get("final_obs") is None:
+                    raise InvalidResult(
+                        "its autoreset_mode is SAME_STEP, but the infos hold no 'final_obs' of "
+                        f"sub-environment {i}, whose episode is over"
+                    )
+                observation, info = info["final_obs"], info.get("final_info", {})
+            results.append((observation, rewards[i], terminated[i], truncated[i], info))
+        return results
 
     def _check(self, **batches: Any) -> None:
         for name, batch in batches.items():
             shape = np.shape(batch)
-            if shape[:1] != (self.count,) or (name != "observations" and len(shape) != 1):
-                raise WrongAnswer(
-                    f"the {name} of {self.count} sub-environments have the shape {shape}; "
+            if shape[:1] != (self.num_envs,) or (name != "observations" and len(shape) != 1):
+                raise InvalidResult(
+                    f"the {name} of {self.num_envs} sub-environments have the shape {shape}; "
                     "expected one for each"
                 )
 
-    def close(self) -> None:
-        self._environment.close()
-
-
-def _own(infos: Mapping[str, Any], seat: int, count: int) -> dict[str, Any]:
-    """Return what the infos of all sub-environments say of one: ``_name`` tells who has a name."""
-    own = {}
-    for name, values in infos.items():
-        has = infos.get(f"_{name}")
-        if has is not None and not has[seat]:
-            continue
-        if isinstance(values, Mapping):
-            own[name] = _own(values, seat, count)
-        elif (has is not None or not name.startswith("_")) and np.shape(values)[:1] == (count,):
-            own[name] = values[seat]
-    return own
-
-
-# What a task is told of its environment -----------------------------------------------------
+    def _info(self, infos: Mapping[str, Any], index: int) -> dict[str, Any]:
+        """Return the info of one sub-environment; ``_name`` masks those that have a name."""
+        info = {}
+        for name, values in infos.items():
+            mask = infos.get(f"_{name}")
+            if mask is not None and not mask[index]:
+                continue
+            if isinstance(values, Mapping):
+                info[name] = self._info(values, index)
+            elif mask is None and name.startswith("_"):
+                continue  # a mask itself
+            elif np.shape(values)[:1] == (self.num_envs,):
+                info[name] = values[index]
+        return info
 
 
 class Given:
-    """A maker that hands out one vector environment, which whoever made it will close."""
+    """Returns the user's vector environment, which the user closes."""
 
     def __init__(self, environment: VectorEnv[Any, Any, Any]) -> None:
         self._environment = environment
 
     def __call__(self, render_mode: str | None = None) -> VectorEnv[Any, Any, Any]:
-        """Return it, guarded against being closed."""
-        return _Kept(self._environment)
+        """Return it, protected against ``close``."""
+        return _KeptOpen(self._environment)
 
     def __reduce__(self) -> NoReturn:
         raise InputError(
@@ -192,23 +164,18 @@ class Given:
         )
 
 
-class _Kept(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
-    """A vector environment that closing does not end."""
-
+class _KeptOpen(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
     def close(self, **_: Any) -> None:
         """Do nothing."""
 
     def __del__(self) -> None:
-        """Do nothing: it is its maker's."""
+        """Do nothing."""
 
 
 def describe(environment: Any, task: str) -> tuple[tuple[Any, Any], int | None]:
-    """Return the spaces of one environment or sub-environment, and its time limit if it has one.
+    """Return the spaces and the time limit of an environment, or of its sub-environments.
 
-    Raises
-    ------
-    InputError
-        If it is a vector environment whose sub-environments are not copies of one task.
+    It is an InputError if the sub-environments are not copies of one task.
     """
     spec = environment.spec
     if not isinstance(environment, VectorEnv):
@@ -224,7 +191,7 @@ def describe(environment: Any, task: str) -> tuple[tuple[Any, Any], int | None]:
     except ValueError:
         raise InputError(
             f"task {task!r}: the metadata of its vector environment have {mode!r} for "
-            "'autoreset_mode', so that its ends cannot be told from its beginnings; give a "
+            "'autoreset_mode', so that its ends cannot be detected; give a "
             "gymnasium.vector.AutoresetMode"
         ) from None
     spaces = []

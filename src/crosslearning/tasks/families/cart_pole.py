@@ -29,7 +29,7 @@ TIME_STEP = 0.05
 #: Steps of the integrator in a time step.
 SUBSTEPS = 5
 MAX_FORCE = 10.0
-#: The track ends here: the cart stops at it.
+#: The cart stops at the end of the track.
 TRACK = 3.0
 HORIZON = 100
 #: The pole counts as upright while its cosine is above this.
@@ -51,7 +51,7 @@ def _start(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     state[1] = 0.2 * (2.0 * uniforms[1] - 1.0)
     state[2] = math.pi + 0.2 * (2.0 * uniforms[2] - 1.0)
     state[3] = 0.2 * (2.0 * uniforms[3] - 1.0)
-    state[4] = 0.0  # for how many steps the pole has been upright
+    state[4] = 0.0  # steps since the pole became upright
 
 
 @compiled
@@ -114,12 +114,12 @@ class CartPole(CompiledEnvironment):
     action_space = gymnasium.spaces.Box(-MAX_FORCE, MAX_FORCE, (1,), dtype=np.float64)
 
     def outcomes(self, states: Floats) -> dict[str, Any]:
-        """Tell which poles stood for the last fifth of an episode of the usual length."""
+        """Return which poles stood for the last fifth of a full episode."""
         return {"upright": states[:, 4] >= 0.2 * HORIZON}
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the cart and its pole, shape (height, width, 3)."""
-        # Imported here so that only those who look at pictures load the drawing library.
+        # Only pictures need the drawing library.
         from crosslearning.tasks.families.rendering import Pole, cart_pole_picture
 
         x, _, angle = (float(number) for number in self.state[:3])

@@ -1,6 +1,6 @@
-"""Families: environments that differ in a few numbers, and members drawn by seed.
+"""Task families: environments that differ in a few numbers, with members drawn by seed.
 
-Members for training and members that training never sees are drawn from the same ranges.
+Training members and unseen members are drawn from the same ranges.
 """
 
 from __future__ import annotations
@@ -15,33 +15,35 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from crosslearning.errors import InputError, unknown_name
+from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment
+from crosslearning.tasks.numbers import check_names
 from crosslearning.tasks.task import Task
 
-#: The least and the greatest value of each context, by its name.
+#: The bounds of each context variable.
 Ranges = Mapping[str, tuple[float, float]]
 
 
 class TaskFamily:
-    """Related tasks: what varies among them, and how one of them is made.
+    """Related tasks that differ in a context.
 
     Calling it draws members: ``family(count=8, seed=0, unseen=False, spread=1.0, g=9.81)``, where
-    a number given by name is the same for all of them. ``spread`` widens the ranges around their
-    middles, or narrows them: with 0 all members are the same, with 0.5 half as different.
+    a context variable given by name is the same for all of them. ``spread`` scales the ranges
+    around their midpoints: with 0 all members are the same, with 0.5 half as different.
 
     Parameters
     ----------
     kind : str
-        What a member is called.
+        The first part of the members' names.
     ranges : mapping of str to pair of float
+        Bounds of the context variables.
     make : callable
         ``make(**context)`` returns an environment; a subclass of :class:`CompiledEnvironment`
         gives compiled tasks.
     count : int
-        How many members by default.
+        Default number of members.
     horizon : int
-        The most steps of an evaluated episode; by default the environment's own time limit.
+        The most steps of an evaluated episode; by default the environment's time limit.
     """
 
     def __init__(
@@ -63,33 +65,24 @@ class TaskFamily:
         spread: float = 1.0,
         **fixed: float,
     ) -> list[Task]:
-        """Return members, each a pure function of the seed and of its own number."""
+        """Return members; each depends only on the seed and its number."""
         contexts = self.contexts(count or self.count, seed, unseen, spread, **fixed)
         members = [self.task(context) for context in contexts]
-        # Members that are alike, such as those of no spread, are told apart by their numbers.
-        shared = Counter(task.name for task in members)
-        return [
-            dataclasses.replace(task, name=f"{task.name} no. {number}")
-            if shared[task.name] > 1
-            else task
-            for number, task in enumerate(members, start=1)
-        ]
+        # Equal members, such as those of spread 0, are numbered.
+        counts = Counter(task.name for task in members)
+        for i, task in enumerate(members):
+            if counts[task.name] > 1:
+                members[i] = dataclasses.replace(task, name=f"{task.name} no. {i + 1}")
+        return members
 
     def contexts(
-        self,
-        count: int,
-        seed: int = 0,
-        unseen: bool = False,
-        spread: float = 1.0,
-        **fixed: float,
+        self, count: int, seed: int = 0, unseen: bool = False, spread: float = 1.0, **fixed: float
     ) -> list[dict[str, float]]:
-        """Return the contexts of members; the first of a seed are the same whatever ``count``."""
+        """Return the contexts of members; a larger ``count`` only adds members."""
         for name, value in (("count", count), ("seed", seed)):
             if isinstance(value, bool) or int(value) != value or value < (name == "count"):
                 raise InputError(f"{name} is {value!r}; give a whole number")
-        for name in fixed:
-            if name not in self.ranges:
-                raise unknown_name(f"context of a {self.kind}", name, self.ranges)
+        check_names(f"context of a {self.kind}", fixed, self.ranges)
         self._check_spread(spread)
         drawn = []
         for number in range(int(count)):
@@ -97,28 +90,25 @@ class TaskFamily:
             context = {}
             for name, (low, high) in self.ranges.items():
                 usual = float(generator.uniform(low, high))
-                # To the last bit what was drawn where the spread is 1.
+                # Exactly the drawn number if the spread is 1.
                 context[name] = usual + (spread - 1.0) * (usual - 0.5 * (low + high))
             drawn.append(context | {name: float(value) for name, value in fixed.items()})
         return drawn
 
     def _check_spread(self, spread: float) -> None:
-        """Refuse a spread that is none, or that would make positive numbers negative."""
         if isinstance(spread, bool) or not 0.0 <= spread < math.inf:
             raise InputError(f"spread is {spread!r}; give a number of at least 0, 1 for the usual")
         for name, (low, high) in self.ranges.items():
-            # Beyond this the least value would no longer be above zero, or at it.
-            most = (low + high) / (high - low)
-            if low >= 0.0 and spread > max(1.0, most):
+            most = max(1.0, (low + high) / (high - low))  # the least value is 0
+            if low >= 0.0 and spread > most:
                 raise InputError(
                     f"spread is {spread:g}, with which the {name} of a {self.kind} could be below "
-                    f"zero; give at most {max(1.0, most):.3g}"
+                    f"zero; give at most {most:.3g}"
                 )
 
     def task(self, context: Mapping[str, float]) -> Task:
         """Return the member of a context, named after it."""
-        told = " ".join(f"{name}={value:.3g}" for name, value in context.items())
-        name = f"{self.kind} {told}"
+        name = " ".join([self.kind, *(f"{name}={value:.3g}" for name, value in context.items())])
         make: Any = functools.partial(self.make, **context)
         if isinstance(self.make, type) and issubclass(self.make, CompiledEnvironment):
             task: Task = make().task(name, self.horizon)

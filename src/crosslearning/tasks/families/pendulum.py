@@ -1,7 +1,7 @@
 """Pendulums to swing up: Gymnasium's, with gravity, mass and length as contexts.
 
-The compiled environment moves as ``Pendulum-v1`` does, in double precision; the family can be had
-as ``Pendulum-v1`` itself, too.
+The compiled environment has the dynamics of ``Pendulum-v1`` in double precision; there is a family
+of ``Pendulum-v1`` itself, too.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ class Pendulum(CompiledEnvironment):
     action_space = gymnasium.spaces.Box(-MAX_TORQUE, MAX_TORQUE, (1,), dtype=np.float64)
 
     def outcomes(self, states: Floats) -> dict[str, Any]:
-        """Tell which pendulums ended upright."""
+        """Return which pendulums ended upright."""
         return {"upright": _is_upright(states[:, 0])}
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the pendulum, shape (height, width, 3)."""
-        # Imported here so that only those who look at pictures load the drawing library.
+        # Only pictures need the drawing library.
         from crosslearning.tasks.families.rendering import Pole, pendulum_picture
 
         angle = float(self.state[0])
@@ -97,14 +97,13 @@ class Pendulum(CompiledEnvironment):
 
 def gymnasium_pendulum(render_mode: str | None = None, **context: float) -> gymnasium.Env[Any, Any]:
     """Return Gymnasium's ``Pendulum-v1`` with other gravity ``g``, mass ``m`` and length ``l``."""
-    g = context.get("g", 10.0)
-    environment = gymnasium.make("Pendulum-v1", g=g, render_mode=render_mode)
+    environment = gymnasium.make("Pendulum-v1", g=context.get("g", 10.0), render_mode=render_mode)
     pendulum: Any = environment.unwrapped
     pendulum.m, pendulum.l = context.get("m", 1.0), context.get("l", 1.0)
     return environment
 
 
-#: As different as eight machines of one make may be.
+#: As different as eight machines of one model may be.
 RANGES: Ranges = {"g": (7.0, 13.0), "m": (0.8, 1.25), "l": (0.8, 1.25)}
 pendulums = TaskFamily("pendulum", RANGES, Pendulum, count=8, horizon=200)
 gymnasium_pendulums = TaskFamily("pendulum", RANGES, gymnasium_pendulum, count=8)

@@ -1,4 +1,4 @@
-"""Pictures of pendulums and cart-poles, which tell members of a family apart."""
+"""Pictures of pendulums and cart-poles that show how members of a family differ."""
 
 from __future__ import annotations
 
@@ -8,37 +8,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.tasks.drawing import (
-    BLUE,
-    EDGE,
-    GREEN,
-    GRID,
-    INK,
-    ORANGE,
-    SCALE,
-    TICK,
-    WHITE,
-    Draw,
-    Place,
-    disc,
-    finished,
-    font,
-    line,
-    sheet,
-)
+from crosslearning.tasks import drawing as palette
+from crosslearning.tasks.drawing import SCALE, Canvas, Place
 
+#: Pixels along the longer side.
+_SIZE = 480
 #: Metres from the pivot to the border of a pendulum's picture; longer ones get more.
 _PENDULUM_REACH = 1.4
-#: Metres from the middle of a cart-pole's picture to its sides, above and below.
+#: Metres from the middle of a cart-pole's picture to its sides, and above and below.
 _ASIDE, _POLE_REACH = 1.7, 0.95
-#: What is heavier than usual is larger: kilograms of carts and poles, pixels of a rod.
+#: Sizes grow with the square root of the mass: the usual mass in kg, the usual rod in pixels.
 _USUAL_MASS, _THICK = 0.5, 9.0
 
 
 class Pole(NamedTuple):
-    """A rod at a moment: its angle from upright, whether it counts as such, and what pushes it.
+    """The angle of a rod from upright, whether it counts as upright, and the last action.
 
-    ``push`` is the last action as a share of the largest; None before the first.
+    ``push`` is the action as a fraction of the largest; None before the first.
     """
 
     angle: float
@@ -46,107 +32,105 @@ class Pole(NamedTuple):
     push: float | None
 
 
-def pendulum_picture(
-    pole: Pole, g: float, mass: float, length: float, size: int = 480
-) -> NDArray[np.uint8]:
-    """Return a picture of a pendulum, shape (size, size, 3), with the last torque at its pivot."""
-    image, draw = sheet(size, size)
-    pen, middle = SCALE * size / 480.0, 0.5 * SCALE * size
-    unit = middle / max(_PENDULUM_REACH, 1.2 * length)
-    pivot = (middle, middle)
-    # Where the tip goes round, and where it is to stand.
-    disc(draw, pivot, length * unit, WHITE, EDGE, 1.6 * pen)
-    for end, ink in ((0.0, GREEN), (math.pi, EDGE)):
-        mark = [_turned(pivot, share * length * unit, end) for share in (0.94, 1.06)]
-        line(draw, mark, ink, 3.0 * pen)
-    _rod(draw, pivot, pole, length * unit, _THICK * math.sqrt(mass) * pen)
+def pendulum_picture(pole: Pole, g: float, mass: float, length: float) -> NDArray[np.uint8]:
+    """Return a picture of a pendulum, with the last torque at its pivot."""
+    canvas, middle = Canvas(_SIZE, _SIZE, SCALE), 0.5 * SCALE * _SIZE
+    unit, pivot = middle / max(_PENDULUM_REACH, 1.2 * length), (middle, middle)
+    canvas.disc(pivot, length * unit / SCALE, palette.WHITE, palette.EDGE, 1.6)
+    for end, ink in ((0.0, palette.GREEN), (math.pi, palette.EDGE)):
+        mark = [_polar(pivot, share * length * unit, end) for share in (0.94, 1.06)]
+        canvas.line(mark, ink, 3.0)
+    _draw_rod(canvas, pivot, pole, length * unit, _THICK * math.sqrt(mass))
     if pole.push is not None:
-        _torque(draw, pivot, pole.push, 0.3 * unit, pen)
-    disc(draw, pivot, 5.0 * pen, INK)
-    _caption(draw, f"gravity {g:.1f}     {mass:.2f} kg     {length:.2f} m", size, size, pen)
-    return finished(image)
+        _draw_torque(canvas, pivot, pole.push, 0.3 * unit)
+    canvas.disc(pivot, 5.0, palette.INK)
+    _draw_caption(canvas, f"gravity {g:.1f}     {mass:.2f} kg     {length:.2f} m", _SIZE)
+    return canvas.array()
 
 
 def cart_pole_picture(
-    pole: Pole, x: float, track: float, contexts: tuple[float, ...], width: int = 480
+    pole: Pole, x: float, track: float, contexts: tuple[float, ...]
 ) -> NDArray[np.uint8]:
-    """Return a picture of a cart-pole, shape (height, width, 3), with the last force at it.
+    """Return a picture of a cart-pole, with the last force at its side.
 
     The track ends at ±``track``; the contexts are the masses of cart and pole, length and friction.
     """
     cart, mass, length, friction = contexts
-    unit, above = width / (2.0 * _ASIDE), max(_POLE_REACH, 1.35 * length)
-    height = 2 * round(unit * above)
-    image, draw = sheet(width, height)
-    pen, unit, level = SCALE * width / 480.0, SCALE * unit, 0.5 * SCALE * height
-    # The track is far longer than a pole: the picture goes along with the cart, and is at the end
-    # of the track when the cart is.
+    unit = _SIZE / (2.0 * _ASIDE)
+    height = 2 * round(unit * max(_POLE_REACH, 1.35 * length))
+    canvas, unit, level = Canvas(_SIZE, height, SCALE), SCALE * unit, 0.5 * SCALE * height
+    # The track is far longer than a pole: the view follows the cart, and reaches the end of the
+    # track when the cart does.
     middle = x * (track + 0.3 - _ASIDE) / track
 
     def at(metres: float) -> float:
-        return 0.5 * SCALE * width + (metres - middle) * unit
+        return 0.5 * SCALE * _SIZE + (metres - middle) * unit
 
     for mark in range(-math.floor(track), math.floor(track) + 1):
-        line(draw, [(at(mark), 0.0), (at(mark), SCALE * height)], GRID, pen)
-        draw.text((at(mark) + 5 * pen, 8 * pen), f"{mark} m", TICK, font(11.0 * pen), anchor="lt")
-    line(draw, [(at(-track), level), (at(track), level)], TICK, 2.0 * pen)
+        canvas.line([(at(mark), 0.0), (at(mark), SCALE * height)], palette.GRID, 1.0)
+        canvas.text((at(mark) + 5 * SCALE, 8 * SCALE), f"{mark} m", palette.TICK, 11.0, "lt")
+    canvas.line([(at(-track), level), (at(track), level)], palette.TICK, 2.0)
     for end in (-track, track):
-        line(draw, [(at(end), level - 16 * pen), (at(end), level + 16 * pen)], INK, 4.0 * pen)
-    wide, high = (side * math.sqrt(cart / _USUAL_MASS) * pen for side in (25.0, 12.0))
+        canvas.line(
+            [(at(end), level - 16 * SCALE), (at(end), level + 16 * SCALE)], palette.INK, 4.0
+        )
+    wide, high = (side * math.sqrt(cart / _USUAL_MASS) * SCALE for side in (25.0, 12.0))
     joint = (at(x), level)
     box = (joint[0] - wide, joint[1] - high, joint[0] + wide, joint[1] + high)
-    draw.rounded_rectangle(box, 3.0 * pen, INK)
+    canvas.draw.rounded_rectangle(box, 3.0 * SCALE, palette.INK)
     if pole.push is not None:
-        _force(draw, joint, pole.push, wide, pen)
-    _rod(draw, joint, pole, length * unit, _THICK * math.sqrt(mass / _USUAL_MASS) * pen)
-    disc(draw, joint, 3.0 * pen, WHITE)
-    told = f"cart {cart:.2f} kg     pole {mass:.2f} kg, {length:.2f} m     friction {friction:.2f}"
-    _caption(draw, told, width, height, pen)
-    return finished(image)
+        _draw_force(canvas, joint, pole.push, wide)
+    _draw_rod(canvas, joint, pole, length * unit, _THICK * math.sqrt(mass / _USUAL_MASS))
+    canvas.disc(joint, 3.0, palette.WHITE)
+    caption = (
+        f"cart {cart:.2f} kg     pole {mass:.2f} kg, {length:.2f} m     friction {friction:.2f}"
+    )
+    _draw_caption(canvas, caption, height)
+    return canvas.array()
 
 
-def _turned(place: Place, reach: float, angle: float) -> Place:
-    """Return the place so far away in a direction; angle 0 is up, and angles go clockwise."""
+def _polar(place: Place, reach: float, angle: float) -> Place:
+    """Return the place at a distance in a direction; angle 0 is up, and angles go clockwise."""
     return place[0] + reach * math.sin(angle), place[1] - reach * math.cos(angle)
 
 
-def _rod(draw: Draw, foot: Place, pole: Pole, length: float, thick: float) -> None:
-    """Draw a rod with round ends."""
-    colour, tip = GREEN if pole.upright else BLUE, _turned(foot, length, pole.angle)
-    line(draw, [foot, tip], colour, thick)
+def _draw_rod(canvas: Canvas, foot: Place, pole: Pole, length: float, thick: float) -> None:
+    colour, tip = palette.GREEN if pole.upright else palette.BLUE, _polar(foot, length, pole.angle)
+    canvas.line([foot, tip], colour, thick)
     for end in (foot, tip):
-        disc(draw, end, 0.5 * thick, colour)
+        canvas.disc(end, 0.5 * thick, colour)
 
 
-def _torque(draw: Draw, pivot: Place, share: float, radius: float, pen: float) -> None:
+def _draw_torque(canvas: Canvas, pivot: Place, share: float, radius: float) -> None:
     """Draw an arc around the pivot, as long as the torque is large; positive goes clockwise."""
     share = min(max(share, -1.0), 1.0)
     if abs(share) < 0.05:
         return
     end = 0.75 * math.pi * share
-    places = [_turned(pivot, radius, angle) for angle in np.linspace(0.0, end, 40).tolist()]
-    line(draw, places, ORANGE, 3.0 * pen)
+    places = [_polar(pivot, radius, angle) for angle in np.linspace(0.0, end, 40).tolist()]
+    canvas.line(places, palette.ORANGE, 3.0)
     # The head points along the tangent at its end.
-    _head(draw, places[-1], end + math.copysign(0.5 * math.pi, share), pen)
+    _draw_head(canvas, places[-1], end + math.copysign(0.5 * math.pi, share))
 
 
-def _force(draw: Draw, cart: Place, share: float, wide: float, pen: float) -> None:
+def _draw_force(canvas: Canvas, cart: Place, share: float, wide: float) -> None:
     """Draw an arrow from the side of the cart that the force points to."""
     share = min(max(share, -1.0), 1.0)
     if abs(share) < 0.02:
         return
     side = math.copysign(1.0, share)
-    begin = (cart[0] + side * (wide + 3.0 * pen), cart[1])
-    end = (begin[0] + 45.0 * pen * share, cart[1])
-    line(draw, [begin, end], ORANGE, 3.0 * pen)
-    _head(draw, end, side * 0.5 * math.pi, pen)
+    begin = (cart[0] + side * (wide + 3.0 * SCALE), cart[1])
+    end = (begin[0] + 45.0 * SCALE * share, cart[1])
+    canvas.line([begin, end], palette.ORANGE, 3.0)
+    _draw_head(canvas, end, side * 0.5 * math.pi)
 
 
-def _head(draw: Draw, tip: Place, angle: float, pen: float) -> None:
-    sides = [_turned(tip, 5.5 * pen, angle + turn) for turn in (-0.5 * math.pi, 0.5 * math.pi)]
-    draw.polygon([_turned(tip, 9.0 * pen, angle), *sides], ORANGE)
+def _draw_head(canvas: Canvas, tip: Place, angle: float) -> None:
+    corners = ((0.0, 9.0), (-5.5, 0.0), (5.5, 0.0))
+    canvas.shape(tip, -angle, corners, palette.ORANGE)
 
 
-def _caption(draw: Draw, text: str, width: int, height: int, pen: float) -> None:
-    place = (0.5 * SCALE * width, SCALE * height - 10.0 * pen)
-    draw.text(place, text, TICK, font(15.0 * pen), anchor="ms")
+def _draw_caption(canvas: Canvas, text: str, height: int) -> None:
+    canvas.text(
+        (0.5 * SCALE * _SIZE, SCALE * height - 10.0 * SCALE), text, palette.TICK, 15.0, "ms"
+    )

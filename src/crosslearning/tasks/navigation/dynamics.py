@@ -1,8 +1,8 @@
 """The physics of the navigation task, compiled: reset, observe, step and ended.
 
-This is the only place where the robot moves. It works on two flat float64 vectors: the state, with
-the numbers of :class:`State`, and the parameters, with those of :class:`Slot`, the goals (x, y) and
-the obstacles, six numbers each, as in :mod:`crosslearning.tasks.navigation.geometry`.
+The functions work on two flat float64 vectors: the state, indexed by :class:`State`, and the
+parameters: those of :class:`Slot`, then the goals (x, y) and the obstacles, six numbers each, as in
+:mod:`crosslearning.tasks.navigation.geometry`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from crosslearning.tasks.navigation import geometry
 from crosslearning.tasks.navigation.geometry import Row, wrap_angle
 from crosslearning.tasks.task import Floats
 
-# The words that a user chooses from; in the parameter vector stands the number of the chosen one.
+# Choices of a user; the parameter vector holds their numbers.
 StartInObstacle = IntEnum("StartInObstacle", "REDRAW CRASH", start=0)
 Arrival = IntEnum("Arrival", "CONTINUE TERMINATE", start=0)
 Crash = IntEnum("Crash", "ABSORBING TERMINATE CONTINUE", start=0)
@@ -28,10 +28,10 @@ CHOICES: dict[str, type[IntEnum]] = {
     "obstacle_distance": ObstacleDistance,
 }
 
-#: Where each number stands in the parameter vector. START and HEADING are low ends, and a width of
-#: 0 is a fixed start; NEAR_SHARE of the starts are within NEAR_DISTANCE of an obstacle; FREE is
-#: taken when every drawn start is covered; SWEPT is 1 if the whole path is tested for collisions;
-#: GOALS and OBSTACLES are how many; the goals begin at END.
+#: Indices into the parameter vector. START and HEADING are lower bounds, and a width of 0 is a
+#: fixed start; NEAR_SHARE of the starts are within NEAR_DISTANCE of an obstacle; FREE is the start
+#: if every drawn one is covered; SWEPT is 1 if the whole path is tested for collisions; GOALS and
+#: OBSTACLES are counts; the goals begin at END.
 Slot = IntEnum(
     "Slot",
     "TIME_STEP SPEED_LOW SPEED_HIGH TURN_LOW TURN_HIGH START_X START_Y START_WIDTH START_HEIGHT "
@@ -43,41 +43,41 @@ Slot = IntEnum(
 
 
 class State(IntEnum):
-    """Where each number stands in the state vector."""
+    """Indices into the state vector."""
 
     X = 0
     Y = 1
     HEADING = 2  #: in [-π, π)
     GOAL = 3  #: index of the current goal
-    CRASHED = 4  #: 1 once a collision has happened
-    ARRIVED = 5  #: 1 once the last goal has been reached
-    ARRIVAL_STEP = 6  #: the step in which that happened, −1 before
+    CRASHED = 4  #: 1 after a collision
+    ARRIVED = 5  #: 1 after the last goal was reached
+    ARRIVAL_STEP = 6  #: the step of the arrival, −1 before
     PATH_LENGTH = 7
     STEPS = 8
 
 
 STATE_SIZE = len(State)
 OBSERVATION_SIZE = 5
-#: How many start places a reset can choose from.
+#: The number of candidate start places of a reset.
 CANDIDATES = 8
 #: Uniform numbers of a reset: x, y, heading, then x, y of the other candidates.
 RESET_SIZE = 1 + 2 * CANDIDATES
-#: The distance that is observed where there is no obstacle.
+#: The observed distance without obstacles.
 FAR_AWAY = 100.0
 
 
 @compiled
 def _contact(parameters: Floats, x: float, y: float, to_x: float, to_y: float) -> float:
-    """Return the share of the segment at which it first touches an obstacle, or infinity."""
+    """Return the fraction of the segment at which it first touches an obstacle, or infinity."""
     begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
     return geometry.first_contact(parameters, begin, count, x, y, to_x, to_y)
 
 
 @compiled
 def _near_place(parameters: Floats, first: float, second: float) -> tuple[float, float]:
-    """Return a place beside an obstacle, from two uniform numbers.
+    """Return a place near an obstacle, from two uniform numbers.
 
-    The first chooses the obstacle and where on its outline, the second how far from there.
+    The first selects the obstacle and a point of its outline, the second the distance from there.
     """
     begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
     chosen = min(int(first * count), count - 1)
@@ -97,10 +97,9 @@ def _in_start_area(parameters: Floats, x: float, y: float) -> bool:
 def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     """Fill ``state`` with a start, a pure function of ``uniforms``, shape (RESET_SIZE,).
 
-    The first candidate place that is free is taken. A place known to be free stands in when
-    all are covered, which happens with probability (covered share of the start area)⁸. Where
-    starts near obstacles are wanted, the last candidate is none: its number tells whether this
-    is one of them.
+    It is the first free candidate, or a place known to be free if all are covered, which has
+    probability (covered fraction of the start area)⁸. With a NEAR_SHARE, the last candidate is
+    not used: its number decides whether the start is near an obstacle.
     """
     state[:] = 0.0
     state[State.ARRIVAL_STEP] = -1.0
@@ -152,7 +151,7 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
 
 @compiled
 def ended(parameters: Floats, state: Floats) -> bool:
-    """Tell whether the episode has terminated."""
+    """Return whether the episode has terminated."""
     if state[State.CRASHED] == 1.0 and int(parameters[Slot.CRASH]) == Crash.TERMINATE:
         return True
     return state[State.ARRIVED] == 1.0 and int(parameters[Slot.ARRIVAL]) == Arrival.TERMINATE
@@ -160,11 +159,10 @@ def ended(parameters: Floats, state: Floats) -> bool:
 
 @compiled
 def step(parameters: Floats, state: Floats, action: Floats) -> float:
-    """Move ``state`` one step on and return the reward.
+    """Advance ``state`` and return the reward.
 
-    The reward reads the state after the move: whether the move crashed is known only then, and
-    so an action is paid for its own effect. Paying for the state before the move would change
-    nothing but the scale: the discounted sum would be r(s₀) + γ times the one here.
+    The reward depends on the state after the move, since only then a crash is known. With the
+    state before the move the discounted sum would be r(s₀) + γ times the one here.
     """
     state[State.STEPS] += 1.0
     crash_rule = int(parameters[Slot.CRASH])
@@ -182,13 +180,13 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     if parameters[Slot.SWEPT] == 1.0:
         touch = _contact(parameters, x, y, to_x, to_y)
     else:
-        # Only the end counts, and a robot that is stuck is stuck there.
+        # Only the end of the path counts.
         touch = max(1.0, _contact(parameters, to_x, to_y, to_x, to_y))
     crashed = touch <= 1.0
     if crashed:
         state[State.CRASHED] = 1.0
         if crash_rule != Crash.CONTINUE:
-            # Stuck where the path met the obstacle; the turn does not take place.
+            # Stuck where the path met the obstacle, without the turn.
             state[State.X], state[State.Y] = x + touch * (to_x - x), y + touch * (to_y - y)
             state[State.PATH_LENGTH] += touch * time_step * abs(speed)
             return float(parameters[Slot.CRASH_REWARD])
@@ -208,8 +206,7 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
             state[State.ARRIVAL_STEP] = state[State.STEPS]
     if crashed:
         return float(parameters[Slot.CRASH_REWARD])
-    # For the goal that was current during the move: arriving must not be punished by the
-    # distance to the goal that comes next.
+    # For the goal of this move: arriving must not cost the distance to the next goal.
     return float(parameters[Slot.GOAL_REWARD] - parameters[Slot.DISTANCE_COST] * distance)
 
 

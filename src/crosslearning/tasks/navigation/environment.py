@@ -1,7 +1,7 @@
 """The navigation task of the paper: a robot drives to a goal around obstacles.
 
-:class:`Navigation` describes one task; :meth:`Navigation.task` gives it to the learner, and
-``gymnasium.make("crosslearning/Navigation-v0", ...)`` to anything that speaks Gymnasium.
+:class:`Navigation` describes one task; :meth:`Navigation.task` makes it for the learner, and
+``gymnasium.make("crosslearning/Navigation-v0", ...)`` as an environment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NUMBERS = (
     "goal_reward",
     "distance_cost",
 )
-#: Places along each side of the start area that are tried in the search for a free one.
+#: Grid points along each side of the start area in the search for a free place.
 _SEARCH = 65
 
 Point = tuple[float, float]
@@ -58,33 +58,32 @@ class Navigation:
     Parameters
     ----------
     obstacles : sequence of Circle, Ellipse, mapping or numbers
-        Any number, also none; :func:`~crosslearning.tasks.navigation.obstacles.read_obstacle`
-        describes the plain forms.
+        May be empty; :func:`~crosslearning.tasks.navigation.obstacles.read_obstacle` describes
+        the plain forms.
     goals : sequence of pairs
         Visited in this order.
     start : pair, optional
-        A fixed start place. Without it the start is uniform in ``start_area``.
+        A fixed start; by default it is uniform in ``start_area``.
     start_area : pair of pairs
         ((x low, x high), (y low, y high)); the paper's [0, 10] × [0, 10].
     heading : float, optional
-        A fixed start heading. Without it the heading is uniform in [−π, π).
+        A fixed initial heading; by default it is uniform in [−π, π).
     near_share, near_distance : float
-        With the probability ``near_share`` an episode starts within ``near_distance`` of an
-        obstacle, as far as that is in the start area: what matters there is learned from more
-        episodes. For a start that is not fixed.
+        With probability ``near_share`` an episode starts within ``near_distance`` of an obstacle,
+        inside the start area, if the start is not fixed.
     start_in_obstacle : {"redraw", "crash"}
-        A start in an obstacle is replaced, or kept, so that the first step is a collision.
+        A start in an obstacle is redrawn, or kept, so that the first step is a collision.
     time_step : float
         T_s of the dynamics.
     speed_bounds, turn_bounds : pairs of float
         Bounds of the speed and of the turn rate; ``step`` clips actions to them.
     arrival_radius : float
-        The robot has reached the current goal when a step ends within this distance of it.
+        A goal is reached when a step ends within this distance of it.
     arrival : {"continue", "terminate"}
-        What follows at the last goal: the episode goes on, or ends with 0 ever after.
+        Whether the episode continues or terminates at the last goal.
     crash : {"absorbing", "terminate", "continue"}
-        What follows a collision: stuck, with the crash reward at every later step; the end of
-        the episode, with 0 ever after; or nothing, the robot drives through.
+        After a collision the robot is stuck, with the crash reward at every later step; or the
+        episode terminates; or the robot drives on.
     swept : bool
         Whether the whole path of a step is tested for collisions, or only its end.
     obstacle_distance : {"surface", "centre"}
@@ -169,16 +168,16 @@ class Navigation:
         self._free_place()
 
     def is_free(self, x: float, y: float) -> bool:
-        """Tell whether (x, y) lies outside every obstacle."""
+        """Return whether (x, y) lies outside every obstacle."""
         return bool(clearances((x, y), self.obstacles)[0] > 0.0)
 
     def grid(self, count: int) -> Floats:
-        """Return ``count`` × ``count`` places that cover the start area, shape (count², 2)."""
+        """Return a grid of ``count`` × ``count`` points of the start area, shape (count², 2)."""
         axes = (np.linspace(low, high, count) for low, high in self.start_area)
         return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
     def _free_place(self) -> Point:
-        """Return a free place in the start area, the one farthest from the obstacles."""
+        """Return the place in the start area that is farthest from the obstacles."""
         if self.start is not None:
             if self.start_in_obstacle == "redraw" and not self.is_free(*self.start):
                 raise InputError(
@@ -198,7 +197,7 @@ class Navigation:
 
     @property
     def parameters(self) -> Floats:
-        """The parameter vector that the compiled dynamics read, newly made."""
+        """The parameter vector of the compiled dynamics."""
         vector = np.zeros(Slot.END)
         (x_low, x_high), (y_low, y_high) = self.start_area
         if self.start is not None:
@@ -227,7 +226,7 @@ class Navigation:
         return NavigationEnvironment(self, render_mode=render_mode)
 
     def task(self, name: str) -> Task:
-        """Return this task under a name, with its compiled dynamics."""
+        """Return this task, with compiled dynamics."""
         return self.environment().task(name)
 
 
@@ -240,8 +239,8 @@ def _items(name: str, given: Any) -> tuple[Any, ...]:
 class NavigationEnvironment(CompiledEnvironment):
     """A robot that drives to a goal around obstacles.
 
-    It is described by ``navigation``, by default the paper's first task, and by ``parameters`` of
-    :class:`Navigation` to change in it. The one render mode is ``"rgb_array"``.
+    ``navigation`` is by default the paper's first task; ``parameters`` are those of
+    :class:`Navigation` to change in it. The render mode is ``"rgb_array"``.
 
     An observation is (d_o, φ_o, d_g, φ_g, φ_obs), an action (speed, turn rate). Beside
     ``uniforms`` and ``state``, ``reset(options=...)`` takes ``{"start": (x, y, heading)}``.
@@ -280,8 +279,8 @@ class NavigationEnvironment(CompiledEnvironment):
     ) -> None:
         self.navigation = (navigation or Navigation()).replace(**parameters)
         super().__init__(self.navigation.parameters, render_mode=render_mode)
-        # Distances have no bound, and Gymnasium asks for finite ones. Inside an obstacle the
-        # distance to its surface is negative, but never below its smaller semi-axis.
+        # Gymnasium requires finite bounds. Inside an obstacle the distance to its surface is
+        # negative, but never below its smaller semi-axis.
         far = float(np.finfo(np.float64).max)
         deepest = max((min(o.semi_axes) for o in self.navigation.obstacles), default=0.0)
         low = np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0])
@@ -292,10 +291,9 @@ class NavigationEnvironment(CompiledEnvironment):
         self._trail: list[tuple[float, float]] = []
 
     def outcomes(self, states: Floats) -> dict[str, NDArray[Any]]:
-        """Read final states, shape (n, STATE_SIZE), into named arrays of length n.
+        """Return named arrays of length n for final states, shape (n, STATE_SIZE).
 
-        ``arrival_time`` is in steps, and NaN if the robot never arrived; ``position`` has shape
-        (n, 2).
+        ``arrival_time`` is in steps, NaN without arrival; ``position`` has shape (n, 2).
         """
         states = np.atleast_2d(np.asarray(states, dtype=np.float64))
         arrived = states[:, State.ARRIVED] == 1.0
@@ -309,7 +307,7 @@ class NavigationEnvironment(CompiledEnvironment):
         }
 
     def information(self) -> dict[str, Any]:
-        """Return what Gymnasium calls info."""
+        """Return the ``info`` of the current state."""
         state = self.state
         return {
             "crashed": bool(state[State.CRASHED]),
@@ -321,29 +319,29 @@ class NavigationEnvironment(CompiledEnvironment):
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Floats, dict[str, Any]]:
-        """Start an episode; the class describes the options."""
+        """Start an episode; the class documents the options."""
         observation, information = super().reset(seed=seed, options=options)
         self._trail = [information["position"]]
         return observation, information
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Move one step on; the action is clipped to the bounds of the action space."""
-        seen = super().step(action)
+        """Advance one step; the action is clipped to the bounds of the action space."""
+        result = super().step(action)
         if self.render_mode is not None:
-            self._trail.append(seen[-1]["position"])
-        return seen
+            self._trail.append(result[-1]["position"])
+        return result
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the task, shape (height, width, 3)."""
-        # Imported here so that only those who look at pictures load the drawing library.
+        # Only pictures need the drawing library.
         from crosslearning.tasks.navigation.rendering import painter_of
 
         return painter_of(self.navigation).picture(self.state, np.array(self._trail))
 
     def state_from(self, option: str, given: Any) -> Floats:
-        """Return the state that a reset option asks for; beside the usual ones, "start"."""
+        """Return the state for a reset option; in addition to the usual ones, "start"."""
         if option != "start":
-            return self._sound(super().state_from(option, given))
+            return self._checked(super().state_from(option, given))
         x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
         if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
             raise InputError(
@@ -354,8 +352,8 @@ class NavigationEnvironment(CompiledEnvironment):
         state[[State.X, State.Y, State.HEADING, State.ARRIVAL_STEP]] = x, y, heading, -1.0
         return state
 
-    def _sound(self, state: Floats) -> Floats:
-        """Return a state, or refuse one that no episode of the task can come to."""
+    def _checked(self, state: Floats) -> Floats:
+        """Return a state, or raise an error if no episode of the task can reach it."""
         goal, goals = state[State.GOAL], len(self.navigation.goals)
         if goal not in range(goals):
             raise InputError(

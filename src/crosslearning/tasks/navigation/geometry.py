@@ -1,9 +1,9 @@
 """The exact geometry of elliptical obstacles: distance, tangents and first contact.
 
 An obstacle is the six numbers of :class:`Row`: the centre, the semi-axes (a, b) and the cosine and
-sine of the angle by which its first axis is turned. A circle has a = b. The functions of one
-obstacle work in its own frame, where the centre is the origin and the axes are the coordinate
-axes; :func:`to_frame` leads there.
+sine of the rotation of its first axis. A circle has a = b. The functions of one obstacle work in
+its own frame, where the centre is the origin and the axes are the coordinate axes; see
+:func:`to_frame`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ import numpy as np
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.task import Floats
 
-#: Where each number stands in an obstacle's row, and how many there are.
+#: Indices into the row of an obstacle, and its length.
 Row = IntEnum("Row", "X Y FIRST_AXIS SECOND_AXIS COSINE SINE", start=0)
 ROW = len(Row)
 
-#: Newton's method below takes two or three steps as a rule and took at most 25 in 300,000 hard
-#: cases; the cap only guards against numbers that are not finite.
+#: Newton's method usually takes two or three steps, and took at most 25 in 300,000 hard cases; the
+#: cap guards against numbers that are not finite.
 _MOST_STEPS = 64
 
-#: Closer to the long axis than this share of the short one, a point counts as on it: smaller
-#: numbers would soon have no digits left.
+#: Closer to the long axis than this fraction of the short one, a point counts as on it, because
+#: smaller numbers lose their digits.
 _ON_AXIS = 1e-290
 
 
 @compiled
 def wrap_angle(angle: float) -> float:
-    """Return the angle in [-π, π) that points the same way."""
+    """Return the equivalent angle in [-π, π)."""
     turn = 2.0 * math.pi
     wrapped = angle - turn * math.floor((angle + math.pi) / turn)
     # Rounding may carry an angle just below the upper end onto it.
@@ -50,7 +50,7 @@ def to_frame(rows: Floats, row: int, x: float, y: float) -> tuple[float, float]:
 
 @compiled
 def beside(rows: Floats, row: int, turn: float, away: float) -> tuple[float, float]:
-    """Return the place ``away`` from an obstacle's outline, where (a cos, b sin) of ``turn`` is.
+    """Return the place at distance ``away`` from the outline point (a cos, b sin) of ``turn``.
 
     It lies on the normal there, so that the outline has no nearer point.
     """
@@ -118,7 +118,7 @@ def tangent_cone(
     opening angle is in [0, π]: π on the surface and, by convention, inside, where the middle
     is the inward normal of the similar ellipse through the point.
 
-    An affine map keeps tangents tangent, so they are found on the unit circle: seen from w
+    An affine map keeps tangents tangent, so they are computed on the unit circle: from w
     with m = √(|w|² − 1) they run along −m·w ± w⊥. Nothing cancels there as m goes to 0.
     """
     w, v = x / a, y / b
@@ -139,10 +139,10 @@ def tangent_cone(
 
 @compiled
 def contact(x: float, y: float, to_x: float, to_y: float, a: float, b: float) -> float:
-    """Return the share of the segment, in [0, 1], at which it first touches the ellipse.
+    """Return the fraction of the segment, in [0, 1], at which it first touches the ellipse.
 
-    Infinity if it never does. Both ends are in the obstacle's frame; the ellipse is a closed
-    set, so that a segment that starts on it or inside touches at 0.
+    It is infinity without contact, and 0 for a segment that starts on the ellipse or inside. Both
+    ends are in the obstacle's frame.
     """
     w, v = x / a, y / b
     outside = w * w + v * v - 1.0
@@ -165,8 +165,7 @@ def contact(x: float, y: float, to_x: float, to_y: float, a: float, b: float) ->
 def nearest_obstacle(rows: Floats, begin: int, count: int, x: float, y: float) -> tuple[int, float]:
     """Return where the row of the obstacle nearest to (x, y) begins, and its surface distance.
 
-    ``rows`` is a flat vector whose obstacles begin at ``rows[begin]``. Without an obstacle the
-    answer is (−1, infinity).
+    The obstacles begin at ``rows[begin]``. Without obstacles the result is (−1, infinity).
     """
     nearest, least = -1, math.inf
     for index in range(count):
@@ -186,7 +185,7 @@ def nearest_obstacle(rows: Floats, begin: int, count: int, x: float, y: float) -
 def first_contact(
     rows: Floats, begin: int, count: int, x: float, y: float, to_x: float, to_y: float
 ) -> float:
-    """Return the share of the segment at which it first touches any obstacle, or infinity."""
+    """Return the fraction of the segment at which it first touches an obstacle, or infinity."""
     first = math.inf
     for index in range(count):
         row = begin + ROW * index
@@ -199,7 +198,7 @@ def first_contact(
 
 @compiled
 def clearances(points: Floats, rows: Floats) -> Floats:
-    """Return what :func:`nearest_obstacle` says of the distance of each point, shape (n, 2)."""
+    """Return the distance of each point, shape (n, 2), to the nearest obstacle."""
     distances = np.empty(len(points))
     for i in range(len(points)):
         _, distances[i] = nearest_obstacle(rows, 0, rows.size // ROW, points[i, 0], points[i, 1])

@@ -1,4 +1,4 @@
-"""The maps of the navigation tasks: those of the paper, a mission, and random ones."""
+"""Maps of navigation tasks: those of the paper, a mission, and random ones."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle, clearances, outline
 from crosslearning.tasks.numbers import check_names, read_numbers
 
-#: The seed of the maps that are kept for evaluation; training maps have smaller ones.
+#: The seed of maps for evaluation; training maps have smaller ones.
 UNSEEN_SEED = 30_000
-#: Least distance in a random map between two obstacles. Convex obstacles that do not touch
-#: never close off a part of the plane, so that every goal can be reached from everywhere.
+#: Least distance between two obstacles of a random map. Convex obstacles that do not touch never
+#: enclose a part of the plane, so that every goal can be reached from everywhere.
 GAP = 1.0
-#: Least distance in a random map between an obstacle and the rim of a goal, or a fixed start.
-ROOM = 0.5
-#: Least share of the start area that a random map leaves free.
+#: Least distance between an obstacle and the rim of a goal, or a fixed start.
+CLEARANCE = 0.5
+#: Least free fraction of the start area.
 FREE_SHARE = 0.6
 
-#: How often a map is begun anew, and how many obstacles are drawn for it before that.
-_BEGINNINGS, _DRAWS = 20, 200
+#: How many maps are tried, and how many obstacles are drawn for each.
+_ATTEMPTS, _DRAWS = 20, 200
 
 
 def navigation_set(name: str, /, **options: Any) -> dict[str, Navigation]:
-    """Return a set of navigation tasks as descriptions that can be drawn, changed and sent.
+    """Return the descriptions of a set of navigation tasks.
 
     The options are parameters of :class:`Navigation` to change in every task; for ``"random"``
     also those of :func:`random_maps`.
@@ -90,26 +90,26 @@ def random_maps(
     ellipse_share: float = 0.5,
     **options: Any,
 ) -> dict[str, Navigation]:
-    """Return random maps, each a pure function of the seed and of its own number.
+    """Return random maps; each depends only on the seed and its number.
 
-    Goals have room around them, obstacles keep a distance from one another, and at least 60 % of
-    the start area is free; so every goal can be reached.
+    Obstacles keep a distance from goals and from one another, and at least 60 % of the start area
+    is free, so that every goal can be reached.
 
     Parameters
     ----------
     seed, count : int
-        Which maps and how many; the first maps of a seed are the same whatever ``count`` is.
+        The seed, and the number of maps; a larger ``count`` only adds maps.
     unseen : bool
-        Whether to take the maps of :data:`UNSEEN_SEED`, which are kept for evaluation.
+        Whether to use :data:`UNSEEN_SEED`, which is kept for evaluation.
     obstacle_count : pair of int
-        Least and greatest number of obstacles in a map.
+        Bounds of the number of obstacles in a map.
     sizes : pair of float
         Bounds of the radii and semi-axes.
     ellipse_share : float
-        Probability that an obstacle is an ellipse, turned at random.
+        Probability that an obstacle is an ellipse, rotated at random.
     **options
-        Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn at random from
-        the inner 80 % of the start area.
+        Parameters of :class:`Navigation`. Without ``goals`` there is one, drawn from the inner
+        80 % of the start area.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def random_maps(
     maps = {}
     for number in range(count):
         generator = np.random.default_rng([seed, number])
-        for _ in range(_BEGINNINGS):
+        for _ in range(_ATTEMPTS):
             empty = _empty_map(generator, options)
             wanted = int(generator.integers(fewest, most + 1))
             obstacles: list[Obstacle] = []
@@ -169,7 +169,6 @@ def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navig
 def _random_obstacle(
     generator: np.random.Generator, scene: Navigation, sizes: tuple[float, float], share: float
 ) -> Obstacle:
-    """Return an obstacle in the start area, an ellipse with the probability ``share``."""
     x, y = (generator.uniform(low, high) for low, high in scene.start_area)
     a, b = generator.uniform(*sizes, size=2)
     angle = generator.uniform(0.0, math.pi)
@@ -177,13 +176,13 @@ def _random_obstacle(
 
 
 def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
-    """Tell whether a drawn obstacle leaves room for the goals, the others and the starts."""
-    if clearances(scene.goals, [drawn]).min() < scene.arrival_radius + ROOM:
+    """Return whether a drawn obstacle is clear of the goals, the others and the starts."""
+    if clearances(scene.goals, [drawn]).min() < scene.arrival_radius + CLEARANCE:
         return False
-    if scene.start is not None and clearances(scene.start, [drawn])[0] < ROOM:
+    if scene.start is not None and clearances(scene.start, [drawn])[0] < CLEARANCE:
         return False
     for other in placed:
-        # Both ways, because one may lie inside the other.
+        # Both ways, because one may contain the other.
         apart = clearances(outline(drawn), [other]).min()
         if min(apart, clearances(outline(other), [drawn]).min()) < GAP:
             return False

@@ -1,4 +1,4 @@
-"""The obstacles that a user describes: circles, and ellipses that may be turned."""
+"""Obstacles: circles, and rotated ellipses."""
 
 from __future__ import annotations
 
@@ -46,10 +46,7 @@ class Circle:
 
 @dataclass(frozen=True)
 class Ellipse:
-    """An elliptical obstacle.
-
-    Its semi-axes, both greater than 0, are half the width and half the height before it is
-    turned counterclockwise by the angle, in radians.
+    """An elliptical obstacle with semi-axes greater than 0, rotated counterclockwise in radians.
 
     Examples
     --------
@@ -80,9 +77,8 @@ Obstacle: TypeAlias = Circle | Ellipse
 def read_obstacle(given: Any) -> Obstacle:
     """Return the obstacle that ``given`` describes.
 
-    Besides a :class:`Circle` or :class:`Ellipse` it may be a mapping with their fields, or
-    plain numbers: (x, y, radius), (x, y, a, b) or (x, y, a, b, angle). Those forms survive
-    JSON and TOML files.
+    Besides a :class:`Circle` or :class:`Ellipse` it may be a mapping with their fields, or plain
+    numbers, as in JSON and TOML files: (x, y, radius), (x, y, a, b) or (x, y, a, b, angle).
     """
     if isinstance(given, Circle | Ellipse):
         return given
@@ -110,19 +106,19 @@ def read_obstacle(given: Any) -> Obstacle:
 
 
 def obstacle_rows(obstacles: Iterable[Obstacle]) -> Floats:
-    """Return the rows of the obstacles, shape (6 · obstacles,), as :mod:`geometry` takes them."""
+    """Return the obstacles as rows for :mod:`geometry`, shape (6 · obstacles,)."""
     rows = [(*o.centre, *o.semi_axes, math.cos(o.angle), math.sin(o.angle)) for o in obstacles]
     return np.array(rows, dtype=np.float64).ravel()
 
 
 def clearances(points: ArrayLike, obstacles: Iterable[Obstacle]) -> Floats:
-    """Return how far each point, shape (n, 2), is from the obstacles; inside one, less than 0."""
+    """Return the distance of each point, shape (n, 2), to the obstacles; negative inside."""
     places = np.array(points, dtype=np.float64, order="C").reshape(-1, 2)
     return geometry.clearances(places, obstacle_rows(obstacles))
 
 
 def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:
-    """Return (x low, y low, x high, y high) of the smallest upright box around the obstacle."""
+    """Return the bounding box (x low, y low, x high, y high) of an obstacle."""
     (x, y), (a, b) = obstacle.centre, obstacle.semi_axes
     cosine, sine = math.cos(obstacle.angle), math.sin(obstacle.angle)
     half_width, half_height = math.hypot(a * cosine, b * sine), math.hypot(a * sine, b * cosine)
@@ -130,7 +126,7 @@ def bounding_box(obstacle: Obstacle) -> tuple[float, float, float, float]:
 
 
 def outline(obstacle: Obstacle, points: int = 96) -> Floats:
-    """Return points around the obstacle's boundary, shape (points, 2), counterclockwise."""
+    """Return points on the boundary, shape (points, 2), counterclockwise."""
     turn = np.linspace(0.0, 2.0 * math.pi, points, endpoint=False)
     (x, y), (a, b) = obstacle.centre, obstacle.semi_axes
     u, v = a * np.cos(turn), b * np.sin(turn)

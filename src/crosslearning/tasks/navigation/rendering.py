@@ -1,37 +1,18 @@
-"""Pictures of the navigation task: what never moves is drawn once and copied for every frame."""
+"""Pictures of the navigation task; the background is drawn once and copied for every frame."""
 
 from __future__ import annotations
 
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
 
-from crosslearning.tasks.drawing import (
-    BLUE,
-    EDGE,
-    GREEN,
-    GRID,
-    INK,
-    ORANGE,
-    SCALE,
-    TICK,
-    WHITE,
-    Colour,
-    Draw,
-    Ink,
-    Place,
-    disc,
-    finished,
-    font,
-    line,
-    sheet,
-)
+from crosslearning.tasks import drawing as palette
+from crosslearning.tasks.drawing import SCALE, Canvas, Colour, Place
 from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, State, observe
 from crosslearning.tasks.navigation.obstacles import bounding_box, outline
 from crosslearning.tasks.task import Floats
@@ -42,7 +23,7 @@ if TYPE_CHECKING:
 _MARGIN = 0.9
 
 _OBSTACLE, _OBSTACLE_EDGE = (203, 210, 222), (108, 121, 142)
-_GOAL_SOFT, _GOAL_PAST = (*GREEN, 34), (164, 199, 185)
+_GOAL_SOFT, _GOAL_PAST = (*palette.GREEN, 34), (164, 199, 185)
 _CRASH = (214, 48, 49)
 _TRAIL_OLD, _TRAIL_NEW = (190, 206, 246), (84, 124, 236)
 _CONE = (240, 158, 33, 62)
@@ -61,110 +42,104 @@ class Painter:
         sides = self._high - self._low
         pixels_per_unit = size / sides.max()
         self._unit = SCALE * pixels_per_unit
-        #: Line widths and letters grow with the picture, not with the width of the view.
+        # Line widths and letters grow with the picture, not with the width of the view.
         self._pen = SCALE * size / 600.0
-        self._width, self._height = (SCALE * round(side * pixels_per_unit) for side in sides)
+        self._width, self._height = (round(side * pixels_per_unit) for side in sides)
 
     def picture(
         self, state: Floats, trail: Floats | None = None, *, show_observation: bool = False
     ) -> NDArray[np.uint8]:
-        """Return a picture of one moment, shape (height, width, 3).
+        """Return a picture of a state, shape (height, width, 3).
 
-        The trail, shape (n, 2), are the places where the robot has been.
+        ``trail``, shape (n, 2), holds the places where the robot has been.
         """
-        image = self._background.copy()
-        draw = ImageDraw.Draw(image, "RGBA")
+        canvas = self._background.copy()
         if trail is not None and len(trail) > 1:
-            self._draw_trail(draw, [self._place(x, y) for x, y in trail])
-        self._draw_goals(draw, int(state[State.GOAL]), bool(state[State.ARRIVED]))
+            self._draw_trail(canvas, [self._place(x, y) for x, y in trail])
+        self._draw_goals(canvas, int(state[State.GOAL]), bool(state[State.ARRIVED]))
         if show_observation:
-            self._draw_observation(draw, state)
-        self._draw_robot(draw, state)
-        return finished(image)
-
-    # ------------------------------------------------------------------ what never moves
+            self._draw_observation(canvas, state)
+        self._draw_robot(canvas, state)
+        return canvas.array()
 
     @functools.cached_property
-    def _background(self) -> Image.Image:
-        image, draw = sheet(self._width // SCALE, self._height // SCALE)
+    def _background(self) -> Canvas:
+        canvas = Canvas(self._width, self._height, self._pen)
         navigation = self.navigation
         (x_low, x_high), (y_low, y_high) = navigation.start_area
         if navigation.start is None:
             corners = (*self._place(x_low, y_high), *self._place(x_high, y_low))
-            draw.rectangle(corners, fill=WHITE)
+            canvas.draw.rectangle(corners, fill=palette.WHITE)
         (left, low), (right, high) = self._low, self._high
         for x in _whole_numbers(left, right):
-            self._line(draw, [self._place(x, high), self._place(x, low)], GRID, 1.0)
+            canvas.line([self._place(x, high), self._place(x, low)], palette.GRID, 1.0)
         for y in _whole_numbers(low, high):
-            self._line(draw, [self._place(left, y), self._place(right, y)], GRID, 1.0)
+            canvas.line([self._place(left, y), self._place(right, y)], palette.GRID, 1.0)
         if navigation.start is None:
-            draw.rectangle(corners, outline=EDGE, width=round(1.3 * self._pen))
+            canvas.draw.rectangle(corners, outline=palette.EDGE, width=round(1.3 * self._pen))
         else:
-            self._disc(draw, self._place(*navigation.start), 5.0, None, TICK, 2.0)
-        self._draw_ticks(draw)
-        self._draw_obstacles(draw)
-        return image
+            canvas.disc(self._place(*navigation.start), 5.0, None, palette.TICK, 2.0)
+        self._draw_ticks(canvas)
+        self._draw_obstacles(canvas)
+        return canvas
 
-    def _draw_obstacles(self, draw: Draw) -> None:
+    def _draw_obstacles(self, canvas: Canvas) -> None:
         for obstacle in self.navigation.obstacles:
             edge = [self._place(x, y) for x, y in outline(obstacle, 240)]
-            draw.polygon(edge, fill=_OBSTACLE)
-            self._line(draw, [*edge, edge[0], edge[1]], _OBSTACLE_EDGE, 2.2)
+            canvas.draw.polygon(edge, fill=_OBSTACLE)
+            canvas.line([*edge, edge[0], edge[1]], _OBSTACLE_EDGE, 2.2)
 
-    def _draw_ticks(self, draw: Draw) -> None:
+    def _draw_ticks(self, canvas: Canvas) -> None:
         """Write every second whole number along the left and the lower side."""
-        letters, aside = font(11.0 * self._pen), 12.0 * self._pen
+        aside = 12.0 * self._pen
         for axis in (0, 1):
             for value in _whole_numbers(self._low[axis] + 0.5, self._high[axis] - 0.5):
                 across, down = self._place(value, value)
-                place = (aside, down) if axis else (across, self._height - aside)
+                place = (aside, down) if axis else (across, SCALE * self._height - aside)
                 if value % 2 == 0:
-                    draw.text(place, str(value), TICK, letters, anchor="mm")
+                    canvas.text(place, str(value), palette.TICK, 11.0, "mm")
 
-    # ------------------------------------------------------------------ what changes
-
-    def _draw_goals(self, draw: Draw, current: int, arrived: bool) -> None:
-        letters = font(13.0 * self._pen)
+    def _draw_goals(self, canvas: Canvas, current: int, arrived: bool) -> None:
         radius = self.navigation.arrival_radius * self._unit / self._pen
         for index, goal in enumerate(self.navigation.goals):
             place = self._place(*goal)
-            colour = _GOAL_PAST if index < current else GREEN
+            colour = _GOAL_PAST if index < current else palette.GREEN
             if index >= current:
-                self._disc(draw, place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
+                canvas.disc(place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
-            self._disc(draw, place, 10.5, colour if filled else WHITE, colour, 2.4)
-            draw.text(place, str(index + 1), WHITE if filled else colour, letters, anchor="mm")
+            canvas.disc(place, 10.5, colour if filled else palette.WHITE, colour, 2.4)
+            canvas.text(place, str(index + 1), palette.WHITE if filled else colour, 13.0, "mm")
 
-    def _draw_trail(self, draw: Draw, places: Sequence[Place]) -> None:
+    def _draw_trail(self, canvas: Canvas, places: Sequence[Place]) -> None:
         for index, (before, after) in enumerate(itertools.pairwise(places)):
             share = (index + 1) / (len(places) - 1)
             ends = zip(_TRAIL_OLD, _TRAIL_NEW, strict=True)
             colour = tuple(round(old + share * (new - old)) for old, new in ends)
-            self._line(draw, [before, after], colour, 2.6)
-            self._disc(draw, before, 2.6, colour)
+            canvas.line([before, after], colour, 2.6)
+            canvas.disc(before, 2.6, colour)
 
-    def _draw_robot(self, draw: Draw, state: Floats) -> None:
+    def _draw_robot(self, canvas: Canvas, state: Floats) -> None:
         x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
         inside = np.clip((x, y), self._low + 0.25, self._high - 0.25)
         place = self._place(*inside)
         if (inside != (x, y)).any():
             # The robot has left the picture: an arrow at the border points to it.
             heading = math.atan2(y - inside[1], x - inside[0])
-            self._shape(draw, place, heading, _ARROW, BLUE)
+            canvas.shape(place, heading, _ARROW, palette.BLUE)
             return
         crashed = state[State.CRASHED] == 1.0
-        self._disc(draw, place, 11.5, WHITE)
-        self._disc(draw, place, 10.0, _CRASH if crashed else BLUE)
+        canvas.disc(place, 11.5, palette.WHITE)
+        canvas.disc(place, 10.0, _CRASH if crashed else palette.BLUE)
         if not crashed:
-            self._shape(draw, place, heading, _DART, WHITE)
+            canvas.shape(place, heading, _DART, palette.WHITE)
             return
         arm = 4.2 * self._pen
         for slope in (-arm, arm):
             ends = [(place[0] - arm, place[1] - slope), (place[0] + arm, place[1] + slope)]
-            self._line(draw, ends, WHITE, 3.2)
-        self._disc(draw, place, 15.5, None, _CRASH, 2.2)
+            canvas.line(ends, palette.WHITE, 3.2)
+        canvas.disc(place, 15.5, None, _CRASH, 2.2)
 
-    def _draw_observation(self, draw: Draw, state: Floats) -> None:
+    def _draw_observation(self, canvas: Canvas, state: Floats) -> None:
         observation = np.empty(OBSERVATION_SIZE)
         observe(self.navigation.parameters, state, observation)
         distance, obstacle_angle, goal_distance, goal_angle, opening = observation
@@ -183,55 +158,42 @@ class Painter:
             nearest = edges[np.argmin(np.hypot(edges[:, 0] - x, edges[:, 1] - y))]
             sides = (obstacle_angle - 0.5 * opening, obstacle_angle + 0.5 * opening)
             reach = distance + 2.0 * max(max(o.semi_axes) for o in self.navigation.obstacles)
-            draw.polygon([here, *arc(*sides, reach)], fill=_CONE)
+            canvas.draw.polygon([here, *arc(*sides, reach)], fill=_CONE)
             for side in sides:
-                self._line(draw, [here, at(side, reach)], ORANGE, 1.5)
-            self._draw_obstacles(draw)
-            self._line(draw, arc(*sides, 0.85), ORANGE, 1.8)
-            self._line(draw, [here, at(obstacle_angle, 1.75)], INK, 1.0)
-            self._line(draw, arc(0.0, obstacle_angle, 1.45), INK, 1.6)
-            self._line(draw, [here, self._place(*nearest)], INK, 2.2)
-            self._disc(draw, self._place(*nearest), 3.2, INK)
-            self._label(draw, at(sides[1] + 0.3, 0.95), "φ", "obs", ORANGE)
-            self._label(draw, at(0.45 * obstacle_angle, 1.7), "φ", "o", INK)
+                canvas.line([here, at(side, reach)], palette.ORANGE, 1.5)
+            self._draw_obstacles(canvas)
+            canvas.line(arc(*sides, 0.85), palette.ORANGE, 1.8)
+            canvas.line([here, at(obstacle_angle, 1.75)], palette.INK, 1.0)
+            canvas.line(arc(0.0, obstacle_angle, 1.45), palette.INK, 1.6)
+            canvas.line([here, self._place(*nearest)], palette.INK, 2.2)
+            canvas.disc(self._place(*nearest), 3.2, palette.INK)
+            self._label(canvas, at(sides[1] + 0.3, 0.95), "φ", "obs", palette.ORANGE)
+            self._label(canvas, at(0.45 * obstacle_angle, 1.7), "φ", "o", palette.INK)
             over, down = self._place(*(0.08 * np.array([x, y]) + 0.92 * nearest))
-            self._label(draw, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", INK)
-        self._line(draw, [here, at(0.0, 2.9)], INK, 1.4)
-        self._line(draw, [here, at(goal_angle, goal_distance)], GREEN, 2.0)
-        self._line(draw, arc(0.0, goal_angle, 2.3), GREEN, 1.8)
-        self._label(draw, at(0.6 * goal_angle, 2.65), "φ", "g", GREEN)
-        self._label(draw, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", GREEN)
-
-    # ------------------------------------------------------------------ the pencils
+            self._label(
+                canvas, (over - 6.0 * self._pen, down - 9.0 * self._pen), "d", "o", palette.INK
+            )
+        canvas.line([here, at(0.0, 2.9)], palette.INK, 1.4)
+        canvas.line([here, at(goal_angle, goal_distance)], palette.GREEN, 2.0)
+        canvas.line(arc(0.0, goal_angle, 2.3), palette.GREEN, 1.8)
+        self._label(canvas, at(0.6 * goal_angle, 2.65), "φ", "g", palette.GREEN)
+        self._label(canvas, at(goal_angle - 0.07, 0.7 * goal_distance), "d", "g", palette.GREEN)
 
     def _place(self, x: float, y: float) -> Place:
         return (x - self._low[0]) * self._unit, (self._high[1] - y) * self._unit
 
-    def _line(self, draw: Draw, places: Sequence[Place], colour: Colour, width: float) -> None:
-        line(draw, places, colour, width * self._pen)
-
-    def _disc(
-        self, draw: Draw, at: Place, radius: float, fill: Ink, edge: Ink = None, width: float = 0.0
-    ) -> None:
-        disc(draw, at, radius * self._pen, fill, edge, width * self._pen)
-
-    def _shape(
-        self, draw: Draw, place: Place, heading: float, shape: Iterable[Place], colour: Colour
-    ) -> None:
-        (x, y), cosine, sine = place, math.cos(heading) * self._pen, math.sin(heading) * self._pen
-        corners = [(x + cosine * u - sine * v, y - sine * u - cosine * v) for u, v in shape]
-        draw.polygon(corners, colour)
-
-    def _label(self, draw: Draw, place: Place, letter: str, index: str, colour: Colour) -> None:
-        large, small = font(19.0 * self._pen), font(12.5 * self._pen)
-        halo: dict[str, Any] = {"stroke_width": round(3.0 * self._pen), "stroke_fill": WHITE}
+    def _label(self, canvas: Canvas, place: Place, letter: str, index: str, colour: Colour) -> None:
+        halo: dict[str, Any] = {
+            "stroke_width": round(3.0 * self._pen),
+            "stroke_fill": palette.WHITE,
+        }
         x, y = place
-        draw.text((x - draw.textlength(letter, large), y), letter, colour, large, "ls", **halo)
-        draw.text((x, y + 4.0 * self._pen), index, colour, small, "ls", **halo)
+        canvas.text((x - canvas.text_width(letter, 19.0), y), letter, colour, 19.0, "ls", **halo)
+        canvas.text((x, y + 4.0 * self._pen), index, colour, 12.5, "ls", **halo)
 
 
 def _view(navigation: Navigation) -> tuple[Floats, Floats]:
-    """Return the low and the high corner of what a picture shows."""
+    """Return the lower left and the upper right corner of the view."""
     corners = list(navigation.goals)
     for obstacle in navigation.obstacles:
         box = bounding_box(obstacle)
@@ -246,5 +208,5 @@ def _whole_numbers(low: float, high: float) -> range:
     return range(math.ceil(low), math.floor(high) + 1)
 
 
-#: A painter for each of the last tasks, which keeps what never moves.
+#: Keeps the painters of the last tasks, with their backgrounds.
 painter_of = functools.lru_cache(8)(Painter)
