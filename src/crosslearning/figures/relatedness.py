@@ -1,4 +1,4 @@
-"""A map of the policies, and the directions in which they pull."""
+"""A map of the policies, and the cosines between their pulls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
-from crosslearning.figures.parts import MIDDLE, new_figure, number, write
+from crosslearning._base.limits import MANY_TASKS
+from crosslearning.figures.parts import MIDDLE, minus, new_figure, number, write
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS, figure_style
 
 _LIKE, _APART = TASKS[0], TASKS[1]
-#: More tasks than this leave no room for their names and numbers.
-_MOST_NAMED = 40
-#: More tasks than this leave no room for numbers in the cells of the matrix.
+#: The most tasks with numbers in the cells of the matrix.
 _MOST_NUMBERS = 8
-#: Of so many, those that stand the farthest apart are named.
+#: Of many tasks, this many that stand farthest apart are named.
 _FEW = 5
 
 
@@ -29,13 +28,11 @@ def relatedness_figure(found: Mapping[str, Any]) -> Figure:
     """Draw the policies around the central one, and the cosines of their pulls, from their JSON.
 
     Tasks that stand apart are orange. The circle has the radius ε. The cosines of N pulls around
-    their centre are −1/(N−1) in the mean whatever the tasks are: so that is the colours' middle.
+    their centre have the mean −1/(N−1) for any tasks, which is the middle of the colours.
     """
     side = min(5.0, max(3.3, 0.28 * len(found["tasks"]) + 1.2))
-    # Long names take room from the matrix, not from the map.
-    names = 0.07 * max(0, max(len(task["task"]) for task in found["tasks"]) - 8)
-    if len(found["tasks"]) > _MOST_NAMED:
-        names = 0.0
+    longest = max(len(task["task"]) for task in found["tasks"])
+    names = 0.07 * max(0, longest - 8) if len(found["tasks"]) <= MANY_TASKS else 0.0
     beside = side + 1.6 + names
     size, widths = (side + beside, side + 0.35), [side, beside]
     figure, (plane, matrix) = new_figure(size, 1, 2, width_ratios=widths)
@@ -52,7 +49,7 @@ def _draw_map(axes: Axes, found: Mapping[str, Any]) -> None:
         axes.add_patch(Disc((0.0, 0.0), epsilon, fill=False, edgecolor=LIGHT, linestyle="--"))
         write(axes, f"ε = {epsilon:g}", (0.71 * epsilon, 0.71 * epsilon), (3, 3), GREY)
         reach = max(reach, epsilon)
-    many = len(found["tasks"]) > _MOST_NAMED
+    many = len(found["tasks"]) > MANY_TASKS
     for count, (task, (x, y)) in enumerate(zip(found["tasks"], places[:-1], strict=True), start=1):
         colour = _APART if task["stands_apart"] else _LIKE
         if many:
@@ -80,7 +77,7 @@ def _draw_matrix(figure: Figure, axes: Axes, found: Mapping[str, Any]) -> None:
     mean = float(np.mean(cosines[~np.eye(N, dtype=bool)]))
     scale = TwoSlopeNorm(alone, -1.0, 1.0)
     image = axes.imshow(cosines, cmap="RdBu", norm=scale)
-    if N > _MOST_NAMED:
+    if N > MANY_TASKS:
         axes.set(xlabel="task, by its number", ylabel="task, by its number")
     else:
         axes.set_xticks(range(N), [str(k + 1) for k in range(N)])
@@ -91,19 +88,15 @@ def _draw_matrix(figure: Figure, axes: Axes, found: Mapping[str, Any]) -> None:
     if N <= _MOST_NUMBERS:
         for i, j in np.ndindex(N, N):
             colour = "white" if abs(scale(cosines[i, j]) - 0.5) > 0.3 else CENTRAL
-            text = _minus(f"{round(float(cosines[i, j]), 1) + 0.0:.1f}")  # not a negative zero
+            text = minus(f"{round(float(cosines[i, j]), 1) + 0.0:.1f}")  # not a negative zero
             write(axes, text, (j, i), (0, 0), colour, fontsize=8, **MIDDLE)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_title(
         "Cosines of the pulls: 1 together, −1 against\n"
-        + _minus(f"mean of pairs {mean:.2f}; geometry alone gives −1/(N−1) = {alone:.2f}")
+        + minus(f"mean of pairs {mean:.2f}; geometry alone gives −1/(N−1) = {alone:.2f}")
     )
     bar = figure.colorbar(image, ax=axes, shrink=0.8, ticks=[-1.0, alone, 1.0])
-    bar.ax.set_yticklabels(["−1", f"{_minus(f'{alone:.2f}')}:\ngeometry\nalone", "1"])
+    bar.ax.set_yticklabels(["−1", f"{minus(f'{alone:.2f}')}:\ngeometry\nalone", "1"])
     bar.ax.tick_params(length=2.5)
     bar.outline.set_visible(False)
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "−")

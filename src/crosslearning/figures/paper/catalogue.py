@@ -12,8 +12,8 @@ from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
-from crosslearning.reproduction.paper.drives import SceneDrives
 from crosslearning.reproduction.paper.experiment import CROSS, Experiment
+from crosslearning.reproduction.paper.scenes import SceneDrives
 
 #: Every figure, from what it takes of measurements, adaptation, drives and the settings of the
 #: cross-learned policies' runs.

@@ -13,14 +13,25 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from crosslearning._base.statistics import student
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.paper import POLICY_COLOURS, line_style
-from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
+from crosslearning.figures.style import (
+    CENTRAL,
+    GREY,
+    LIGHT,
+    NARROW,
+    PALE,
+    TASKS,
+    WIDE,
+    figure_style,
+)
 from crosslearning.reproduction.paper.adapt import CENTRAL as CENTRAL_START
 from crosslearning.reproduction.paper.adapt import ZERO
 from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
@@ -34,6 +45,8 @@ Adaptation = Mapping[int, Mapping[str, Any]]
 BLOCKS = 60
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
+#: Colours that differ in grey too: dark for claims that hold, medium for those that do not.
+VERDICTS = {"holds": TASKS[0], "does not hold": TASKS[4], "undecided": "#ECEEF2"}
 _TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
 #: Where adaptation starts, and how its curve looks.
 _STARTS: dict[str, dict[str, Any]] = {
@@ -83,8 +96,8 @@ def _costs(
     for axes in panels:
         if lowest > 0.0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, False)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, False))
             axes.set_ylim(bottom=0.75 * lowest)
         parts.iteration_axis(axes, float(np.max(lines[0].get_xdata())), 3)
     panels[0].set_ylabel(label)
@@ -181,7 +194,7 @@ def _positive_log(axes: Axes, *shown: float) -> None:
         low, high = min([*positive, *shown]), max([*positive, *shown])
         if high < 80.0 * low:
             # Powers of ten alone would be too few.
-            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, True)))
+            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, True))
         axes.set_ylim(bottom=0.6 * low)
 
 
@@ -251,4 +264,27 @@ def adaptation_figure(adaptation: Adaptation) -> Figure:
     if len(adaptation) > 1:
         handles.append(parts.band_handle("its 95 % interval over seeds", CENTRAL))
     parts.legend_outside(figure, handles)
+    return figure
+
+
+@figure_style()
+def readings_figure(content: Mapping[str, Any]) -> Figure:
+    """Draw the content of ``readings.json`` as a grid: claims down, readings across."""
+    readings = content["readings"]
+    claims = [claim["key"] for claim in readings[0]["claims"]]
+    verdicts = list(VERDICTS)
+    grid = np.array([[verdicts.index(c["verdict"]) for c in row["claims"]] for row in readings]).T
+    figure, axes = parts.new_figure((2.6 + 0.3 * len(readings), 1.3 + 0.19 * len(claims)))
+    colours = ListedColormap(list(VERDICTS.values()))
+    axes.imshow(grid, cmap=colours, vmin=-0.5, vmax=len(verdicts) - 0.5, aspect="auto")
+    names: dict[str, Any] = {"rotation": 50, "ha": "left", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(readings)), [row["name"] for row in readings], **names)
+    axes.set_yticks(range(len(claims)), claims)
+    axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
+    axes.set_xticks(np.arange(0.5, len(readings) - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, len(claims) - 1), minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.2)
+    axes.tick_params(which="minor", length=0)
+    axes.spines[:].set_visible(False)
+    parts.legend_outside(figure, [Patch(color=c, label=verdict) for verdict, c in VERDICTS.items()])
     return figure

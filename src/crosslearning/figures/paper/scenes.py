@@ -14,8 +14,8 @@ from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.parts import entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
-from crosslearning.reproduction.paper.drives import Drive, SceneDrives
 from crosslearning.reproduction.paper.experiment import LABELS, POLICIES
+from crosslearning.reproduction.paper.scenes import Drive, SceneDrives
 
 #: How far a path may leave the usual frame and still be seen whole.
 _BEYOND = 2.0
