@@ -235,7 +235,8 @@ class _Classifier:
                 )
                 if error < best[0]:
                     best = float(error), (features, models)
-        return cls(*best[1], own)
+        features, models = best[1]
+        return cls(features, models, own)
 
     def _errors(self, group: Group, g: int) -> Floats:
         """Return the errors of every task's model on a group, shape (n, N, outputs)."""

@@ -15,8 +15,7 @@ from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style
 
-#: What is drawn of the returns on two kinds of tasks: label, colour, marker, and a step aside, so
-#: that bars stay apart.
+#: The curves of returns by kind of tasks: label, colour, marker, and shift, against overlaps.
 _RETURNS = {
     "training": {
         "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
@@ -96,7 +95,7 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
         scale = 1.0 / epsilon if 0.0 < epsilon < math.inf else math.nan
         far = parts.read_interval(row["distance"])
         shares.append(Interval(far.value * scale, far.low * scale, far.high * scale))
-        # The relaxed projection may exceed ε, and only what was seen may be above it.
+        # Only the relaxed projection may exceed ε.
         seeds = [scale * parts.number(seed) for seed in row["distance"].get("seeds", ())]
         highest = max([highest, *(seed for seed in seeds if math.isfinite(seed))])
     _curve(axes, radii, shares, _ALONE, (0.0, highest))
@@ -105,11 +104,11 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
 
 
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
-    """Mark the recommended radius, and those that are not told apart from it."""
+    """Mark the recommended radius, and those that do not differ significantly from it."""
     best = parts.number(chosen["epsilon"])
     together = [parts.number(epsilon) for epsilon in chosen["not_significantly_different"]]
     middle = 0.5 * (min(radii.values()) + max(radii.values()))
-    label = "not told apart from it" if named else ""
+    label = "not significantly different" if named else ""
     for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)

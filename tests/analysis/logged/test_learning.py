@@ -8,7 +8,7 @@ import pytest
 
 import crosslearning
 from crosslearning import CrossLearner, learn_from
-from crosslearning.analysis.logged import leaving, out_of_data_fraction
+from crosslearning.analysis.logged import out_of_data_fraction, support
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner.model_based.imagination import imagine
@@ -160,8 +160,8 @@ def test_a_rollout_that_ended_does_not_end_the_others(learned, monkeypatch):
         sizes.append(len(points))
         return (np.arange(len(points)) >= H).astype(float)
 
-    monkeypatch.setattr(leaving, "imagine", first_ends)
-    monkeypatch.setattr(leaving, "_deviations", unsure)
+    monkeypatch.setattr(support, "imagine", first_ends)
+    monkeypatch.setattr(support, "_deviations", unsure)
     first, other, *_ = out_of_data_fraction(learned).values()
     assert first == pytest.approx((sizes[0] - H) / (sizes[0] - H + 1))
     assert other == pytest.approx((sizes[1] - H) / sizes[1])
@@ -295,7 +295,7 @@ def test_other_offsets_are_asked_about_and_small_movements_are_not():
 
 def test_a_column_that_tells_nothing_is_told_of():
     still = {**GOOD, "observations": GOOD["observations"] * [1.0, 0.0]}
-    assert "observation 1 is always 0: it tells nothing" in told_of({"a": [still]})
+    assert "observation 1 is always 0: it has no information" in told_of({"a": [still]})
 
 
 def test_noise_is_no_data():
