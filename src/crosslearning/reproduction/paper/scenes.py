@@ -1,7 +1,4 @@
-"""Where the paper evaluates its policies, and what is measured there.
-
-Everything is read from snapshots, so it can be computed again, and for any policy.
-"""
+"""The scenes of the paper's evaluation: outcomes and paths of policies from snapshots."""
 
 from __future__ import annotations
 
@@ -23,12 +20,11 @@ from crosslearning.tasks import Navigation, Task, navigation_set, random_maps, t
 NOISE_STD = np.sqrt([0.05, 0.05])
 DISCOUNT = 0.9
 MISSION_HORIZON = 120
-#: Random starts of the evaluation, apart from those of training by their own seed.
+#: The seed of the evaluation's starts, different from those of training.
 EVALUATION_SEED = 20_000
-#: The start heading of every drive: from (0.5, 1.5) straight towards the goal (5, 6), and so
-#: towards the middle of the obstacle between them.
+#: The start heading of every drive: from (0.5, 1.5) to the goal (5, 6), with the obstacle between.
 HEADING = math.pi / 4
-#: Scenes that are driven through, and the task sets that they are the only map of.
+#: Scenes of the drives, and their task sets of one map.
 SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "mission"}
 
 
@@ -55,14 +51,14 @@ def play(function: Family, task: Task, trials: int) -> Episodes:
 
 
 def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
-    """Return what a policy does on a task: means over episodes, and the costs' deviation.
+    """Return the outcome of a policy on a task: means over episodes, and the costs' deviation.
 
-    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
-    never gets there counts with all its steps, so that crashing early is not fast.
+    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps to the last goal, or all steps of an
+    episode that does not arrive.
     """
     horizon = horizon_of(task)
-    asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
-    played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
+    options = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
+    played = measure_episodes(_policy(function, task), task, options, DISCOUNT)
     arrived = played.shares["arrived"]
     return {
         "cost": float(np.mean(-played.returns)),
@@ -80,13 +76,13 @@ def _policy(function: Family, task: Task) -> Policy:
 
 
 def horizon_of(task: Task) -> int:
-    """Return how long an episode is at the most: the mission has three goals and takes longer."""
+    """Return the longest episode of a task: the mission has three goals and takes longer."""
     return MISSION_HORIZON if task.name == "mission" else task.horizon
 
 
 @dataclass(frozen=True, eq=False)
 class Drive:
-    """One path of a policy, shape (points, 2), to the last goal, the crash or the last step."""
+    """One path of a policy, shape (points, 2), to the last goal, a crash or the last step."""
 
     path: NDArray[np.float64]
     crashed: bool
@@ -95,7 +91,7 @@ class Drive:
 
     @property
     def ending(self) -> str:
-        """How the path ends, to be added to the number of goals."""
+        """The end of the path, for a legend."""
         if self.arrived:
             return f" in {len(self.path) - 1} steps"
         return ", crash" if self.crashed else ", out of time"
@@ -115,14 +111,14 @@ def scene_drives(experiment: Experiment) -> dict[str, SceneDrives]:
     first, *rest = experiment.seeds
     functions = {policy: experiment.function(first, policy) for policy in POLICIES}
     others = [experiment.function(seed, CROSS) for seed in rest]
-    found = {}
+    by_scene = {}
     for scene, name in SCENES.items():
         options = {**experiment.reading.task_options, "heading": HEADING}
         (navigation,) = navigation_set(name, **options).values()
         drives = {p: drive(function, navigation, scene) for p, function in functions.items()}
         bundle = tuple(drive(function, navigation, scene) for function in others)
-        found[scene] = SceneDrives(navigation, drives, bundle)
-    return found
+        by_scene[scene] = SceneDrives(navigation, drives, bundle)
+    return by_scene
 
 
 def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
