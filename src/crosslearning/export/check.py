@@ -81,22 +81,22 @@ def measure(policy: Policy, act: Act, precision: Precision) -> Agreement:
     return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
 
 
-def is_close(found: Agreement, precision: Precision) -> bool:
+def is_close(agreement: Agreement, precision: Precision) -> bool:
     """Return whether an export is within the tolerance of its precision; NaN is not."""
-    return found.share <= TOLERANCES[precision]
+    return agreement.share <= TOLERANCES[precision]
 
 
 def compare(policy: Policy, act: Act, precision: Precision) -> Agreement:
     """Return the result of :func:`measure`, or raise an error if the two disagree."""
-    found = measure(policy, act, precision)
-    if not is_close(found, precision):
+    agreement = measure(policy, act, precision)
+    if not is_close(agreement, precision):
         remedy = (
             "its actions are too large for single precision: export it with --precision double"
-            if precision == "float" and math.isfinite(found.share)
+            if precision == "float" and math.isfinite(agreement.share)
             else "this is an error of crosslearning's: please report it with the policy"
         )
         raise NumericalError(
-            f"the export does not do what the policy does: {found}, at most "
+            f"the export does not do what the policy does: {agreement}, at most "
             f"{TOLERANCES[precision]:g} of the range is allowed; {remedy}. Nothing was written"
         )
-    return found
+    return agreement

@@ -25,9 +25,9 @@ _DASHED: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (4, 2))}
 
 
 @figure_style()
-def paths_figure(found: Mapping[str, Any]) -> Figure:
+def paths_figure(content: Mapping[str, Any]) -> Figure:
     """Draw real paths of some tasks, and the predictions of every kind of models."""
-    paths = found["paths"]
+    paths = content["paths"]
     coordinates = min(len(paths[0]["real"][0]), _ROWS)
     size = (_WIDTH * max(2, len(paths)), 1.45 * coordinates + 0.5)
     options: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row"}
@@ -63,9 +63,9 @@ def paths_figure(found: Mapping[str, Any]) -> Figure:
 
 
 @figure_style()
-def errors_figure(found: Mapping[str, Any]) -> Figure:
+def errors_figure(content: Mapping[str, Any]) -> Figure:
     """Draw the one-step errors by output, and how errors grow with the steps."""
-    kinds = found["kinds"]
+    kinds = content["kinds"]
     outputs = list(kinds[0]["one_step"])
     figure, (left, right) = parts.new_figure((7.4, 2.9), 1, 2, width_ratios=[1.15, 1.0])
     handles: list[Any] = []
@@ -91,16 +91,16 @@ def errors_figure(found: Mapping[str, Any]) -> Figure:
     left.set_xticks(range(len(outputs)), [o.replace("observation ", "obs. ") for o in outputs])
     left.set(title="One step ahead, by output", ylabel="relative error")
     right.set(title="Observations, ahead in an open loop", xlabel="steps ahead", ylim=(0.0, None))
-    right.set_xlim(1, max(2, found["steps"]))
+    right.set_xlim(1, max(2, content["steps"]))
     right.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     parts.legend_outside(figure, [*handles, parts.band_handle("95 % over tasks")])
     return figure
 
 
 @figure_style()
-def radius_figure(found: Mapping[str, Any]) -> Figure:
+def radius_figure(content: Mapping[str, Any]) -> Figure:
     """Draw the error of every output over the radius ε_m, with the one that the data chose."""
-    curves = found["curves"]
+    curves = content["curves"]
     figure, panels, columns = parts.panel_grid(
         len(curves), _COLUMNS, (_WIDTH, 2.3), narrowest=2 * _WIDTH
     )

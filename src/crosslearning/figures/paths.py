@@ -53,13 +53,13 @@ def end_handles(crash: str = GREY, ring: str = GREY) -> list[Line2D]:
 
 
 @figure_style()
-def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
+def trajectory_figure(policy: str, trajectories: Sequence[Trajectories]) -> Figure:
     """Draw a policy's paths from random starts, one panel per task; paths that crash are red."""
-    if not found:
+    if not trajectories:
         raise InputError("there are no paths to draw: no task was given")
-    figure, panels, columns = panel_grid(len(found), _COLUMNS, (3.1, 3.35), narrowest=4.2)
+    figure, panels, columns = panel_grid(len(trajectories), _COLUMNS, (3.1, 3.35), narrowest=4.2)
     figure.set_figheight(figure.get_figheight() + 0.6)
-    for place, (axes, one) in enumerate(zip(panels, found, strict=True)):
+    for place, (axes, one) in enumerate(zip(panels, trajectories, strict=True)):
         draw_map(axes, one.navigation)
         for path, crashed, out in zip(one.paths, one.crashed, one.out_of_time, strict=True):
             colour = ALARM if crashed else CENTRAL
@@ -74,7 +74,7 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
         axes.set_title(f"task {one.task}\n{ends}")
         if place % columns:
             axes.set_ylabel("")
-        if place + columns < len(found):
+        if place + columns < len(trajectories):
             axes.set_xlabel("")
     start = entry("start", color=LIGHT, marker="o", markersize=3.0, linestyle="none")
     path = entry("path", color=CENTRAL, linewidth=0.8)

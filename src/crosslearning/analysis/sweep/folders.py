@@ -109,8 +109,8 @@ def run_sweep(
     learner.close()
     check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
     # Settings that the learner chose are the same for all stages.
-    asked = request.config.settings
-    opened = [name for name in asked.__struct_fields__ if getattr(asked, name) is None]
+    settings = request.config.settings
+    opened = [name for name in settings.__struct_fields__ if getattr(settings, name) is None]
     filled = {name: getattr(learner.settings, name) for name in opened}
     request = dataclasses.replace(request, config=request.config.replace(**filled))
     folder = Path(path)
@@ -146,8 +146,8 @@ def _chain(folder: Path, request: SweepRequest, seed: int) -> Chain:
 
 def _measurement(folder: Path, request: SweepRequest, seed: int, stage: Stage) -> Measurement:
     path = folder / f"seed-{seed}" / stage.name
-    asked = {**request.measuring(), "version": VERSION}
-    return Measurement(path / "measurements.json", asked, _measure_run, (path, request))
+    measuring = {**request.measuring(), "version": VERSION}
+    return Measurement(path / "measurements.json", measuring, _measure_run, (path, request))
 
 
 def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:

@@ -47,7 +47,7 @@ BLOCKS = 60
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
 #: Colours that differ in grey too: dark for claims that hold, medium for those that do not.
 VERDICTS = {"holds": TASKS[0], "does not hold": TASKS[4], "undecided": "#ECEEF2"}
-_TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
+_TITLES = {"trained": "a trained task, not known which", "unseen": "maps never trained for"}
 #: Starts of adaptation, and the styles of their curves.
 _STARTS: dict[str, dict[str, Any]] = {
     CENTRAL_START: {"label": "from the central policy $g$", **line_style(CROSS)},

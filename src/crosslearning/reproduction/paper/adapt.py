@@ -30,7 +30,7 @@ STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
 def adaptation(experiment: Experiment, seed: int) -> Measurement:
     """Return the measurement of ``curves[kind][target][start]`` of a seed's policies."""
     path = experiment.path / f"seed-{seed}" / "adaptation.json"
-    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
+    return Measurement(path, experiment.request(VERSION), _measure, (experiment, seed))
 
 
 def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:

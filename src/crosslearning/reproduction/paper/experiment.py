@@ -88,7 +88,7 @@ class Experiment:
         self.scale = scale
         self.reading = reading
 
-    def asked(self, version: int) -> dict[str, Any]:
+    def request(self, version: int) -> dict[str, Any]:
         """Return the request of a measurement: the size, the reading, the version."""
         return {**asdict(self.scale), "reading": self.reading.name, "version": version}
 

@@ -57,7 +57,7 @@ def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
     ``training`` of the cross-learned policy.
     """
     path = experiment.folder(seed, policy).path / "measurements.json"
-    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed, policy))
+    return Measurement(path, experiment.request(VERSION), _measure, (experiment, seed, policy))
 
 
 def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:

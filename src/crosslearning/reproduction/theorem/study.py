@@ -108,7 +108,7 @@ def study_run(
             with working(console, "measuring the stationarity gaps"):
                 alpha = max(own.gap.high for own in stationarity_gaps(learner, samples, seed))
             note["alpha"] = (
-                f"No alpha was asked: the theorem is evaluated at {alpha:.4g}, the smallest at "
+                f"No alpha was given: the theorem is evaluated at {alpha:.4g}, the smallest at "
                 "which every task is certified."
             )
         with working(console, "estimating the constants"):
@@ -162,30 +162,30 @@ def _numbers(
     # times as large. The accuracy of a stop does not depend on steps.
     weighted = constants.weighted(step_sizes)
     share = float(np.min(step_sizes) / np.max(step_sizes))
-    asked = share * alpha
-    topics = sentences(weighted, asked, delta, weighted=share < 1.0)
+    level = share * alpha
+    topics = sentences(weighted, level, delta, weighted=share < 1.0)
     topics["stop"] = sentences(constants, alpha, delta)["stop"]
     if share < 1.0:
         weights = ", ".join(f"{size:.3g}" for size in step_sizes / np.max(step_sizes))
         units = (
             "The tasks' steps differ. Gains, and what is called weighted, are of the returns and "
             f"gaps weighted by η over the largest η ({weights}): a gap of α = {alpha:.4g} counts "
-            f"there as {asked:.4g} or more. A gap without that word is a task's own."
+            f"there as {level:.4g} or more. Any other gap is a task's own."
         )
         topics = {"units": units, **topics}
-    sizes = bounds.step_range(weighted, asked)
+    sizes = bounds.step_range(weighted, level)
     return {
         "alpha": alpha,
-        "weighted_alpha": asked,
-        "gain": bounds.gain(weighted, asked),
+        "weighted_alpha": level,
+        "gain": bounds.gain(weighted, level),
         "accuracy": bounds.accuracy(constants, alpha, delta),
         "noise_floor": bounds.noise_floor(weighted) / share,
         "largest_step": None if sizes is None else sizes[1],
-        "best_step": bounds.best_step(weighted, asked),
-        "batch_for_gain": bounds.batch_for_gain(weighted, asked),
+        "best_step": bounds.best_step(weighted, level),
+        "batch_for_gain": bounds.batch_for_gain(weighted, level),
         "batch_for_accuracy": bounds.batch_for(constants, alpha, 2.0 * alpha, delta),
-        "printed_gain": bounds.printed_gain(weighted, asked),
+        "printed_gain": bounds.printed_gain(weighted, level),
         "printed_accuracy": bounds.printed_accuracy(constants, alpha, delta),
-        "printed_largest_step": bounds.printed_largest_step(weighted, asked),
+        "printed_largest_step": bounds.printed_largest_step(weighted, level),
         "sentences": topics,
     }
