@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, Task
-from crosslearning.analysis.recording import MOST_PIXELS, film
+from crosslearning.analysis.recording import MOST_PIXELS, record
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
 
@@ -48,7 +48,7 @@ def learner():
 
 def test_a_film_shows_the_episodes_that_an_evaluation_runs(learner):
     seen = []
-    found = film(learner.central, learner.tasks[0], 3, seed=5, look=lambda: seen.append(1))
+    found = record(learner.central, learner.tasks[0], 3, seed=5, callback=lambda: seen.append(1))
     played = run_episodes(learner.central, learner.tasks[0], 3, seed=5)
     assert [len(own) - 1 for own in found.episodes] == played.lengths.tolist()
     assert len(seen) == sum(map(len, found.episodes))
@@ -62,7 +62,7 @@ def test_a_film_shows_the_episodes_that_an_evaluation_runs(learner):
 def test_compiled_tasks_are_filmed_from_the_same_starts():
     learner = CrossLearner("paper:r=1", method="policy-gradient", max_knots=10)
     task = learner.tasks[0]
-    found = film(learner.policy(0), task, 2, horizon=3)
+    found = record(learner.policy(0), task, 2, horizon=3)
     played = run_episodes(learner.policy(0), task, 2, 3)
     assert np.allclose(found.returns, played.rewards.sum(axis=1))
     assert {frame.shape for own in found.episodes for frame in own} == {(480, 480, 3)}
@@ -70,7 +70,7 @@ def test_compiled_tasks_are_filmed_from_the_same_starts():
 
 def test_large_pictures_are_made_smaller_and_sides_even(learner):
     task = dial(shape=(301, 1203, 4))
-    frame = film(learner.central, task, horizon=1).episodes[0][0]
+    frame = record(learner.central, task, horizon=1).episodes[0][0]
     assert frame.shape == (120, MOST_PIXELS, 3)
 
 
@@ -83,18 +83,18 @@ def test_large_pictures_are_made_smaller_and_sides_even(learner):
     ],
 )
 def test_what_shows_no_pictures_is_told(changes, words, learner):
-    with pytest.raises(InputError, match=f"task 'dial' cannot be filmed: {words}"):
-        film(learner.central, dial(**changes))
+    with pytest.raises(InputError, match=f"task 'dial' cannot be recorded: {words}"):
+        record(learner.central, dial(**changes))
 
 
 def test_makers_that_know_no_render_mode_are_told(learner):
-    with pytest.raises(InputError, match=r"cannot be filmed: TypeError.*make\(render_mode="):
-        film(learner.central, replace(dial(), make=lambda: Dial()))
+    with pytest.raises(InputError, match=r"cannot be recorded: TypeError.*make\(render_mode="):
+        record(learner.central, replace(dial(), make=lambda: Dial()))
     tasks = CrossLearner("linear-quadratic", method="policy-gradient", max_knots=10)
-    with pytest.raises(InputError, match="cannot be filmed: no such render mode"):
-        film(tasks.central, tasks.tasks[0])
+    with pytest.raises(InputError, match="cannot be recorded: no such render mode"):
+        record(tasks.central, tasks.tasks[0])
 
 
 def test_a_film_that_would_not_fit_is_refused(learner):
     with pytest.raises(InputError, match="GiB of memory; ask for fewer episodes"):
-        film(learner.central, learner.tasks[0], 10**7)
+        record(learner.central, learner.tasks[0], 10**7)

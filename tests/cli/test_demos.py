@@ -27,17 +27,17 @@ def quick(monkeypatch, tiny):
 
 
 def test_a_fleet_is_learned_under_every_kind_of_models(tiny):
-    assert [crew.kind for crew in tiny.crews] == list(KINDS)
+    assert [crew.kind for crew in tiny.results] == list(KINDS)
     assert tiny.steps == 30
     assert tiny.seconds == pytest.approx(1.5)
-    for crew in tiny.crews:
+    for crew in tiny.results:
         assert crew.returns.shape == crew.upright.shape == (2, 3)
         # The first start of the picture hangs, the others stand evenly around the circle.
         assert crew.angles.shape == (2, 5, 201)
         assert np.allclose(crew.angles[:, :, 0], np.pi * np.array([-1.0, -0.6, -0.2, 0.2, 0.6]))
         assert crew.returns.mean(axis=1)[crew.worst] == crew.returns.mean(axis=1).min()
         assert crew.mean_return.value == pytest.approx(crew.returns.mean())
-    returns = [crew.returns.tolist() for crew in tiny.crews]
+    returns = [crew.returns.tolist() for crew in tiny.results]
     assert returns[0] != returns[1] != returns[2]
 
 

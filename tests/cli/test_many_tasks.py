@@ -71,7 +71,7 @@ def test_relate_names_those_that_stand_farthest_apart(run):
 
 def test_paths_are_of_the_worst(run):
     text = said("plot", run, "--trials", 1)
-    assert "Paths are of the 15 tasks with the lowest recent returns." in text
+    assert "Paths are of the 24 tasks with the lowest recent returns." in text
 
 
 def test_a_page_shows_the_worst(run):

@@ -21,7 +21,6 @@ from crosslearning.figures.paper import POLICY_COLOURS, curves, robot, scenes
 from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
 from crosslearning.reproduction.paper.adapt import STARTS
-from crosslearning.reproduction.paper.drives import drive, scene_drives
 from crosslearning.reproduction.paper.experiment import (
     AVERAGE,
     CROSS,
@@ -32,6 +31,7 @@ from crosslearning.reproduction.paper.experiment import (
     Reading,
     Scale,
 )
+from crosslearning.reproduction.paper.scenes import drive, scene_drives
 from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.tasks import Navigation
 

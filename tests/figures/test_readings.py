@@ -1,6 +1,6 @@
 """The figure of the readings, checked by what is drawn in it."""
 
-from crosslearning.figures.paper.readings import VERDICTS, readings_figure
+from crosslearning.figures.paper.curves import VERDICTS, readings_figure
 
 
 def test_the_figure_shows_every_verdict():

@@ -96,7 +96,7 @@ def test_numbers_that_a_method_does_not_report_leave_gaps():
 def test_any_number_of_tasks_and_lines_is_drawn(tasks, lines):
     figure = learning_figure(metrics([f"t{i}" for i in range(tasks)], lines), 3.0)
     figure.draw_without_rendering()
-    assert ("mean of the tasks" in labels(figure)) == (tasks > 7)
+    assert ("mean of the tasks" in labels(figure)) == (7 < tasks <= 24)
 
 
 def test_a_run_without_metrics_is_refused():
@@ -148,7 +148,7 @@ def test_a_thin_line_shows_the_step_that_was_asked_for():
     (asked,) = [one for one in figure.axes[3].get_lines() if one.get_linestyle() == "--"]
     np.testing.assert_allclose(asked.get_ydata()[[0, 10]], [0.08, 0.04])
     assert figure.axes[3].get_ylim()[1] > 0.08
-    assert "dashed: what was asked for" in labels(figure)
+    assert "dashed: requested" in labels(figure)
     assert make_settings({"method": "policy-gradient"}).aims(1) == {}
 
 
@@ -218,7 +218,7 @@ def test_any_number_of_evaluations_is_drawn(lines, tasks, rates):
     figure = evaluation_figure(evaluations([f"t{i}" for i in range(tasks)], lines, rates))
     figure.draw_without_rendering()
     assert len(figure.axes) == 1 + len(rates)
-    assert ("mean of the tasks" in labels(figure)) == (tasks > 7)
+    assert ("mean of the tasks" in labels(figure)) == (7 < tasks <= 24)
 
 
 def test_what_an_evaluation_does_not_know_leaves_a_gap():

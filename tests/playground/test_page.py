@@ -131,5 +131,5 @@ def test_gymnasiums_pendulums_are_known():
 def test_a_formula_of_the_users_is_refused():
     kernel = PairKernel(lambda x, y: 1.0 + x @ y, 3)
     learner = CrossLearner("pendulums:2", kernel=kernel, seed=0)
-    with pytest.raises(InputError, match="a formula of its author's"):
+    with pytest.raises(InputError, match="a user-defined kernel"):
         family_of(learner, "mine")

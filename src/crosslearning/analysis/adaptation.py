@@ -1,4 +1,4 @@
-"""Adaptation: from a trained policy to other tasks, and how fast that is by where it starts."""
+"""Adaptation of a trained policy to other tasks, and curves of its speed."""
 
 from __future__ import annotations
 
@@ -22,25 +22,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AdaptationCurve:
-    """Returns while a policy adapts to one task.
+    """Returns while a policy adapts to one task, arrays of shape (n,)."""
 
-    Attributes
-    ----------
-    episodes : array, shape (n,)
-        Rollouts that were spent before each point, from 0.
-    steps : array, shape (n,)
-        Environment steps that were spent.
-    returns : array, shape (n,)
-        Mean discounted return of the policy, on the same starts at every point.
-    """
-
-    episodes: Floats
-    steps: Floats
-    returns: Floats
+    episodes: Floats  #: rollouts before each point, from 0
+    steps: Floats  #: environment steps before each point
+    returns: Floats  #: mean discounted return, on the same starts at every point
 
     @property
     def area(self) -> float:
-        """The mean return along the curve: higher is faster, better, or both."""
+        """The mean return along the curve."""
         return float(np.trapezoid(self.returns, self.episodes) / np.ptp(self.episodes))
 
 
@@ -53,19 +43,19 @@ def adaptation_curve(
     horizon: int | None = None,
     **settings: Any,
 ) -> AdaptationCurve:
-    """Learn one task from a given function, and evaluate on the way.
+    """Learn one task from a given function, with evaluations in between.
 
     Parameters
     ----------
     start : Family, optional
         One function; None starts from zero.
     points : int
-        How many evaluations, beside the one before the first iteration.
+        The number of evaluations after the first one, which is before any iteration.
     trials, horizon : int
         Of an evaluation; see :class:`crosslearning.learner.evaluation.EpisodeOptions`.
     **settings
-        Of the learner. Its seed is the evaluations' too, so that curves from different starts
-        see the same numbers.
+        Of the learner. Its seed is also that of the evaluations, so that curves from different
+        starts are comparable.
     """
     learner = CrossLearner([task], float("inf"), start=start, **settings)
     options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
@@ -91,11 +81,11 @@ def adapt_run(
     console: Console | None = None,
     **fields: Any,
 ) -> Outcome:
-    """Learn other tasks from a policy of a run, in a run folder of its own.
+    """Learn other tasks from a policy of a run, in a new run folder.
 
-    Without an ``epsilon`` each task learns alone from there; with one they learn together. The new
-    run keeps its start, so that it is resumed, evaluated and certified like any other. With the
-    method ``models`` it keeps the trained run's data, too, and fits its models beside theirs.
+    Without an ``epsilon`` each task learns alone; with one they learn together. The new run stores
+    its start, so that it can be resumed, evaluated and certified like any other. With the method
+    ``models`` it also stores the trained run's data, and fits its models jointly with them.
 
     Parameters
     ----------
@@ -110,15 +100,13 @@ def adapt_run(
     console : Console, optional
         Shows progress.
     **fields
-        Of the configuration; what is not given is as it was in the trained run.
+        Of the configuration; the others are those of the trained run.
     """
     folder = RunFolder.open(run)
     RunFolder(out).require_free()
     learner = folder.load()
     policy = learner.start_of(start)
-    asked = folder.config().to_plain()
-    kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
-    fields = one_length(fields)
-    kept |= {"tasks": tasks, "task_options": {}}
-    config = make_config({**kept, **learner.transfer_settings(**fields)})
+    inherited = {k: v for k, v in folder.config().to_plain().items() if k in RUN_FIELDS}
+    inherited |= {"tasks": tasks, "task_options": {}}
+    config = make_config({**inherited, **learner.transfer_settings(**one_length(fields))})
     return train(out, config, console, policy.function, related=learner)

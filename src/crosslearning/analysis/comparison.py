@@ -1,8 +1,7 @@
-"""Comparison: is one policy better than another? Both meet the same starts.
+"""Paired comparison of two policies from the same starts.
 
-Starts differ more than policies do: a policy that begins next to the goal looks good. The
-difference of two policies on one start does not have that noise, so an interval of paired
-differences is much narrower than two intervals side by side.
+Starts differ more than policies do. Differences on the same start do not have that noise, so their
+interval is much narrower than two intervals side by side.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Comparison(Numbers):
 def compare(
     first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> list[Comparison]:
-    """Compare two policies, whatever acts, task by task.
+    """Compare two policies, objects with ``predict`` or functions, task by task.
 
     Options: :class:`crosslearning.learner.evaluation.EpisodeOptions`.
 
@@ -49,19 +48,19 @@ def compare(
     >>> result.task, result.verdict
     ('m=0.5', 'better')
     """
-    asked = EpisodeOptions.of(options)
-    return [_comparison(row) for row in play((first, second), tasks, asked)]
+    rows = play((first, second), tasks, EpisodeOptions.of(options))
+    return [_comparison(row) for row in rows]
 
 
 def compare_across(
     first: AnyPolicy, second: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> Comparison:
-    """Compare two policies over many tasks: the tasks are the sample, as random maps are.
+    """Compare two policies over a sample of tasks, such as random maps.
 
-    The arguments are those of :func:`compare`, with 5 ``trials`` on each task by default.
+    The arguments are those of :func:`compare`, with 5 ``trials`` per task by default.
     """
-    asked = EpisodeOptions.of(options, trials=5)
-    return _comparison(across(play((first, second), tasks, asked)))
+    rows = play((first, second), tasks, EpisodeOptions.of(options, trials=5))
+    return _comparison(across(rows))
 
 
 def _comparison(row: Row) -> Comparison:
@@ -76,7 +75,7 @@ def _comparison(row: Row) -> Comparison:
         rates={name: difference_of_shares(a.shares[name], b.shares[name]) for name in shares},
         discounted_return=mean_with_unknown(a.returns - b.returns),
         mean_cost=mean_with_unknown(a.costs - b.costs),
-        # NaN, where one of the two is unknown, stays NaN and is left out.
+        # NaN, where either is unknown, is left out.
         means={name: mean_with_unknown(a.others[name] - b.others[name]) for name in others},
         total_return=mean_with_unknown(a.totals - b.totals),
     )

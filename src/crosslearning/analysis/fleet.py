@@ -1,14 +1,13 @@
-"""A fleet: pendulums that all differ a little, learned from seconds of operation.
+"""A fleet: pendulums that differ a little, learned from seconds of operation.
 
-Policies are learned in models of the machines, and the models come in three kinds: cross-learned,
-one for all that is fitted to everybody's data (pooled), and one for each from its own data alone
-(separate). Everything else is the same: the machines, the method, the seed.
+The policies are learned in dynamics models of three kinds: cross-learned, one for the pooled data,
+and a separate one per task. Everything else is the same: the tasks, the method, the seed.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,90 +27,68 @@ from crosslearning.tasks.families.pendulum import TIME_STEP
 
 Floats = NDArray[np.float64]
 
-#: The most steps of a round, after which models are fitted anew.
+#: The most steps of a round, after which the models are fitted again.
 ROUND = 25
-#: Starts of every machine in the picture: evenly around the circle, the first hanging, all still.
+#: Starts per task in the figure: evenly around the circle, the first hanging, all at rest.
 _STARTS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
-    """All machines, each with the policy that was learned for it under one kind of models.
-
-    Attributes
-    ----------
-    kind : str
-    returns : array, shape (N, trials)
-        Sums of rewards from random starts.
-    upright : array, shape (N, trials)
-        Whether the machine stood upright at the end.
-    angles : array, shape (N, starts, steps + 1)
-        From the upright, over episodes that start evenly around the circle.
-    """
+class FleetResult:
+    """The policies learned with one kind of dynamics models, each run on its own task."""
 
     kind: str
-    returns: Floats
-    upright: NDArray[np.bool_]
-    angles: Floats
+    returns: Floats  #: sums of rewards from random starts, shape (N, trials)
+    upright: NDArray[np.bool_]  #: whether the pendulum stood upright at the end, (N, trials)
+    angles: Floats  #: from upright, of episodes that start around the circle, (N, starts, T + 1)
 
     @property
     def mean_return(self) -> Interval:
-        """Over machines, with the interval of other machines of the family."""
+        """The mean over tasks, with its interval over the family."""
         return student(self.returns.mean(axis=1))
 
     @property
     def worst(self) -> int:
-        """The machine with the least return."""
+        """The task with the lowest return."""
         return int(np.argmin(self.returns.mean(axis=1)))
 
     @property
     def share_upright(self) -> Interval:
-        """The share of episodes that end upright, over machines."""
+        """The share of episodes that end upright, over tasks."""
         return share(self.upright.mean(axis=1))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain data for JSON."""
-        mean, upright = (vars(one) for one in (self.mean_return, self.share_upright))
+        returns = self.returns.mean(axis=1)
         return {
             "models": self.kind,
-            "mean_return": dict(mean),
-            "worst_return": float(self.returns.mean(axis=1)[self.worst]),
-            "upright": dict(upright),
-            "returns": self.returns.mean(axis=1).tolist(),
+            "mean_return": asdict(self.mean_return),
+            "worst_return": float(returns[self.worst]),
+            "upright": asdict(self.share_upright),
+            "returns": returns.tolist(),
             "upright_by_machine": self.upright.mean(axis=1).tolist(),
         }
 
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
-    """What was learned of a fleet.
-
-    Attributes
-    ----------
-    tasks : tuple of Task
-        The machines.
-    seed : int
-    steps : int
-        Real steps of every machine that were learned from.
-    crews : tuple of Crew
-        One for every kind of models.
-    """
+    """A fleet of pendulums and the results of every kind of dynamics models."""
 
     tasks: tuple[Task, ...]
     seed: int
-    steps: int
-    crews: tuple[Crew, ...]
+    steps: int  #: real steps of every task in the data
+    results: tuple[FleetResult, ...]
 
     @property
     def seconds(self) -> float:
-        """How long each machine ran to be learned from."""
+        """The operating time of every task in the data."""
         return self.steps * TIME_STEP
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain data for JSON."""
         machines = [dict(task.context) for task in self.tasks]
-        asked = {"machines": machines, "seed": self.seed, "steps": self.steps}
-        return {**asked, "crews": [crew.to_dict() for crew in self.crews]}
+        request = {"machines": machines, "seed": self.seed, "steps": self.steps}
+        return {**request, "crews": [result.to_dict() for result in self.results]}
 
 
 def train_fleet(
@@ -123,18 +100,18 @@ def train_fleet(
     console: Console | None = None,
     **settings: Any,
 ) -> Fleet:
-    """Learn a fleet of pendulums under three kinds of models, and measure it.
+    """Learn a fleet of pendulums with three kinds of dynamics models, and evaluate it.
 
     Parameters
     ----------
     machines : int
-        How many; at least 2.
+        The number of tasks, at least 2.
     steps : int
-        Real steps of every machine, 25 in the first round; the last may go beyond.
+        Real steps per task, 25 in the first round; the last round may exceed them.
     seed : int
-        Of the learners. The machines are always the same.
+        Of the learners. The tasks are always the same.
     trials : int
-        Episodes of every machine in the measurement, from random starts.
+        Evaluation episodes per task, from random starts.
     console : Console, optional
         Shows progress.
     **settings
@@ -144,7 +121,7 @@ def train_fleet(
         raise InputError(f"a fleet has at least 2 machines, got {machines}")
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}")
-    crews: list[Crew] = []
+    results: list[FleetResult] = []
     settings = {"method": "models", "seed": seed, "round_steps": min(steps, ROUND), **settings}
     with progress_bar(console, TaskProgressColumn(), TimeRemainingColumn()) as shown:
         bar = shown.add_task("learning", total=len(KINDS))
@@ -154,16 +131,16 @@ def train_fleet(
             with closing(CrossLearner(f"pendulums:{machines}", **own)) as learner:
                 iterations = _iterations(learner, steps)
 
-                def look(report: IterationReport, part: float = 1.0 / iterations) -> None:
+                def advance(report: IterationReport, part: float = 1.0 / iterations) -> None:
                     shown.advance(bar, part)
 
-                learner.learn(iterations, look, progress=False)
-                crews.append(_measured(kind, learner, trials))
-    return Fleet(learner.tasks, seed, learner.steps // machines, tuple(crews))
+                learner.learn(iterations, advance, progress=False)
+                results.append(_evaluated(kind, learner, trials))
+    return Fleet(learner.tasks, seed, learner.steps // machines, tuple(results))
 
 
 def _iterations(learner: CrossLearner, steps: int) -> int:
-    """Return the iterations of as many whole rounds as so many steps of a machine take."""
+    """Return the iterations of the whole rounds that hold so many steps per task."""
     settings: Any = learner.settings
     seen = rounds = 0
     while seen < steps:
@@ -172,16 +149,15 @@ def _iterations(learner: CrossLearner, steps: int) -> int:
     return int(settings.updates_per_round * rounds)
 
 
-def _measured(kind: str, learner: CrossLearner, trials: int) -> Crew:
-    """Run every machine by its own policy."""
+def _evaluated(kind: str, learner: CrossLearner, trials: int) -> FleetResult:
     tasks = learner.tasks
     played = [run_episodes(learner.policy(i), task, trials) for i, task in enumerate(tasks)]
     plan = plan_episodes(np.random.default_rng(0), tasks, _STARTS, tasks[0].horizon)
-    # A pendulum makes its angle of the first number, its speed of the second.
+    # The first uniform of a pendulum's start is its angle, the second its speed.
     plan.uniforms[..., 0], plan.uniforms[..., 1] = np.arange(_STARTS) / _STARTS, 0.5
     shown = learner.sampling.executor.episodes(learner.family.expansion, plan)
     assert shown.states is not None
-    return Crew(
+    return FleetResult(
         kind,
         returns=np.array([episodes.rewards.sum(axis=1) for episodes in played]),
         upright=np.array([episodes.outcomes["upright"] for episodes in played]),

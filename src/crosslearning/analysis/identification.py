@@ -1,13 +1,11 @@
-"""Identification: which of the trained tasks a new one is like, and how sure that is.
+"""Identification: which trained task a new one is like, and how certain that is.
 
-What tells tasks apart is how they answer: which observation and which reward follow a state and an
-action. So the central policy explores the new task for a few episodes, and each trained task for
-several times as many. From these a model of each trained task is learned, and the models compete
-in predicting the new task's answers.
+Tasks differ in the observations and rewards that follow a state and an action. The central policy
+explores the new task for a few episodes, and each trained task for several times as many. A model
+is fitted to each trained task, and the models compete in predicting the new task.
 
-How sure that is, no formula knows: steps of an episode depend on one another, and models err. The
-trained tasks do: groups of their episodes that the models have not seen are identified in the
-same way, and the certainty is scaled so that it was right for them.
+Steps of an episode are dependent and models err, so no formula gives the certainty. It is
+calibrated on the trained tasks: groups of their held-out episodes are identified in the same way.
 """
 
 from __future__ import annotations
@@ -18,12 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
 from threadpoolctl import threadpool_limits
 
 from crosslearning._base.statistics import student_quantile
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, Policy
 from crosslearning.learner.evaluation import run_episodes
+from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
 from crosslearning.rollouts import Episodes
 from crosslearning.tasks import Task
 
@@ -31,21 +32,21 @@ Floats = NDArray[np.float64]
 
 #: Groups of episodes of each trained task; each is identified by models of the others.
 GROUPS = 6
-#: Steps of a group that are looked at, at most; and centres of the models' kernels.
+#: The most steps of a group, and of kernel centres.
 _STEPS, _CENTRES = 500, 200
-#: Candidates for the width of the kernels, in standard deviations of the inputs, and for ridges:
-#: of what the tasks share, and of what is a task's own.
+#: Candidates for the kernel width, in standard deviations of the inputs, and for the ridge of the
+#: functions and the multiplier of their distance to the central one.
 _WIDTHS = (1.0, 2.0, 4.0)
 _RIDGES = ((1e-9, 1e-8), (1e-8, 1e-6), (1e-6, 1e-4), (1e-3, 1e-1))
-#: How much cheaper a ridge finds what is linear: it goes on where no step was seen.
-_STRAIGHT = 10.0
-#: Degrees of freedom of the errors' distribution: with heavy tails, as a crash is no noise.
+#: The scale of linear features: the ridge prefers them, so that models extrapolate linearly.
+_LINEAR = 10.0
+#: Degrees of freedom of the error distribution: heavy tails, because a crash is not noise.
 _FREEDOM = 4.0
-#: An error that is as good as none, in standard deviations of what is predicted.
-_NOTHING = 0.01
-#: The level up to which an error is usual.
+#: A negligible error, in standard deviations of the targets.
+_NEGLIGIBLE = 0.01
+#: The quantile up to which an error is usual.
 _USUAL = 0.99
-#: Candidates for the scale of the certainty.
+#: Candidates for the scale of the log-likelihoods.
 _SCALES = np.logspace(-4.0, 2.0, 121)
 
 
@@ -60,12 +61,12 @@ class Identification:
     probabilities : mapping of str to float
         Of every trained task, if the new one is like one of them.
     errors : mapping of str to float
-        How badly each task's model predicts the new one, in units of how badly it predicts
-        unseen episodes of its own task: near 1 for a task of that kind.
+        The prediction error of each task's model on the new task, relative to its error on
+        held-out episodes of its own task: near 1 for a task of that kind.
     usual : float
-        What such an error is seldom above for episodes of a trained task itself.
+        The upper limit of such errors on episodes of the trained task itself.
     episodes, steps : int
-        What was seen of the new task.
+        The size of the data from the new task.
     """
 
     task: str
@@ -77,29 +78,29 @@ class Identification:
 
     @property
     def nearest(self) -> str:
-        """The trained task that it is most probably like."""
+        """The most probable trained task."""
         return max(self.probabilities, key=self.probabilities.__getitem__)
 
     @property
     def certainty(self) -> float:
-        """The probability of the nearest."""
+        """The probability of the nearest task."""
         return self.probabilities[self.nearest]
 
     @property
     def familiar(self) -> bool:
-        """Whether the nearest task's model errs no more than is usual on its own task."""
+        """Whether the error of the nearest task's model is usual for its own task."""
         return self.errors[self.nearest] <= self.usual
 
     def __str__(self) -> str:
         name = self.nearest
         ranked = sorted(self.probabilities.items(), key=lambda item: -item[1])
         others = ", ".join(f"{other} {100 * p:.0f} %" for other, p in ranked[1:3] if p >= 0.005)
-        found = f"{self.task} is most like {name}, with a certainty of {100 * self.certainty:.0f} %"
-        found += f" ({others})" if others else ""
+        text = f"{self.task} is most like {name}, with a certainty of {100 * self.certainty:.0f} %"
+        text += f" ({others})" if others else ""
         error = f"it is predicted {self.errors[name]:.2g} times as badly as {name} itself"
         if self.familiar:
-            return f"{found}; {error}."
-        return f"{found}, but like none of them: {error}; up to {self.usual:.2g} would be usual."
+            return f"{text}; {error}."
+        return f"{text}, but like none of them: {error}; up to {self.usual:.2g} would be usual."
 
 
 def identify(
@@ -109,20 +110,20 @@ def identify(
     horizon: int | None = None,
     seed: int = 0,
 ) -> Identification:
-    """Say which trained task a new one is like, after a few episodes.
+    """Identify the trained task that a new one is like, from a few episodes.
 
     Parameters
     ----------
     learner : CrossLearner
-        Its tasks must be at hand: each is explored for six times as many episodes.
+        Its tasks need environments: each is explored for six times as many episodes.
     task : Task
-        The new one. Its observations and actions must be those of the trained tasks.
+        The new task, with the spaces of the trained tasks.
     episodes : int
-        How many of the new task to look at.
+        Of the new task.
     horizon : int, optional
-        The most steps of each; by default that of the new task.
+        The most steps of an episode; by default that of the new task.
     seed : int
-        Of the starts and of the noise.
+        Of starts and exploration noise.
 
     Examples
     --------
@@ -158,28 +159,26 @@ def identify_all(
     names = [task.name for task in learner.tasks]
     # One thread: how BLAS splits a sum over threads changes its last bits.
     with threadpool_limits(1, user_api="blas"):
-        judge = _Judge.of(own, seed)
-        judged = [judge(group) for group in seen]
-    found = []
-    for task, group, (probabilities, errors) in zip(tasks, seen, judged, strict=True):
-        found.append(
-            Identification(
-                task.name,
-                dict(zip(names, probabilities.tolist(), strict=True)),
-                dict(zip(names, errors.tolist(), strict=True)),
-                judge.usual,
-                episodes,
-                group.steps,
-            )
+        classifier = _Classifier.fitted(own, seed)
+        results = [classifier(group) for group in seen]
+    return [
+        Identification(
+            task.name,
+            dict(zip(names, probabilities.tolist(), strict=True)),
+            dict(zip(names, errors.tolist(), strict=True)),
+            classifier.usual,
+            episodes,
+            group.steps,
         )
-    return found
+        for task, group, (probabilities, errors) in zip(tasks, seen, results, strict=True)
+    ]
 
 
 class Group(NamedTuple):
-    """Steps of some episodes: what was seen and done, (n, d), and what followed, (n, q + 1)."""
+    """Steps of some episodes: (observation, action), (n, d), and (change, reward), (n, q + 1)."""
 
     inputs: Floats
-    answers: Floats
+    targets: Floats
     steps: int
 
 
@@ -188,8 +187,7 @@ def _explore(
 ) -> list[Group]:
     """Run episodes with exploration noise and return their steps, in groups of episodes."""
     run = run_episodes(policy, task, trials, horizon, seed, deterministic=False)
-    parts = np.array_split(np.arange(trials), groups)
-    return [_steps(run, part, task) for part in parts]
+    return [_steps(run, part, task) for part in np.array_split(np.arange(trials), groups)]
 
 
 def _steps(run: Episodes, part: NDArray[np.int64], task: Task) -> Group:
@@ -198,50 +196,48 @@ def _steps(run: Episodes, part: NDArray[np.int64], task: Task) -> Group:
     there = np.arange(run.rewards.shape[1]) < run.lengths[part, None]
     before, after = run.observations[part, :-1][there], run.observations[part, 1:][there]
     actions, rewards = np.clip(run.actions[part], low, high)[there], run.rewards[part][there]
-    inputs, answers = np.hstack([before, actions]), np.column_stack([after - before, rewards])
-    # Evenly thinned: neighbours in time say nearly the same.
+    inputs, targets = np.hstack([before, actions]), np.column_stack([after - before, rewards])
+    # Thinned evenly: neighbours in time are nearly equal.
     kept = np.unique(np.linspace(0, len(inputs) - 1, _STEPS).astype(int))
-    return Group(inputs[kept], answers[kept], len(inputs))
+    return Group(inputs[kept], targets[kept], len(inputs))
 
 
-class _Judge:
-    """Models of the trained tasks, and how far to trust them.
+class _Classifier:
+    """Cross-learned models of the trained tasks, and the calibration of their likelihoods.
 
-    The model of a task is what all tasks share plus what is its own: one ridge regression for
-    all, in which each has its price. ``models[g]``, shape (features, N, outputs), has not seen
-    group g of any task.
+    ``models[g]``, shape (features, N, outputs), is fitted without group g of any task.
     """
 
     def __init__(self, features: _Features, models: list[Floats], own: list[list[Group]]) -> None:
         self._features, self._models = features, models
-        # Errors on unseen groups of the tasks' own: (N, GROUPS) arrays of shape (n, N, outputs).
-        unseen = [[self._errors(group, g) for g, group in enumerate(task)] for task in own]
-        mine = [[part[:, i] for part in parts] for i, parts in enumerate(unseen)]
-        every = np.concatenate([part for parts in mine for part in parts])
-        self._spread = np.median(np.abs(every), axis=0) + _NOTHING
-        self._sizes = np.array([_size(np.concatenate(parts)) for parts in mine])
-        scores = np.array([[self._score(part) for part in parts] for parts in unseen])
-        self._scale = _fitted_scale(scores)
+        # Errors on held-out groups: (N, GROUPS) arrays of shape (n, N, outputs).
+        held_out = [[self._errors(group, g) for g, group in enumerate(task)] for task in own]
+        diagonal = [[part[:, i] for part in parts] for i, parts in enumerate(held_out)]
+        every = np.concatenate([part for parts in diagonal for part in parts])
+        self._spread = np.median(np.abs(every), axis=0) + _NEGLIGIBLE
+        self._sizes = np.array([_size(np.concatenate(parts)) for parts in diagonal])
+        scores = np.array([[self._score(part) for part in parts] for parts in held_out])
+        self._scale = _calibrated_scale(scores)
         self._trials = scores.shape[0] * scores.shape[1]
         relative = [
             np.mean(_size(part) / size)
-            for parts, size in zip(mine, self._sizes, strict=True)
+            for parts, size in zip(diagonal, self._sizes, strict=True)
             for part in parts
         ]
         self.usual = _usual(np.array(relative))
 
     @classmethod
-    def of(cls, own: list[list[Group]], seed: int) -> _Judge:
-        """Return the judge whose models predict unseen groups of their own tasks best."""
+    def fitted(cls, own: list[list[Group]], seed: int) -> _Classifier:
+        """Return the classifier whose models predict held-out groups of their tasks best."""
         best: tuple[float, Any] = (np.inf, None)
         for width in _WIDTHS:
             features = _Features(own, width, seed)
-            sums = [[features.sums(group) for group in task] for task in own]
-            for ridges in _RIDGES:
-                models = [_fit(sums, g, *ridges) for g in range(len(own[0]))]
+            problems = features.problems(own)
+            for ridge, multiplier in _RIDGES:
+                models = [_solved(problem, ridge, multiplier) for problem in problems]
                 error = np.mean(
                     [
-                        np.mean(np.abs(features.answers(group) - features(group) @ models[g][:, i]))
+                        np.mean(np.abs(features.targets(group) - features(group) @ models[g][:, i]))
                         for i, task in enumerate(own)
                         for g, group in enumerate(task)
                     ]
@@ -252,10 +248,10 @@ class _Judge:
         return cls(features, models, own)
 
     def _errors(self, group: Group, g: int) -> Floats:
-        """Return how far off every task's model is at a group's steps, shape (n, N, outputs)."""
+        """Return the errors of every task's model on a group, shape (n, N, outputs)."""
         model = self._models[g]
         flat = self._features(group) @ model.reshape(len(model), -1)
-        return self._features.answers(group)[:, None] - flat.reshape(-1, *model.shape[1:])
+        return self._features.targets(group)[:, None] - flat.reshape(-1, *model.shape[1:])
 
     def _score(self, errors: Floats) -> Floats:
         """Return the log-likelihoods of a group's errors, shape (N,), up to a constant."""
@@ -266,8 +262,8 @@ class _Judge:
         """Return the probabilities of the tasks for a new group, and their relative errors."""
         errors = [self._errors(group, g) for g in range(len(self._models))]
         score = np.mean([self._score(one) for one in errors], axis=0)
-        probabilities = _softmax(self._scale * score)
-        # So many trials, were they all right, support no more certainty than this.
+        probabilities = softmax(self._scale * score)
+        # This many trials, even if all were right, support no more certainty.
         doubt = 1.0 / (self._trials + 2)
         probabilities = (1.0 - doubt) * probabilities + doubt / len(probabilities)
         sizes = np.mean([_size(one) for one in errors], axis=0)
@@ -275,13 +271,13 @@ class _Judge:
 
 
 class _Features:
-    """What models are linear in: a constant, the inputs, and Gaussians around some of them."""
+    """Features of the models: a constant, the inputs, and Gaussians around some of them."""
 
     def __init__(self, own: list[list[Group]], width: float, seed: int) -> None:
         inputs = np.concatenate([group.inputs for task in own for group in task])
-        answers = np.concatenate([group.answers for task in own for group in task])
+        targets = np.concatenate([group.targets for task in own for group in task])
         self._middle, self._width = inputs.mean(axis=0), _or_one(inputs.std(axis=0))
-        self._mean, self._spread = answers.mean(axis=0), _or_one(answers.std(axis=0))
+        self._mean, self._spread = targets.mean(axis=0), _or_one(targets.std(axis=0))
         count = min(_CENTRES, len(inputs) // 2)
         scaled = (inputs - self._middle) / self._width
         chosen = np.random.default_rng([seed, _CENTRES]).choice(len(inputs), count, replace=False)
@@ -291,60 +287,57 @@ class _Features:
     def __call__(self, group: Group) -> Floats:
         """Return the features of a group's steps, shape (n, features)."""
         scaled = (group.inputs - self._middle) / self._width
-        squares = (
-            np.sum(scaled**2, axis=1)[:, None]
-            + np.sum(self._centres**2, axis=1)
-            - 2.0 * scaled @ self._centres.T
-        )
-        bumps = np.exp(-self._factor * squares)
-        return np.hstack([np.full((len(scaled), 1), _STRAIGHT), _STRAIGHT * scaled, bumps])
+        bumps = np.exp(-self._factor * cdist(scaled, self._centres, "sqeuclidean"))
+        return np.hstack([np.full((len(scaled), 1), _LINEAR), _LINEAR * scaled, bumps])
 
-    def answers(self, group: Group) -> Floats:
-        """Return what followed, in standard deviations of each number."""
-        return np.asarray((group.answers - self._mean) / self._spread)
+    def targets(self, group: Group) -> Floats:
+        """Return the targets, in standard deviations of each output."""
+        return np.asarray((group.targets - self._mean) / self._spread)
 
-    def sums(self, group: Group) -> tuple[Floats, Floats]:
-        """Return ΦᵀΦ and ΦᵀY of a group, all that a regression needs of it."""
-        phi = self(group)
-        return phi.T @ phi, phi.T @ self.answers(group)
+    def problems(self, own: list[list[Group]]) -> list[CoupledRidge]:
+        """Return the regressions of all tasks, one without each group."""
+        outputs = own[0][0].targets.shape[1]
+        none = Statistics.none(1 + len(self._middle) + len(self._centres), outputs)
+        groups = [
+            [none.plus(self(group).T, self.targets(group), np.zeros(1)) for group in task]
+            for task in own
+        ]
+        rest = [[[*task[:g], *task[g + 1 :]] for task in groups] for g in range(len(own[0]))]
+        return [
+            CoupledRidge([Statistics.together(task) for task in tasks], np.ones(outputs), 1.0)
+            for tasks in rest
+        ]
 
 
-def _fit(
-    sums: list[list[tuple[Floats, Floats]]], without: int, shared: float, own: float
-) -> Floats:
-    """Return W_0 + W_i of every task, shape (features, N, outputs).
+def _solved(problem: CoupledRidge, ridge: float, multiplier: float) -> Floats:
+    """Return the models of all tasks, shape (features, N, outputs).
 
-    They minimise Σ_i |Y_i − Φ_i (W_0 + W_i)|² + shared |W_0|² + own Σ_i |W_i|².
+    Ridge and multiplier are in units of the first task's mean squared feature.
     """
-    grams, products = (
-        np.array([sum(one[k] for g, one in enumerate(task) if g != without) for task in sums])
-        for k in (0, 1)
-    )
-    size = grams.shape[1]
-    identity = np.eye(size) * np.trace(grams[0]) / size
-    # W_i = H_i (ΦᵀY_i − ΦᵀΦ_i W_0) with H_i = (ΦᵀΦ_i + own)⁻¹; put in, what is left fixes W_0.
-    both = np.linalg.solve(grams + own * identity, np.concatenate([grams, products], axis=2))
-    left, right = both[:, :, :size], both[:, :, size:]
-    ratio = shared / own * np.eye(size)
-    common = np.linalg.solve(left.sum(axis=0) + ratio, right.sum(axis=0))
-    return np.asarray((common + right - left @ common).transpose(1, 0, 2))
+    unit = float(np.trace(problem.tasks[0].product)) / len(problem.tasks[0].product)
+    problem.ridge = ridge * unit
+    functions = problem.solve(np.full(problem.size, multiplier * unit)).functions
+    return functions.transpose(1, 0, 2)
 
 
-def _fitted_scale(scores: Floats) -> float:
-    """Return the scale of the scores, shape (N, groups, N), that was right for the tasks' own.
+def _calibrated_scale(scores: Floats) -> float:
+    """Return the scale of the scores, shape (N, groups, N), that suits the trained tasks.
 
-    It makes the right tasks as probable as it can; a scale that is too large is punished by every
-    group that is taken for another task's.
+    It maximises the likelihood of the right tasks: every misclassified group punishes a scale
+    that is too large.
     """
     right = np.arange(len(scores))
-    likely = [np.log(_softmax(scale * scores)[right, :, right] + 1e-300).sum() for scale in _SCALES]
-    # Where all are told apart, larger scales add nothing: the smallest that does as well.
+    likely = [
+        np.log(softmax(scale * scores, axis=-1)[right, :, right] + 1e-300).sum()
+        for scale in _SCALES
+    ]
+    # Where all are right, larger scales add nothing: the smallest that does as well.
     best = max(likely)
     return float(_SCALES[int(np.argmax(np.array(likely) >= best - 0.1))])
 
 
 def _usual(errors: Floats) -> float:
-    """Return what one more such error is seldom above: all that were seen, and Student's bound."""
+    """Return the upper limit of one more such error: the largest, or Student's bound."""
     logarithms, n = np.log(errors), len(errors)
     margin = student_quantile(_USUAL, n - 1) * np.sqrt(1.0 + 1.0 / n)
     bound = logarithms.mean() + margin * logarithms.std(ddof=1)
@@ -352,13 +345,8 @@ def _usual(errors: Floats) -> float:
 
 
 def _size(errors: Floats) -> Floats:
-    """Return the mean size of errors, shape (n, …, outputs), over the steps."""
-    return np.asarray(np.abs(errors).mean(axis=0) + _NOTHING)
-
-
-def _softmax(scores: Floats) -> Floats:
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+    """Return the mean absolute error over steps, from shape (n, …, outputs)."""
+    return np.asarray(np.abs(errors).mean(axis=0) + _NEGLIGIBLE)
 
 
 def _or_one(numbers: Floats) -> Floats:

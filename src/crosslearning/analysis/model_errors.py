@@ -1,9 +1,9 @@
-"""Model errors: how well models tell what machines do that they have not seen.
+"""Model errors: how well dynamics models predict held-out episodes.
 
-The tasks of a learner are acted in afresh, by its policies and with noise of their own. Models of
-three kinds, fitted to the same data, then tell what will come: one step ahead, and many steps ahead
-in an open loop, with the actions that were taken and nothing else. Errors are relative: roots of
-mean squares, in units of the spread of what happened. 1 is what telling the mean would give.
+A learner's policies act in its tasks again, with fresh noise. Models of three kinds, fitted to the
+same data, predict one step ahead, and many steps ahead in an open loop with the actions taken.
+Errors are relative: root mean squares in units of the spread of the data, so that predicting the
+mean has the error 1.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,132 +35,77 @@ Integers = NDArray[np.int64]
 KINDS: dict[str, float | None] = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
 #: The mean square of all outputs together.
 OVERALL = "overall"
-#: Every so many steps of an episode, a path into the future begins.
+#: Open-loop paths begin every so many steps of an episode.
 _STRIDE = 5
-#: Models that are drawn for a band, and how much of them it holds.
-_DRAWN, BAND = 60, 0.9
+#: Posterior samples of a band, and the share of them inside.
+_SAMPLES, BAND = 60, 0.9
 #: Tasks whose paths are kept, and radii of the curves.
 _PATHS, _RADII = 4, 13
-#: The curves reach so far beyond the radii that were chosen.
+#: The curves reach this factor beyond the chosen radii.
 _BEYOND = 30.0
 
 
 @dataclass(frozen=True)
 class OutputChoice:
-    """What the data chose for one output of the cross-learned models.
-
-    Attributes
-    ----------
-    output : str
-    alike : float
-        c: the covariance of two tasks' functions, 1 if they are the same.
-    epsilon : float
-        ε_m: the root of the mean squared distance to the central model.
-    noise : float
-        Standard deviation, as a share of the output's spread.
-    knots : int
-    """
+    """The hyperparameters of one output of the cross-learned models, chosen from the data."""
 
     output: str
-    alike: float
-    epsilon: float
-    noise: float
+    alike: float  #: c: the covariance of two tasks' functions, 1 if they are the same
+    epsilon: float  #: ε_m: the root mean squared distance to the central model
+    noise: float  #: standard deviation, as a share of the output's spread
     knots: int
 
 
 @dataclass(frozen=True)
 class KindErrors:
-    """The relative errors of one kind of models, means over tasks with 95 % intervals.
-
-    Attributes
-    ----------
-    kind : str
-    one_step : mapping of str to Interval
-        Of every output, and of all together.
-    ahead : mapping of str to Interval
-        The same after so many steps: of the observation and of the reward.
-    growth : tuple of Interval
-        Of the observation after 1, 2, … steps.
-    """
+    """The relative errors of one kind of models, means over tasks with 95 % intervals."""
 
     kind: str
-    one_step: Mapping[str, Interval]
-    ahead: Mapping[str, Interval]
-    growth: tuple[Interval, ...]
+    one_step: Mapping[str, Interval]  #: by output, and overall
+    ahead: Mapping[str, Interval]  #: after H steps, by observation, reward, and overall
+    growth: tuple[Interval, ...]  #: of the observation after 1, 2, … H steps
 
 
 @dataclass(frozen=True, eq=False)
 class TaskPath:
-    """One path of a task and what models told of it, from its first observation on.
-
-    Attributes
-    ----------
-    task : str
-    real : array, shape (H + 1, q)
-    told : mapping of str to array, shape (H + 1, q)
-        By every kind of models.
-    low, high : arrays, shape (H + 1, q)
-        Between these are nine in ten of the models that are possible after the data.
-    """
+    """One path of a task and its predictions from the first observation on."""
 
     task: str
-    real: Floats
-    told: Mapping[str, Floats]
-    low: Floats
+    real: Floats  #: shape (H + 1, q)
+    told: Mapping[str, Floats]  #: predictions of every kind of models, shape (H + 1, q)
+    low: Floats  #: nine in ten posterior samples lie between low and high, shape (H + 1, q)
     high: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class ErrorCurve:
-    """The one-step error of an output over ε_m, other things as the data chose them.
-
-    Attributes
-    ----------
-    output : str
-    radii, errors : arrays, shape (R,)
-        The first radius is 0, the last infinite.
-    chosen : float
-        The radius that the data chose.
-    error : float
-        The error there.
-    """
+    """The one-step error of an output over ε_m, with all else as the data chose it."""
 
     output: str
-    radii: Floats
-    errors: Floats
-    chosen: float
-    error: float
+    radii: Floats  #: shape (R,), from 0 to infinity
+    errors: Floats  #: shape (R,)
+    chosen: float  #: the radius that the data chose
+    error: float  #: the error there
 
 
 @dataclass(frozen=True, eq=False)
 class ModelErrors:
-    """How well the models of a learner tell what they have not seen.
-
-    Attributes
-    ----------
-    tasks : tuple of str
-    seen, held_out : int
-        Steps of all tasks that the models are fitted to, and that they are measured on.
-    steps : int
-        H: how far the open loop goes.
-    outputs : tuple of OutputChoice
-    kinds : tuple of KindErrors
-    paths : tuple of TaskPath
-    curves : tuple of ErrorCurve
-    """
+    """The errors of a learner's dynamics models on held-out episodes."""
 
     tasks: tuple[str, ...]
-    seen: int
-    held_out: int
-    steps: int
+    seen: int  #: steps of all tasks in the training data
+    held_out: int  #: steps of all tasks in the held-out data
+    steps: int  #: H, the length of the open loop
     outputs: tuple[OutputChoice, ...]
     kinds: tuple[KindErrors, ...]
     paths: tuple[TaskPath, ...]
     curves: tuple[ErrorCurve, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON, with null for what is not finite."""
-        plain: dict[str, Any] = _plain(asdict(self))
+        """Return plain data for JSON, with null for numbers that are not finite."""
+        plain: dict[str, Any] = msgspec.json.decode(
+            msgspec.json.encode(asdict(self), enc_hook=np.ndarray.tolist)
+        )
         return plain
 
 
@@ -170,7 +116,7 @@ def model_errors(
     steps: int = 25,
     seed: int = 0,
 ) -> ModelErrors:
-    """Act afresh in the tasks of a learner, and say how well models tell what happens.
+    """Run fresh episodes of a learner, and measure the errors of its dynamics models.
 
     Parameters
     ----------
@@ -179,9 +125,9 @@ def model_errors(
     episodes, horizon : int
         Episodes of every task, and the most steps of one.
     steps : int
-        H: how far ahead; less if the episodes are shorter.
+        H, the length of the open loop; less if the episodes are shorter.
     seed : int
-        Chooses starts and noise.
+        Of starts and noise.
     """
     for name, value in (("episodes", episodes), ("horizon", horizon), ("steps", steps)):
         if value < 1:
@@ -210,7 +156,7 @@ def model_errors(
 
 
 def _learner_of(source: CrossLearner | RunFolder | str | Path) -> CrossLearner:
-    """Return a learner that has models, or say why there is none."""
+    """Return a learner that has fitted models, or raise the reason."""
     folder = RunFolder.open(source) if isinstance(source, str | Path) else source
     learner = folder.load() if isinstance(folder, RunFolder) else folder
     what = str(folder.path) if isinstance(folder, RunFolder) else "the learner"
@@ -226,7 +172,7 @@ def _learner_of(source: CrossLearner | RunFolder | str | Path) -> CrossLearner:
 
 
 def _models(method: Any) -> dict[str, Dynamics]:
-    """Return models of every kind, and those of the learner's own radius, on the same data."""
+    """Return models of every kind and of the learner's radius, fitted to the same data."""
     own, knots, frame = method.settings.model_epsilon, method.settings.model_knots, method.frame
     kinds = dict(KINDS)
     if own not in kinds.values():
@@ -241,35 +187,18 @@ def _models(method: Any) -> dict[str, Dynamics]:
 
 
 class _HeldOut(NamedTuple):
-    """Fresh episodes: transitions of every task, and paths of H steps that begin in them.
+    """Fresh episodes: the transitions of every task, and n paths of H steps from them."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the tasks.
-    frame : Frame
-    bounds : array, shape (2, p)
-        The ends of the action space, in the policies' units.
-    data : list of N Transitions
-    unit, spread : arrays, shapes (outputs,) and (q + 1,)
-        The spread of the outputs, and of observations and rewards, over all tasks.
-    task : array of int, shape (n,)
-        Whose path it is.
-    observations : array, shape (n, H + 1, q)
-    actions : array, shape (n, H, p)
-    rewards : array, shape (n, H)
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of the tasks
     frame: Frame
-    bounds: Floats
-    data: list[Transitions]
-    unit: Floats
-    spread: Floats
-    task: Integers
-    observations: Floats
-    actions: Floats
-    rewards: Floats
+    bounds: Floats  # of the action space in the policies' units, shape (2, p)
+    data: list[Transitions]  # by task
+    unit: Floats  # the spread of the outputs, shape (outputs,)
+    spread: Floats  # the spread of observations and rewards, shape (q + 1,)
+    task: Integers  # of every path, shape (n,)
+    observations: Floats  # (n, H + 1, q)
+    actions: Floats  # (n, H, p)
+    rewards: Floats  # (n, H)
 
     @property
     def steps(self) -> int:
@@ -278,7 +207,7 @@ class _HeldOut(NamedTuple):
 
     @classmethod
     def of(cls, fresh: Episodes, method: Any, steps: int) -> _HeldOut:
-        """Cut episodes into paths of so many steps; of fewer, if none is so long."""
+        """Cut episodes into paths of so many steps, or of the longest length of all tasks."""
         scale, bounds, frame = method.executor.scale, method.bounds, method.frame
         N = len(fresh.lengths)
         data = [Transitions.of(fresh.of_task(i), scale, bounds) for i in range(N)]
@@ -292,13 +221,13 @@ class _HeldOut(NamedTuple):
         path = t[:, None] + np.arange(H + 1)
         taken = np.clip(scale.inverse(fresh.actions), *bounds)
         seen = np.concatenate([np.column_stack([own.after, own.rewards]) for own in data])
-        told = np.concatenate([frame.targets(own) for own in data])
+        targets = np.concatenate([frame.targets(own) for own in data])
         return cls(
             tuple(task.name for task in method.executor.tasks),
             frame,
             bounds,
             data,
-            unit=_positive(told.std(axis=0)) * frame.unit,
+            unit=_positive(targets.std(axis=0)) * frame.unit,
             spread=_positive(seen.std(axis=0)),
             task=i,
             observations=fresh.observations[i[:, None], e[:, None], path],
@@ -308,37 +237,37 @@ class _HeldOut(NamedTuple):
 
     def one_step(self, dynamics: Dynamics) -> Floats:
         """Return mean squares of relative errors, shape (N, outputs)."""
-        found = []
+        squares = []
         for i, own in enumerate(self.data):
             real = self.frame.targets(own) * self.frame.unit + self.frame.centre
-            missed = (dynamics.predict(i, own.states, own.actions) - real) / self.unit
-            found.append(np.mean(missed**2, axis=0))
-        return np.array(found)
+            error = (dynamics.predict(i, own.states, own.actions) - real) / self.unit
+            squares.append(np.mean(error**2, axis=0))
+        return np.array(squares)
 
     def open_loop(
         self, functions: Sequence[Family], which: Integers, path: Integers
     ) -> tuple[Floats, Floats]:
-        """Return what functions tell of paths: observations (n, H + 1, q), rewards (n, H)."""
+        """Return predictions of paths: observations (n, H + 1, q), rewards (n, H)."""
         q, p = self.observations.shape[2], self.actions.shape[2]
-        # A policy that does nothing: all that acts is what is added to it.
+        # A zero policy: the recorded actions enter as its noise.
         kernel = Gaussian(std=np.ones(q))
-        still = Family(kernel, np.zeros((1, q)), np.zeros((1, 1, p))).expansion
+        policy = Family(kernel, np.zeros((1, q)), np.zeros((1, 1, p))).expansion
         world = world_of(functions, self.frame, self.bounds)
-        starts, nobody = self.observations[path, 0], np.zeros(len(path), dtype=np.int64)
-        # Compiled code reads memory as it lies.
-        whose, taken = np.ascontiguousarray(which), np.ascontiguousarray(self.actions[path])
-        found = imagine(still, world, starts, nobody, whose, taken)
-        return found.states, found.rewards
+        starts, zero = self.observations[path, 0], np.zeros(len(path), dtype=np.int64)
+        # Compiled code needs contiguous arrays.
+        which, actions = np.ascontiguousarray(which), np.ascontiguousarray(self.actions[path])
+        imagined = imagine(policy, world, starts, zero, which, actions)
+        return imagined.states, imagined.rewards
 
     def ahead(self, dynamics: Dynamics) -> Floats:
         """Return mean squares of relative errors after 1 … H steps, shape (N, H, q + 1)."""
         N = len(self.data)
         every = np.arange(len(self.task))
         states, rewards = self.open_loop(dynamics.functions(N), self.task, every)
-        missed = states[:, 1:] - self.observations[:, 1:]
-        turned = (missed + np.pi) % (2.0 * np.pi) - np.pi
-        missed = np.where(self.frame.is_angle == 1, turned, missed)
-        both = np.concatenate([missed, (rewards - self.rewards)[..., None]], axis=2)
+        error = states[:, 1:] - self.observations[:, 1:]
+        wrapped = (error + np.pi) % (2.0 * np.pi) - np.pi
+        error = np.where(self.frame.is_angle == 1, wrapped, error)
+        both = np.concatenate([error, (rewards - self.rewards)[..., None]], axis=2)
         squares = (both / self.spread) ** 2
         return np.array([squares[self.task == i].mean(axis=0) for i in range(N)])
 
@@ -357,26 +286,26 @@ class _HeldOut(NamedTuple):
     def paths(
         self, models: Mapping[str, Dynamics], generator: np.random.Generator
     ) -> tuple[TaskPath, ...]:
-        """Return the first paths of some tasks, with what every kind of models tells of them."""
+        """Return the first paths of some tasks, with the predictions of every kind of models."""
         N, cross = len(self.data), models["cross-learned"]
         tasks = np.unique(np.linspace(0, N - 1, min(N, _PATHS)).round().astype(np.int64))
         first = np.array([np.flatnonzero(self.task == i)[0] for i in tasks])
-        told = {
+        predicted = {
             kind: self.open_loop(dynamics.functions(N), tasks, first)[0]
             for kind, dynamics in models.items()
         }
         total = len(cross.fits[0].distances)
-        shapes = [(_DRAWN, total + 1, len(one.family.knots), 1) for one in cross.fits]
+        shapes = [(_SAMPLES, total + 1, len(one.family.knots), 1) for one in cross.fits]
         drawn = cross.functions(N, [generator.standard_normal(shape) for shape in shapes])
-        which = (np.arange(_DRAWN)[:, None] * N + tasks).ravel()
-        bundle = self.open_loop(drawn, which, np.tile(first, _DRAWN))[0]
-        bundle = bundle.reshape(_DRAWN, len(tasks), *bundle.shape[1:])
+        which = (np.arange(_SAMPLES)[:, None] * N + tasks).ravel()
+        bundle = self.open_loop(drawn, which, np.tile(first, _SAMPLES))[0]
+        bundle = bundle.reshape(_SAMPLES, len(tasks), *bundle.shape[1:])
         low, high = np.quantile(bundle, [0.5 - 0.5 * BAND, 0.5 + 0.5 * BAND], axis=0)
         return tuple(
             TaskPath(
                 self.names[task],
                 self.observations[path],
-                {kind: states[k] for kind, states in told.items()},
+                {kind: states[k] for kind, states in predicted.items()},
                 low[k],
                 high[k],
             )
@@ -385,7 +314,7 @@ class _HeldOut(NamedTuple):
 
 
 def _curves(method: Any, held: _HeldOut, cross: Dynamics) -> tuple[ErrorCurve, ...]:
-    """Return the one-step error of every output over radii, as the cross-learned models are."""
+    """Return the one-step errors over radii, with the cross-learned hyperparameters."""
     data = [*method.data, *method.related]
     chosen = np.array([one.epsilon for one in cross.fits])
     known = chosen[np.isfinite(chosen) & (chosen > 0.0)]
@@ -405,28 +334,17 @@ def _curves(method: Any, held: _HeldOut, cross: Dynamics) -> tuple[ErrorCurve, .
 
 
 def _by_output(names: Sequence[str], squares: Floats) -> dict[str, Interval]:
-    """Return roots of mean squares (N, outputs) as means over tasks, by output and overall."""
-    found = {name: _roots(squares[:, o]) for o, name in enumerate(names)}
-    return {**found, OVERALL: _roots(squares.mean(axis=1))}
+    """Return root mean squares of errors (N, outputs) over tasks, by output and overall."""
+    by_output = {name: _roots(squares[:, o]) for o, name in enumerate(names)}
+    return {**by_output, OVERALL: _roots(squares.mean(axis=1))}
 
 
 def _roots(squares: Floats) -> Interval:
-    """Return the mean over tasks of roots, which are never negative."""
+    """Return the mean of roots over tasks, which is not negative."""
     interval = student(np.sqrt(squares))
     return interval.within(0.0) if interval.known else interval
 
 
 def _positive(spread: Floats) -> Floats:
-    """Return spreads to divide by: 1 where nothing varies."""
+    """Return spreads to divide by, 1 where nothing varies."""
     return np.where(spread > 0.0, spread, 1.0)
-
-
-def _plain(value: Any) -> Any:
-    """Return data as JSON holds them: null for what is not finite."""
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

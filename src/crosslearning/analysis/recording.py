@@ -1,8 +1,9 @@
-"""Films: what an environment shows of a policy's episodes, picture by picture."""
+"""Recordings: the rendered frames of a policy's episodes."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,138 +20,123 @@ from crosslearning.tasks import Task
 
 Frame = NDArray[np.uint8]
 
-#: The longer side of a picture, in pixels; larger ones are made smaller.
+#: The longer side of a frame in pixels; larger frames are scaled down.
 MOST_PIXELS = 480
-#: The most memory that the pictures of a film may take, in GiB.
+#: The most memory of a recording, in GiB.
 MOST_MEMORY = 2.0
-#: Steps a second, of tasks that do not tell.
+#: Steps per second of tasks without a rate.
 _RATE = 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
-    """A policy's episodes in one task, as pictures.
-
-    Attributes
-    ----------
-    task, policy : str
-    episodes : tuple of tuples of arrays, shape (height, width, 3)
-        The start of every episode, and what each of its steps led to.
-    returns : array, shape (episodes,)
-        Sums of rewards.
-    rate : float
-        Steps a second.
-    """
+class Recording:
+    """Rendered episodes of a policy in one task."""
 
     task: str
     policy: str
-    episodes: tuple[tuple[Frame, ...], ...]
-    returns: NDArray[np.float64]
-    rate: float
+    episodes: tuple[tuple[Frame, ...], ...]  #: per episode the start and every step: (h, w, 3)
+    returns: NDArray[np.float64]  #: sums of rewards, shape (episodes,)
+    rate: float  #: steps per second
 
 
-def film(
+def record(
     policy: Policy,
     task: Task,
     episodes: int = 1,
     horizon: int | None = None,
     seed: int = 0,
-    look: Callable[[], object] = lambda: None,
-) -> Film:
-    """Film a policy without exploration noise, from the starts on which it is evaluated.
+    callback: Callable[[], object] = lambda: None,
+) -> Recording:
+    """Record a policy without exploration noise, from the starts of its evaluation.
 
     Parameters
     ----------
     policy : Policy
     task : Task
-        One whose environment has the render mode ``"rgb_array"``.
+        Its environment must have the render mode ``"rgb_array"``.
     episodes : int
     horizon : int, optional
-        The most steps of an episode; by default the task's own.
+        The most steps of an episode; by default the task's.
     seed : int
-        Chooses the starts, as for :func:`crosslearning.learner.evaluation.evaluate`.
-    look : callable
-        Called after every picture, such as to show progress.
+        Of the starts, as for :func:`crosslearning.learner.evaluation.evaluate`.
+    callback : callable
+        Called after every frame, for example to show progress.
 
     Raises
     ------
     InputError
-        If the environment cannot be made so that it shows pictures.
+        If the environment cannot be rendered.
     """
     steps = horizon or task.horizon
-    height, width, rate = _try(task)
+    height, width, rate = _frame_size_and_rate(task)
     if (size := 3 * height * width * (steps + 1) * episodes / 2**30) > MOST_MEMORY:
         raise InputError(
-            f"{episodes} episodes of {steps} steps in pictures of {width} × {height} would take "
+            f"{episodes} episodes of {steps} steps in frames of {width} × {height} would take "
             f"{size:.1f} GiB of memory; ask for fewer episodes or a shorter horizon"
         )
-    taken: list[list[Frame]] = []
+    recorded: list[list[Frame]] = []
 
     def make(render_mode: str | None = None) -> gymnasium.Env[Any, Any]:
-        return _Camera(task.make(render_mode="rgb_array"), taken, look)
+        return _Recorder(task.make(render_mode="rgb_array"), recorded, callback)
 
     spaces = task.observation_space, task.action_space
-    filmed = replace(task, make=make, spaces=spaces, horizon=task.horizon)
+    rendered = replace(task, make=make, spaces=spaces, horizon=task.horizon)
     played = run_episodes(
-        lambda observation: policy.predict(observation)[0], filmed, episodes, steps, seed
+        lambda observation: policy.predict(observation)[0], rendered, episodes, steps, seed
     )
-    # What is begun at the end of an episode, by an environment that starts again, is not shown.
+    # Environments that reset themselves begin an episode more, which is left out.
     shown = tuple(
         tuple(frames[: length + 1])
-        for frames, length in zip(taken, played.lengths.tolist(), strict=False)
+        for frames, length in zip(recorded, played.lengths.tolist(), strict=False)
     )
-    return Film(task.name, policy.name, shown, played.rewards.sum(axis=1), rate)
+    return Recording(task.name, policy.name, shown, played.rewards.sum(axis=1), rate)
 
 
-class _Camera(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Takes a picture of every start, with which a new film begins, and after every step."""
+class _Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Renders every reset, which begins a list of frames, and every step."""
 
     def __init__(
         self,
         environment: gymnasium.Env[Any, Any],
-        taken: list[list[Frame]],
-        look: Callable[[], object],
+        recorded: list[list[Frame]],
+        callback: Callable[[], object],
     ) -> None:
         super().__init__(environment)
-        self.taken, self.look = taken, look
+        self.recorded, self.callback = recorded, callback
 
     def reset(self, **options: Any) -> Any:
-        found = self.env.reset(**options)
-        self.taken.append([])
-        self._take()
-        return found
+        self.recorded.append([])
+        return self._rendered(self.env.reset(**options))
 
     def step(self, action: Any) -> Any:
-        found = self.env.step(action)
-        self._take()
-        return found
+        return self._rendered(self.env.step(action))
 
-    def _take(self) -> None:
-        self.taken[-1].append(_reduced(_picture(self.env)))
-        self.look()
+    def _rendered(self, result: Any) -> Any:
+        self.recorded[-1].append(_frame(self.env))
+        self.callback()
+        return result
 
 
-def _try(task: Task) -> tuple[int, int, float]:
-    """Return the size of a task's pictures and its rate, or say why there are none."""
+def _frame_size_and_rate(task: Task) -> tuple[int, int, float]:
     environment: Any = None
     try:
         environment = task.make(render_mode="rgb_array")
         if isinstance(environment, gymnasium.vector.VectorEnv):
             raise InputError("it is a vector environment; make the task of a single one")
         environment.reset(seed=0)
-        height, width, _ = _reduced(_picture(environment)).shape
+        height, width, _ = _frame(environment).shape
         rate = (environment.metadata or {}).get("render_fps") or task.rate or _RATE
-    # An environment may raise anything, such as what its drawing library does without a screen.
+    # Environments may raise anything, for example without a display.
     except Exception as problem:
         kind = "" if isinstance(problem, InputError) else f"{type(problem).__name__}: "
         remedy = (
-            "A task can be filmed if make(render_mode='rgb_array') returns an environment whose "
+            "A task can be recorded if make(render_mode='rgb_array') returns an environment whose "
             "render() returns pictures"
         )
         if "mujoco" in type(getattr(environment, "unwrapped", None)).__module__:
-            remedy = "Without a screen MuJoCo draws if MUJOCO_GL is set to egl or osmesa"
+            remedy = "Without a display MuJoCo renders if MUJOCO_GL is set to egl or osmesa"
         raise InputError(
-            f"task {task.name!r} cannot be filmed: {kind}{problem}. {remedy}"
+            f"task {task.name!r} cannot be recorded: {kind}{problem}. {remedy}"
         ) from problem
     finally:
         if environment is not None:
@@ -158,21 +144,26 @@ def _try(task: Task) -> tuple[int, int, float]:
     return height, width, float(rate)
 
 
-def _picture(environment: gymnasium.Env[Any, Any]) -> Frame:
-    """Return what an environment shows, or say that it is no picture."""
+def _frame(environment: gymnasium.Env[Any, Any]) -> Frame:
+    """Return the rendered frame, scaled down if it is large, with even sides for films."""
     given: Any = environment.render()
     frame = np.asarray(given)
     if frame.ndim != 3 or frame.shape[2] not in (3, 4) or frame.dtype != np.uint8:
         what = type(given).__name__ if frame.ndim != 3 else f"{frame.dtype} of shape {frame.shape}"
         raise InputError(f"render() returned {what}, expected uint8 of shape (height, width, 3)")
-    return frame[..., :3]
-
-
-def _reduced(frame: Frame) -> Frame:
-    """Return a picture that is not larger than needed; sides are even, as films want them."""
+    frame = frame[..., :3]
     height, width = frame.shape[:2]
     factor = min(1.0, MOST_PIXELS / max(height, width))
-    wanted = [max(2, 2 * math.floor(factor * side / 2)) for side in (width, height)]
-    if wanted == [width, height]:
+    size = [max(2, 2 * math.floor(factor * side / 2)) for side in (width, height)]
+    if size == [width, height]:
         return frame.copy()
-    return np.asarray(Image.fromarray(frame).resize((wanted[0], wanted[1])))
+    return np.asarray(Image.fromarray(frame).resize((size[0], size[1])))
+
+
+def __getattr__(name: str) -> Any:
+    renamed: dict[str, Any] = {"film": record, "Film": Recording}
+    if name not in renamed:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    text = f"{name} is now {renamed[name].__name__}; the old name goes with version 0.5"
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return renamed[name]

@@ -1,20 +1,18 @@
-"""Relatedness: which tasks pull against the consensus, read from the policies themselves.
+"""Relatedness: which tasks pull against the consensus, from the policies themselves.
 
-The policies are points in function space, so a task that is not like the others shows as a point
-far from the rest. How far is far is told by a deleted studentised residual, the measure that
-statistics uses for a doubtful observation: the distance from a task's policy to the mean of the
-others', in units of what that distance would be if the task were one more of their kind,
+The policies are points in function space, and a task unlike the others is a point far from the
+rest. The score is a deleted studentised residual, the usual statistic for an outlier: the distance
+from a task's policy to the mean of the others, relative to its expectation for a similar task,
 
     score_i² = ‖h_i − m₋ᵢ‖² / (s₋ᵢ² (1 + 1/(N−1))),
 
 with m₋ᵢ the mean of the other policies and s₋ᵢ² their variance, Σ_{j≠i} ‖h_j − m₋ᵢ‖² / (N−2). It
-needs no scale, is about 1 for tasks that differ from one another by chance alone, and is left in
-peace by a task that is itself far off, because that task does not enter the mean or the variance
-that it is held against. All of it comes from the Gram matrix of the policies.
+has no unit and is about 1 for tasks that differ by chance alone. The task itself enters neither
+mean nor variance. All of it comes from the Gram matrix of the policies.
 
-The multipliers tell the same story in forces. Where the learner rests, the pulls μ_i (h_i − g) of
-the tasks on the central policy add up to zero, so that no task has more than half of the total
-pull, and one that is alone against all the others has just that half.
+The multipliers give the same picture as forces. At convergence the pulls μ_i (h_i − g) of the tasks
+on the central policy sum to zero, so no task has more than half of the total pull; a single task
+against all the others has just that half.
 """
 
 from __future__ import annotations
@@ -42,18 +40,18 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class TaskRelation:
-    """How one task stands to the others.
+    """How one task relates to the others.
 
     Attributes
     ----------
     rank : int
         1 for the task with the largest score.
     score : float
-        The deleted studentised residual of its policy; about 1 if it is like the others,
-        infinite if the others agree exactly and it does not.
+        The deleted studentised residual of its policy: about 1 if it is like the others, infinite
+        if only the others agree exactly.
     chance : float
-        An upper estimate of the probability that some task of a family of equals has a score as
-        large as this one, from an F distribution; see :func:`chance_of_score`.
+        An upper bound of the probability of such a score for any of N similar tasks, from an F
+        distribution; see :func:`chance_of_score`.
     stands_apart : bool
         Whether ``chance`` is at most 5 %.
     distance : float
@@ -61,12 +59,11 @@ class TaskRelation:
     distance_to_others : float
         ‖h_i − m₋ᵢ‖, to the mean of the other policies.
     agreement : float
-        The cosine of h_i − g with m₋ᵢ − g: −1 if the task and the others pull in opposite
-        directions, 0 if one of the two rests at g.
+        The cosine of h_i − g with m₋ᵢ − g: −1 for opposite pulls, 0 if one of them is zero.
     multiplier : float or None
-        Mean of μ_i over the last part of the run; None if it is not known.
+        Mean of μ_i over the last part of the run, if known.
     share_of_pull : float or None
-        μ_i ‖h_i − g‖ as a share of its sum over tasks; None if nothing is known to pull.
+        μ_i ‖h_i − g‖ as a share of its sum over tasks, if known and positive.
     """
 
     task: str
@@ -97,10 +94,9 @@ class Relatedness:
     cosines : array, shape (N, N)
         Of h_i − g with h_j − g; 0 where one of the two is zero.
     places : array, shape (N + 1, 2)
-        A map of the policies by classical scaling, the central policy last: the plane that
-        keeps the most of their distances. Its axes have no meaning of their own.
+        A map of the policies by classical scaling, the central policy last.
     map_share : float
-        The share of the policies' spread that lies in that plane.
+        The share of the policies' variance in the map.
     """
 
     tasks: tuple[TaskRelation, ...]
@@ -121,13 +117,11 @@ class Relatedness:
         return tuple(sorted(self.tasks, key=lambda task: task.rank))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data for JSON, with null for what is not finite."""
+        """Return plain data for JSON, with null for numbers that are not finite."""
+        tasks = [{k: _finite_or_none(v) for k, v in asdict(task).items()} for task in self.tasks]
         return {
             "epsilon": _finite_or_none(self.epsilon),
-            "tasks": [
-                {key: _finite_or_none(value) for key, value in asdict(task).items()}
-                for task in self.tasks
-            ],
+            "tasks": tasks,
             "distances": self.distances.tolist(),
             "cosines": self.cosines.tolist(),
             "map": dict(zip((*self.names, "centre"), self.places.tolist(), strict=True)),
@@ -138,7 +132,7 @@ class Relatedness:
 def relatedness(
     source: CrossLearner | RunFolder | str | Path, multipliers: ArrayLike | None = None
 ) -> Relatedness:
-    """Return how the tasks of a trained family stand to one another.
+    """Return how the tasks of a trained family relate to one another.
 
     Parameters
     ----------
@@ -167,7 +161,7 @@ def relatedness_of_family(
     epsilon: float = math.inf,
     multipliers: ArrayLike | None = None,
 ) -> Relatedness:
-    """Return how the N functions of a family stand to one another; the last is the centre."""
+    """Return how the N functions of a family relate; the last function is the centre."""
     N = len(names)
     if family.functions != N + 1:
         raise InputError(
@@ -181,8 +175,8 @@ def relatedness_of_family(
     gram = family.differences()
     if not np.any(np.diag(gram) > 0.0):
         raise InputError(
-            "all policies are the same function, as with epsilon = 0, so that nothing tells the "
-            "tasks apart; learn with a larger epsilon"
+            "all policies are the same function, as with epsilon = 0, so that the tasks cannot be "
+            "distinguished; learn with a larger epsilon"
         )
     given = np.full(N, np.nan) if multipliers is None else np.array(multipliers, dtype=np.float64)
     if multipliers is not None and (given.shape != (N,) or not np.all(given >= 0.0)):
@@ -222,9 +216,9 @@ def relatedness_of_family(
 def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the scores, the distances to the others' mean, the ranks and the agreements, all (N,).
 
-    ``gram``, shape (N, N) with N ≥ 3, has the inner products of the policies less the centre. A
-    rank says in how many directions the other policies differ: (Σλ)²/Σλ² of the eigenvalues λ of
-    their covariance, between 1 and N − 2. An agreement is a cosine with the others' mean.
+    ``gram``, shape (N, N) with N ≥ 3, has the inner products of the policies minus the centre. A
+    rank is the effective number of directions in which the other policies differ, (Σλ)²/Σλ² for
+    the eigenvalues λ of their covariance. An agreement is a cosine with the others' mean.
     """
     N = len(gram)
     scores, distances, ranks, agreements = np.empty((4, N))
@@ -248,24 +242,21 @@ def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def chance_of_score(score: float, tasks: int, rank: float) -> float:
-    """Return how probable so large a score is in a family of equals, for any of its N ≥ 3 tasks.
+    """Return the probability that any of N ≥ 3 similar tasks has such a score.
 
-    If the policies were drawn from one Gaussian whose covariance has r equal directions, the
-    squared score would follow F(r, r(N−2)). The rank r is that of the others, at most N − 2, and
-    the probability is multiplied by N because the task was not named beforehand (Bonferroni).
+    For policies from one Gaussian whose covariance has r equal directions the squared score is
+    F(r, r(N−2)). The factor N is Bonferroni's: the task was not named beforehand.
     """
     if math.isinf(score):
         return 0.0
-    tail = f_tail(score**2, rank, rank * (tasks - 2))
-    return min(1.0, tasks * tail)
+    return min(1.0, tasks * f_tail(score**2, rank, rank * (tasks - 2)))
 
 
 def classical_scaling(gram: Floats) -> tuple[Floats, float]:
-    """Return a plane map of N functions and their centre, and the share of spread it keeps.
+    """Return a map of N functions and their centre in the plane, and its share of variance.
 
-    ``gram``, shape (N, N), has the inner products of the functions less the centre. The places,
-    shape (N + 1, 2), have the centre last, at the origin; the spread is the sum of squared
-    distances to the mean of all N + 1 points.
+    ``gram``, shape (N, N), has the inner products of the functions minus the centre. The places,
+    shape (N + 1, 2), have the centre last, at the origin.
     """
     N = len(gram)
     padded = np.zeros((N + 1, N + 1))
@@ -273,7 +264,7 @@ def classical_scaling(gram: Floats) -> tuple[Floats, float]:
     centring = np.eye(N + 1) - 1.0 / (N + 1)
     values, vectors = np.linalg.eigh(centring @ padded @ centring)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    # An eigenvector has no sign of its own; the largest entry is made positive.
+    # The sign of an eigenvector is arbitrary; the largest entry is made positive.
     largest = np.argmax(np.abs(vectors), axis=0)
     vectors = vectors * np.sign(vectors[largest, np.arange(N + 1)])
     places = vectors[:, :2] * np.sqrt(values[:2])
@@ -282,19 +273,18 @@ def classical_scaling(gram: Floats) -> tuple[Floats, float]:
 
 
 def _cosines(products: Floats, lengths: Floats) -> Floats:
-    """Return inner products over the products of their lengths; 0 where one of these is zero."""
+    """Return inner products over the products of lengths; 0 where a length is zero."""
     cosines = np.divide(products, lengths, out=np.zeros_like(products), where=lengths > 0.0)
     return np.asarray(np.clip(cosines, -1.0, 1.0))
 
 
 def _sentence(name: str, score: float, chance: float, share: float | None) -> str:
-    """Return what the numbers of a task say."""
     pull = "" if share is None else f"; it has {100 * share:.0f} % of the pull on the centre"
     if math.isinf(score):
         return f"{name} stands apart: the others agree exactly and it does not{pull}."
     apart = f"{score:.1f} times as far from the others as one of their kind would be"
     if chance <= LEVEL:
-        # The Gaussian model behind it is not to be trusted far out in its tail.
+        # The Gaussian assumption does not hold far out in the tail.
         small = "below 0.001" if chance < 1e-3 else f"{chance:.2g}"
         return f"{name} stands apart: {apart} (chance {small}){pull}."
     return f"{name} does not stand apart: {apart} (chance {chance:.2f}){pull}."

@@ -1,4 +1,4 @@
-"""Trajectories: where a policy drives in navigation tasks, for pictures to draw."""
+"""Trajectories: the paths of a policy in navigation tasks, for figures."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.limits import MANY_TASKS
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.runs.metrics import recent_returns
 from crosslearning.tasks import Navigation, Task
-
-#: Most maps in one picture.
-MOST_DRAWN = 15
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,30 +37,30 @@ class Trajectories:
 def trajectories(
     policy: Policy, tasks: Sequence[Task], trials: int = 25, seed: int = 0
 ) -> tuple[Trajectories, ...]:
-    """Return where a policy drives in every task from random starts, without exploration noise."""
+    """Return a policy's paths in every task from random starts, without exploration noise."""
     maps = [_navigation_of(task) for task in tasks]
-    found = []
+    driven = []
     for task, navigation in zip(tasks, maps, strict=True):
         episodes = run_episodes(policy, task, trials, task.horizon, seed)
         if episodes.states is None:
-            raise InputError(f"task {task.name!r} does not tell where its robot drove")
+            raise InputError(f"task {task.name!r} does not record where its robot drove")
         crashed, arrived = (np.asarray(episodes.outcomes[name]) for name in ("crashed", "arrived"))
         paths = episodes.states[:, :, :2]
-        found.append(Trajectories(task.name, navigation, paths, crashed, arrived))
-    return tuple(found)
+        driven.append(Trajectories(task.name, navigation, paths, crashed, arrived))
+    return tuple(driven)
 
 
 def worth_drawing(tasks: Sequence[Task], metrics: Sequence[Mapping[str, Any]]) -> tuple[Task, ...]:
-    """Return the tasks whose paths are drawn: all, or of very many those that do worst."""
-    if len(tasks) <= MOST_DRAWN:
+    """Return the tasks whose paths are drawn: all, or the worst of many."""
+    if len(tasks) <= MANY_TASKS:
         return tuple(tasks)
-    worst = list(recent_returns(metrics))[:MOST_DRAWN]
+    worst = list(recent_returns(metrics))[:MANY_TASKS]
     named = {task.name: task for task in tasks}
-    return tuple(named[name] for name in worst if name in named) or tuple(tasks[:MOST_DRAWN])
+    return tuple(named[name] for name in worst if name in named) or tuple(tasks[:MANY_TASKS])
 
 
 def _navigation_of(task: Task) -> Navigation:
-    """Return the map of a navigation task, or say that the task has none."""
+    """Return the map of a navigation task, or raise an error."""
     with closing(task.make()) as environment:
         navigation = getattr(environment.unwrapped, "navigation", None)
     if not isinstance(navigation, Navigation):

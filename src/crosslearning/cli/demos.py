@@ -85,7 +85,7 @@ def _check_folder(out: Path) -> None:
 
 def _show_fleet(found: Fleet) -> None:
     rows = []
-    for crew in found.crews:
+    for crew in found.results:
         means = crew.returns.mean(axis=1)
         worst = f"{means[crew.worst]:.0f} ({found.tasks[crew.worst].name.partition(' ')[2]})"
         upright = crew.share_upright.percent(".0f")
@@ -93,26 +93,26 @@ def _show_fleet(found: Fleet) -> None:
     headings = ["models", "mean return", "worst machine", "upright at the end"]
     title = (
         f"{len(found.tasks)} machines, {found.steps} steps ({found.seconds:g} s) each; "
-        f"{found.crews[0].returns.shape[1]} episodes each, 95 % intervals over machines"
+        f"{found.results[0].returns.shape[1]} episodes each, 95 % intervals over machines"
     )
     show_table(title, headings, rows)
 
 
 def _draw_fleet(found: Fleet, out: Path) -> list[Path]:
     from crosslearning._base.progress import progress_bar
+    from crosslearning.figures.animation import save_animation
     from crosslearning.figures.fleet import FleetPicture
-    from crosslearning.figures.moving import save_moving
     from crosslearning.figures.style import save_figure
 
     picture = FleetPicture(found)
     with progress_bar(errors) as shown:
         bar = shown.add_task("drawing", total=len(picture.frames))
-        moving = save_moving(
+        moving = save_animation(
             picture.figure,
             picture.moving,
-            picture.turn,
+            picture.draw,
             picture.frames,
             out / "fleet",
-            look=lambda: shown.advance(bar),
+            callback=lambda: shown.advance(bar),
         )
     return [moving, *save_figure(picture.figure, out / "fleet", ("png",))]

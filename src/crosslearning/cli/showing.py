@@ -107,9 +107,9 @@ def render(
     """Film a policy at work, or draw moments of it."""
     from crosslearning._base.progress import progress_bar
     from crosslearning._base.statistics import readable
-    from crosslearning.analysis.recording import film
+    from crosslearning.analysis.recording import record
     from crosslearning.export.sources import find_policy
-    from crosslearning.figures.films import check_format, save_film
+    from crosslearning.figures.animation import check_format, save_recording
 
     folder = runs.RunFolder.open(run)
     path = out or folder.figures / "film.gif"
@@ -120,8 +120,8 @@ def render(
     announce_compilation()
     with progress_bar(errors, "{task.completed} pictures") as shown:
         bar = shown.add_task("filming", total=episodes * ((horizon or place.horizon) + 1))
-        found = film(acting, place, episodes, horizon, seed, lambda: shown.advance(bar))
-    save_film(found, path)
+        found = record(acting, place, episodes, horizon, seed, lambda: shown.advance(bar))
+    save_recording(found, path)
     numbers = ", ".join(f"{total:{readable(total)}}" for total in found.returns)
     lengths = ", ".join(str(len(own) - 1) for own in found.episodes)
     show_line(

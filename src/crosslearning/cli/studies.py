@@ -50,10 +50,10 @@ def reproduce(
 ) -> None:
     """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper.catalogue import check_names, draw
-    from crosslearning.figures.paper.readings import readings_figure
+    from crosslearning.figures.paper.curves import readings_figure
     from crosslearning.reproduction.paper import readings as other_readings
     from crosslearning.reproduction.paper import reproduce as section
-    from crosslearning.reproduction.paper.drives import scene_drives
+    from crosslearning.reproduction.paper.scenes import scene_drives
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")

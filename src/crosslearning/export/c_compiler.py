@@ -1,4 +1,4 @@
-"""Compiling and running an exported policy with the C compiler of this machine, if it has one."""
+"""Compiling and running an exported policy with the local C compiler."""
 
 from __future__ import annotations
 
@@ -56,20 +56,11 @@ int main(void)
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compiled policy did.
+    """The results of a compiled policy."""
 
-    Attributes
-    ----------
-    actions : array, shape (n, p)
-    size : int or None
-        Bytes of its code and constants, if the machine has ``size`` to tell.
-    seconds : float
-        Processor time of one action.
-    """
-
-    actions: NDArray[np.floating]
-    size: int | None
-    seconds: float
+    actions: NDArray[np.floating]  #: shape (n, p)
+    size: int | None  #: bytes of code and constants, if the tool ``size`` is installed
+    seconds: float  #: processor time per action
 
 
 def find_compiler() -> str | None:
@@ -84,7 +75,7 @@ def compile_and_run(
     states: NDArray[np.floating],
     flags: Sequence[str] = FLAGS,
 ) -> Compiled:
-    """Compile ``name.h`` and ``name.c`` beside a program that asks for actions in states (n, q)."""
+    """Compile ``name.h`` and ``name.c``, and run the policy in states (n, q)."""
     name = next(Path(file).stem for file in files)
     with tempfile.TemporaryDirectory(prefix="crosslearning-") as folder:
         harness = {"main_of_check.c": _HARNESS.format(name=name, NAME=name.upper())}
@@ -92,10 +83,10 @@ def compile_and_run(
             Path(folder, file).write_text(text, encoding="utf-8")
         _run([compiler, *flags, "-c", f"{name}.c", "-o", "policy.o"], folder)
         _run([compiler, *flags, "main_of_check.c", "policy.o", "-lm", "-o", "check"], folder)
-        found = _run([str(Path(folder, "check"))], folder, states.tobytes())
-        actions = np.frombuffer(found.stdout, dtype=states.dtype)
+        done = _run([str(Path(folder, "check"))], folder, states.tobytes())
+        actions = np.frombuffer(done.stdout, dtype=states.dtype)
         size = _size(folder)
-    return Compiled(actions.reshape(len(states), -1), size, float(found.stderr))
+    return Compiled(actions.reshape(len(states), -1), size, float(done.stderr))
 
 
 def _size(folder: str) -> int | None:
@@ -103,19 +94,18 @@ def _size(folder: str) -> int | None:
     if tool is None:
         return None
     row = _run([tool, "policy.o"], folder).stdout.decode().splitlines()[1]
-    numbers = re.findall(r"\d+", row)
-    return sum(int(number) for number in numbers[:3])
+    return sum(map(int, re.findall(r"\d+", row)[:3]))
 
 
 def _run(
     command: list[str], folder: str, given: bytes | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    found = subprocess.run(command, cwd=folder, input=given, capture_output=True, check=False)
-    if found.returncode:
-        said = found.stderr.decode(errors="replace")[-2000:]
+    done = subprocess.run(command, cwd=folder, input=given, capture_output=True, check=False)
+    if done.returncode:
+        output = done.stderr.decode(errors="replace")[-2000:]
         raise NumericalError(
             f"the exported C could not be checked, and nothing was written: {' '.join(command)} "
-            f"failed with the status {found.returncode}. Set the variable CC to a C compiler that "
-            f"works here. It said: {said}"
+            f"failed with the status {done.returncode}. Set the variable CC to a C compiler that "
+            f"works here. Its output: {output}"
         )
-    return found
+    return done

@@ -15,7 +15,7 @@ from crosslearning.learner import Policy
 from crosslearning.learner.box_spec import BoxSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-#: Numbers of a table that stand on one line.
+#: Numbers of a table per line.
 _WIDTH = 4
 
 _HEADER = """\
@@ -171,17 +171,10 @@ static real polynomial(const real *z, const real *k, int n, real bias, int degre
 def c_files(
     policy: Policy, name: str, precision: Precision, arithmetic: Precision | None = None
 ) -> dict[str, str]:
-    """Return the policy as C: the texts of ``name.h`` and ``name.c``.
+    """Return the texts of ``name.h`` and ``name.c``, which define ``name_act``.
 
-    Parameters
-    ----------
-    policy : Policy
-    name : str
-        Of the files and, as a prefix, of all that they define: the action is ``name_act``'s.
-    precision : str
-        ``"float"`` or ``"double"``: of observations and actions.
-    arithmetic : str, optional
-        Of all that is computed and kept; by default the same.
+    The precision is that of observations and actions, the arithmetic that of all other numbers, by
+    default the same.
     """
     if not _IDENTIFIER.fullmatch(name) or name == "math":
         raise InputError(
@@ -229,7 +222,7 @@ def c_files(
 
 
 class _Numbers:
-    """How numbers and functions of one precision are written."""
+    """Writes numbers and functions of one precision."""
 
     def __init__(self, precision: Precision) -> None:
         self.type, self.suffix = TYPES[precision], "f" if precision == "float" else ""
@@ -321,6 +314,6 @@ def _described(signals: BoxSpec) -> Iterator[str]:
 
 
 def _comment(text: str) -> str:
-    """Return text that can end no comment, in the characters that every compiler takes."""
+    """Return text that cannot end a comment, in ASCII."""
     plain = text.encode("ascii", "replace").decode()
     return re.sub(r"[^ -~]|\*/|/\*|\\|\?\?", "?", plain)

@@ -1,4 +1,4 @@
-"""Whether an export does what the policy does: both are asked in thousands of states."""
+"""The agreement of an export with its policy, measured in thousands of states."""
 
 from __future__ import annotations
 
@@ -14,33 +14,25 @@ from crosslearning.export.targets import Precision
 from crosslearning.learner import Policy
 
 Floats = NDArray[np.float64]
+#: An export: from states (n, q) to actions (n, p), both of its precision.
+Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
-#: By how much of an action's range an export may differ, and where it has none, of one unit.
+#: The largest difference of an export, as a share of the action's range or of one unit.
 TOLERANCES = {"double": 1e-9, "float": 1e-5}
 TYPES: dict[Precision, type[np.floating]] = {"double": np.float64, "float": np.float32}
-#: States drawn within the bounds, and as many at them.
+#: Random states within the bounds, and as many on them.
 _STATES = 2000
-#: Bounds beyond this stand for none.
+#: Larger bounds count as none.
 _SENSIBLE = 1e4
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far an export and the policy are apart.
+    """The largest difference of an export from its policy."""
 
-    Attributes
-    ----------
-    states : int
-        In how many both were asked.
-    difference : float
-        The largest difference of an action.
-    share : float
-        The same as a share of that action's range.
-    """
-
-    states: int
-    difference: float
-    share: float
+    states: int  #: the number of states
+    difference: float  #: the largest difference of an action
+    share: float  #: the same as a share of that action's range
 
     def __str__(self) -> str:
         return (
@@ -50,10 +42,7 @@ class Agreement:
 
 
 def states_for(policy: Policy, seed: int = 0) -> Floats:
-    """Return states to compare in, shape (n, q): inside the bounds, at their ends, the knots.
-
-    Where a coordinate has no bounds, the knots tell how far it goes.
-    """
+    """Return states (n, q): inside the bounds, or near the knots without bounds; on them; knots."""
     generator = np.random.default_rng(seed)
     knots, q = policy.plain.knots, policy.observations.size
     low, high = policy.observations.ends
@@ -61,9 +50,9 @@ def states_for(policy: Policy, seed: int = 0) -> Floats:
         near, far = knots.min(axis=0), knots.max(axis=0)
     else:
         near, far = np.full(q, -1.0), np.ones(q)
-    room = 0.5 * (far - near) + 0.5
-    low = np.where(np.abs(low) <= _SENSIBLE, low, near - room)
-    high = np.where(np.abs(high) <= _SENSIBLE, high, far + room)
+    margin = 0.5 * (far - near) + 0.5
+    low = np.where(np.abs(low) <= _SENSIBLE, low, near - margin)
+    high = np.where(np.abs(high) <= _SENSIBLE, high, far + margin)
     inside = generator.uniform(low, high, (_STATES, q))
     edges = generator.uniform(low, high, (_STATES, q))
     edge = generator.integers(q, size=_STATES)
@@ -73,57 +62,41 @@ def states_for(policy: Policy, seed: int = 0) -> Floats:
 
 
 def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
-    """Return what the policy does in states (n, q), clipped, in double precision: (n, p)."""
+    """Return the clipped actions (n, p) of the policy in states (n, q), in double precision."""
     values = policy.scale(policy.mean(states.reshape(-1, *policy.observation_shape)))
     return np.clip(values, *policy.actions.ends)
 
 
-def measure(
-    policy: Policy,
-    act: Callable[[NDArray[np.floating]], NDArray[np.floating]],
-    precision: Precision,
-) -> Agreement:
-    """Ask an export and the policy in the same states.
-
-    Parameters
-    ----------
-    policy : Policy
-    act : callable
-        The export: from states (n, q) to actions (n, p), both of its precision.
-    precision : str
-    """
+def measure(policy: Policy, act: Act, precision: Precision) -> Agreement:
+    """Return the agreement of an export, a function of states, with the policy."""
     states = states_for(policy).astype(TYPES[precision])
     expected = expected_actions(policy, states)
     difference = np.abs(np.asarray(act(states), dtype=np.float64) - expected)
     low, high = policy.actions.ends
     width = high - low
     unit = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
-    # Actions without bounds are measured by how far they go.
+    # Actions without bounds are measured by their range.
     unit = np.where(np.isfinite(width), unit, np.maximum(1.0, np.ptp(expected, axis=0)))
     share = difference / (np.maximum(1.0, unit) if precision == "double" else unit)
     return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
 
 
-def is_close(found: Agreement, precision: Precision) -> bool:
-    """Tell whether an export is as near as its precision promises; NaN is not."""
-    return found.share <= TOLERANCES[precision]
+def is_close(agreement: Agreement, precision: Precision) -> bool:
+    """Return whether an export is within the tolerance of its precision; NaN is not."""
+    return agreement.share <= TOLERANCES[precision]
 
 
-def compare(
-    policy: Policy,
-    act: Callable[[NDArray[np.floating]], NDArray[np.floating]],
-    precision: Precision,
-) -> Agreement:
-    """Return what :func:`measure` finds, or say that the two disagree."""
-    found = measure(policy, act, precision)
-    if not is_close(found, precision):
+def compare(policy: Policy, act: Act, precision: Precision) -> Agreement:
+    """Return the result of :func:`measure`, or raise an error if the two disagree."""
+    agreement = measure(policy, act, precision)
+    if not is_close(agreement, precision):
         remedy = (
             "its actions are too large for single precision: export it with --precision double"
-            if precision == "float" and math.isfinite(found.share)
+            if precision == "float" and math.isfinite(agreement.share)
             else "this is an error of crosslearning's: please report it with the policy"
         )
         raise NumericalError(
-            f"the export does not do what the policy does: {found}, at most "
+            f"the export does not do what the policy does: {agreement}, at most "
             f"{TOLERANCES[precision]:g} of the range is allowed; {remedy}. Nothing was written"
         )
-    return found
+    return agreement

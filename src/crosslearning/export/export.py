@@ -1,11 +1,11 @@
-"""One policy to one target: made, checked against Python, then written beside its contract."""
+"""Export of a policy: made, checked against Python, then written with its contract."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +15,23 @@ from numpy.typing import NDArray
 from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.export.check import Agreement, compare, expected_actions, is_close, measure
+from crosslearning.export.check import Act, Agreement, compare, expected_actions, is_close, measure
 from crosslearning.export.targets import PRECISIONS, TARGETS, Precision, Target
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
-
-#: What an export does, from states (n, q) to actions (n, p).
-Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
 CONTRACT_KIND, CONTRACT_VERSION = "contract", 1
 
 
 @dataclass(frozen=True)
 class Export:
-    """What was written.
+    """The files of an export, and its measurements."""
 
-    Attributes
-    ----------
-    files : tuple of Path
-        The contract last.
-    agreement : Agreement or None
-        How far it is from the policy; None if it could not be run here.
-    size : int or None
-        Of C: bytes of code and constants on this machine, if it could be compiled.
-    seconds : float or None
-        Of C: processor time of an action on this machine.
-    arithmetic : str
-        What it computes in: double where single precision was asked for and was not enough.
-    """
-
-    files: tuple[Path, ...]
-    agreement: Agreement | None
-    arithmetic: Precision
-    size: int | None = None
-    seconds: float | None = None
+    files: tuple[Path, ...]  #: the contract last
+    agreement: Agreement | None  #: with the policy; None if it could not be run here
+    arithmetic: Precision  #: double where single precision was requested but not enough
+    size: int | None = None  #: of C: bytes of code and constants, if it was compiled here
+    seconds: float | None = None  #: of C: processor time per action here
 
 
 def export_policy(
@@ -58,10 +41,10 @@ def export_policy(
     precision: Precision = "double",
     run: Mapping[str, Any] | None = None,
 ) -> Export:
-    """Write a policy for another language, after it was seen to do the same as in Python.
+    """Write a policy for another language, after a check against Python.
 
-    It takes observations as they come from the environment, flat, and returns actions as the
-    environment takes them: scaled and clipped, without noise.
+    It takes the environment's observations, flat, and returns its actions, scaled and clipped,
+    without noise.
 
     Parameters
     ----------
@@ -69,24 +52,23 @@ def export_policy(
     to : str
         ``"onnx"``, ``"c"`` or ``"json"``.
     out : str or Path
-        The file; of C the source, beside which the header is put. The contract is beside it too.
+        The file; of C the source. The header and the contract are written beside it.
     precision : str
-        ``"double"`` or ``"float"``: of every number, the observations and actions included. Where
-        large weights cancel and single precision is not enough, observations and actions stay
-        floats, and doubles are computed in between.
+        ``"double"`` or ``"float"``, of every number. Where large weights cancel and single
+        precision is not enough, observations and actions are floats, and doubles in between.
     run : mapping, optional
-        What the contract is to say of where the policy comes from.
+        The origin of the policy, for the contract.
     """
     if to not in TARGETS:
         raise unknown_name("target", str(to), TARGETS)
     if precision not in PRECISIONS:
         raise unknown_name("precision", str(precision), PRECISIONS)
     path = _path(out, to)
-    made = _MAKERS[to](policy, path, precision)
-    contents, agreement = dict(made.contents), made.agreement
+    contents, made = _MAKERS[to](policy, path, precision)
+    agreement = made.agreement
     contract_path = path.with_name(f"{path.name}.contract.json")
     if not contract_path.exists():
-        # Only what was exported before is written over: it has its contract beside it.
+        # Only an earlier export, which has a contract, is overwritten.
         for other in filter(Path.exists, map(path.with_name, contents)):
             raise InputError(
                 f"{other} is there and is no export of a policy; choose another name, so that "
@@ -116,8 +98,7 @@ def export_policy(
     contents[contract_path.name] = f"{json.dumps(contract, indent=2)}\n".encode()
     for name, content in contents.items():
         write_atomically(path.parent / name, content)
-    files = tuple(path.parent / name for name in contents)
-    return Export(files, agreement, made.arithmetic, made.size, made.seconds)
+    return replace(made, files=tuple(path.parent / name for name in contents))
 
 
 def _path(out: str | Path, to: Target) -> Path:
@@ -129,15 +110,8 @@ def _path(out: str | Path, to: Target) -> Path:
     return path.with_name(f"{path.stem}.{to}")
 
 
-@dataclass(frozen=True)
-class _Made:
-    """The texts of files, and what was found about them."""
-
-    contents: Mapping[str, bytes]
-    agreement: Agreement | None
-    arithmetic: Precision
-    size: int | None = None
-    seconds: float | None = None
+#: The contents of files by name, and an export whose files are not written yet.
+_Made = tuple[dict[str, bytes], Export]
 
 
 def _c(policy: Policy, path: Path, precision: Precision) -> _Made:
@@ -158,9 +132,9 @@ def _c(policy: Policy, path: Path, precision: Precision) -> _Made:
         return {file: text.encode() for file, text in files.items()}, act
 
     if compiler is None:
-        return _Made(make(precision)[0], None, precision)
-    contents, found, arithmetic = _near_enough(policy, precision, make)
-    return _Made(contents, found, arithmetic, ran[-1].size, ran[-1].seconds)
+        return make(precision)[0], Export((), None, precision)
+    contents, made = _precise_enough(policy, precision, make)
+    return contents, replace(made, size=ran[-1].size, seconds=ran[-1].seconds)
 
 
 def _onnx(policy: Policy, path: Path, precision: Precision) -> _Made:
@@ -170,7 +144,7 @@ def _onnx(policy: Policy, path: Path, precision: Precision) -> _Made:
         content = onnx_model(policy, precision, arithmetic)
         return {path.name: content}, lambda states: run_onnx(content, states)
 
-    return _Made(*_near_enough(policy, precision, make))
+    return _precise_enough(policy, precision, make)
 
 
 def _json(policy: Policy, path: Path, precision: Precision) -> _Made:
@@ -179,7 +153,7 @@ def _json(policy: Policy, path: Path, precision: Precision) -> _Made:
     text = json.dumps(document(FILE_KIND, FILE_VERSION, policy.to_dict()), allow_nan=False)
     again = Policy.from_dict(json.loads(text))
     agreement = compare(policy, lambda states: expected_actions(again, states), precision)
-    return _Made({path.name: f"{text}\n".encode()}, agreement, precision)
+    return {path.name: f"{text}\n".encode()}, Export((), agreement, precision)
 
 
 _MAKERS: dict[Target, Callable[[Policy, Path, Precision], _Made]] = {
@@ -189,16 +163,16 @@ _MAKERS: dict[Target, Callable[[Policy, Path, Precision], _Made]] = {
 }
 
 
-def _near_enough(
+def _precise_enough(
     policy: Policy,
     precision: Precision,
     make: Callable[[Precision], tuple[dict[str, bytes], Act]],
-) -> tuple[dict[str, bytes], Agreement, Precision]:
+) -> _Made:
     """Make an export that computes in its own precision or, if that is not enough, in double."""
     if precision == "float":
         contents, act = make("float")
-        found = measure(policy, act, precision)
-        if is_close(found, precision):
-            return contents, found, "float"
+        agreement = measure(policy, act, precision)
+        if is_close(agreement, precision):
+            return contents, Export((), agreement, "float")
     contents, act = make("double")
-    return contents, compare(policy, act, precision), "double"
+    return contents, Export((), compare(policy, act, precision), "double")

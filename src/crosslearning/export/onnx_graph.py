@@ -17,20 +17,15 @@ from crosslearning.learner import Policy
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-#: What every ONNX Runtime since 1.20 reads.
+#: Read by every ONNX Runtime since 1.20.
 OPSET, IR_VERSION = 21, 10
 
 
 def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision | None = None) -> bytes:
     """Return the policy as the bytes of an ONNX model.
 
-    Parameters
-    ----------
-    policy : Policy
-    precision : str
-        Of observations and actions.
-    arithmetic : str, optional
-        Of all that is computed between them; by default the same.
+    The precision is that of observations and actions, the arithmetic that of all other numbers, by
+    default the same.
     """
     model = _model(policy, precision, arithmetic or precision)
     content: bytes = model.SerializeToString(deterministic=True)
@@ -109,7 +104,7 @@ def _kind(precision: Precision) -> Any:
 
 
 class _Graph:
-    """Nodes and constants, each under a name of its own, all of one precision."""
+    """Nodes and constants of one precision, each with a unique name."""
 
     #: The observations.
     given = "observation"
@@ -160,7 +155,7 @@ def _bent(graph: _Graph, plain: str, sizes: list[float | None]) -> str:
     """Return c·asinh(x/c) in the place of the coordinates x that have a size c."""
     size = graph.constant([1.0 if c is None else c for c in sizes])
     scaled = graph.add("Div", plain, size)
-    # By the logarithm, for the runtimes that know asinh in single precision alone.
+    # By the logarithm: some runtimes have asinh in single precision only.
     length, one = graph.add("Abs", scaled), graph.constant(1.0)
     root = graph.add("Sqrt", graph.add("Add", graph.add("Mul", length, length), one))
     logarithm = graph.add("Log", graph.add("Add", length, root))
@@ -178,7 +173,7 @@ def _values(graph: _Graph, part: Part, knots: NDArray[np.float64]) -> str:
         for _ in range(factor.degree - 1):
             power = graph.add("Mul", power, base)
         return power
-    # By differences: in products of large coordinates the digits would cancel.
+    # By differences: products of large coordinates would cancel digits.
     one = graph.add("Unsqueeze", features, graph.constant([1], np.int64))
     apart = graph.add("Sub", one, graph.constant(own[None]))
     last = graph.constant([2], np.int64)

@@ -1,4 +1,4 @@
-"""A policy as flat numbers, in the form in which other languages evaluate it."""
+"""A policy as flat numbers, as other languages evaluate it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One factor of the kernel with its place among the features."""
+    """One factor of the kernel, and its columns among the features."""
 
     factor: Factor
     start: int
@@ -26,27 +26,14 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """What is evaluated: clip(centre + half · Σ_m κ(s, s_m) w_m, low, high).
+    """The action clip(centre + half · Σ_m κ(s, s_m) w_m, low, high)."""
 
-    Attributes
-    ----------
-    parts : sequence of Part
-        The different factors of the kernel, the features of one after those of the other.
-    products : sequence of (float, sequence of int)
-        The kernel: a sum of numbers times the parts with these numbers.
-    knots : array, shape (L, features)
-        The knots, embedded.
-    weights : array, shape (L, p)
-    scale : ActionScale
-    low, high : arrays, shape (p,)
-    """
-
-    parts: Sequence[Part]
-    products: Sequence[tuple[float, Sequence[int]]]
-    knots: Floats
-    weights: Floats
+    parts: Sequence[Part]  # the different factors of the kernel
+    products: Sequence[tuple[float, Sequence[int]]]  # the kernel: Σ scale · Π parts
+    knots: Floats  # embedded, shape (L, features)
+    weights: Floats  # (L, p)
     scale: ActionScale
-    low: Floats
+    low: Floats  # (p,)
     high: Floats
 
     @classmethod
@@ -56,7 +43,7 @@ class Program:
         knots, weights = plain.knots, plain.weights[:, 0]
         if len(knots) == 0:
             knots, weights = np.zeros((1, plain.dimension)), np.zeros((1, plain.outputs))
-        # A product of sums, multiplied out, holds one factor in several products.
+        # A factor may be in several products.
         factors = list({id(f): f for product in plain.products for f in product.factors}.values())
         embedded = [factor.features(knots) for factor in factors]
         stops = np.cumsum([len(rows) for rows in embedded]).tolist()

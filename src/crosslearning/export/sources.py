@@ -1,4 +1,4 @@
-"""Where a policy to export comes from: a run, a learner's file, or a file of its own."""
+"""Sources of policies to export: runs, files of learners and files of policies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A policy, and what is known of how it was made."""
+    """A policy and its origin."""
 
     policy: Policy
-    #: Of the learner: its tasks, its iterations, its steps, and the digest of its file.
-    run: dict[str, Any] | None
+    run: dict[str, Any] | None  #: the learner's tasks, iterations, steps and file digest
 
 
 def open_policy(
@@ -40,12 +39,12 @@ def open_policy(
     path : str or Path
         The folder of a run, the file of a learner (``.safetensors``) or that of a policy.
     which : str, optional
-        ``"central"``, which is the default, ``"average"``, or a task by its name or number; not
-        with a policy's own file.
+        ``"central"``, the default, ``"average"``, or a task by its name or number; not for the
+        file of a policy.
     tasks : str, optional
-        Of a run or a learner, in the place of those that it names.
+        Replaces the tasks of a run or a learner.
     best : bool
-        Whether to take the best policies of a run with evaluations on the way.
+        Whether to take the best policies of a run with evaluations.
     """
     place = Path(path)
     if not place.exists():
@@ -78,7 +77,7 @@ def open_policy(
 
 
 def find_policy(learner: CrossLearner, which: str) -> Policy:
-    """Return the policy of a word; a number counts if no task has it for a name."""
+    """Return a policy by its name, or by its number if no task has that name."""
     named = which in [task.name for task in learner.tasks]
     return learner.policy(int(which) if which.isdecimal() and not named else which)
 
@@ -89,16 +88,14 @@ def rename(
     actions: Sequence[str] | None = None,
     rate: float | None = None,
 ) -> None:
-    """Give the numbers of a policy names, with units in brackets, and say how often it acts."""
+    """Name a policy's observations and actions, with units in brackets, and set its rate."""
     if observations is not None:
-        policy.observations = _renamed(policy.observations, "observation", observations)
+        names = BoxSpec.named(observations, "observation", policy.observations.size)
+        policy.observations = replace(policy.observations, names=names)
     if actions is not None:
-        policy.actions = _renamed(policy.actions, "action", actions)
+        names = BoxSpec.named(actions, "action", policy.actions.size)
+        policy.actions = replace(policy.actions, names=names)
     if rate is not None:
         if not 0.0 < rate < math.inf:
             raise InputError(f"the rate is {rate}; give actions a second, more than 0")
         policy.rate = rate
-
-
-def _renamed(signals: BoxSpec, what: str, names: Sequence[str]) -> BoxSpec:
-    return replace(signals, names=BoxSpec.named(names, what, signals.size))

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from crosslearning._base.limits import MANY_TASKS
 from crosslearning.figures import parts
 from crosslearning.figures.style import ALARM, CENTRAL, GREY, LIGHT, TASKS, figure_style
 
@@ -19,16 +20,13 @@ Plain = Mapping[str, Any]
 Lines = Sequence[parts.Line]
 _NOTHING = "no readable metrics"
 
-#: Tasks whose gaps are drawn, those with the largest first if there are more.
-_MOST_GAPS = 40
-
 
 @figure_style()
 def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
-    """Draw a certificate, as its JSON holds it, and the run's lines of metrics, if there are any.
+    """Draw a certificate, from its JSON, and the run's metrics, if there are any.
 
-    Four panels: distances against ε, the final ones from the file; multipliers; what pruning
-    moved in one iteration against the budget; gaps. A fifth shows forced removals, if any.
+    Four panels: distances against ε, the final ones from the file; multipliers; pruning errors
+    per iteration against the budget; gaps. A fifth shows forced removals, if any.
     """
     lines = list(metrics)
     iterations = parts.column(lines, "iteration")
@@ -36,7 +34,7 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     colours = parts.task_colours(lines[0]["distance"] if lines else certificate["tasks"])
     removals = parts.column(lines, "forced_by_cap") + parts.column(lines, "forced_by_conditioning")
     forced = bool(np.any(removals > 0.0)) and certificate["pruning"] is not None
-    rows = max(0, min(len(certificate["gaps"]), _MOST_GAPS) - 8)
+    rows = max(0, min(len(certificate["gaps"]), MANY_TASKS) - 8)
     figure = Figure(figsize=(9.2, 6.2 + 0.2 * rows), layout="constrained")
     below = "forced" if forced else "pruning"
     layout: list[Any] = [["distances", "multipliers"], ["pruning", "gaps"], [below, "gaps"]]
@@ -50,7 +48,7 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     for name, axes in panels.items():
         parts.iteration_axis(axes, last)
         if not lines:
-            parts.say(axes, _NOTHING)
+            parts.explain(axes, _NOTHING)
         elif name in ("distances", "multipliers"):
             parts.steps_axis(axes, lines)
     if forced:
@@ -68,45 +66,46 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
 
 
 def _final_distances(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> list[Line2D]:
-    """Draw the distances of the file; return the legend's tasks, with them while there is room."""
+    """Draw the distances of the file; return the legend entries of tasks, with their distances."""
     handles = parts.task_handles(colours)
     named = dict(zip(colours, handles, strict=True)) if len(colours) <= len(TASKS) else {}
+    if len(colours) > MANY_TASKS:
+        return handles
     dot: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": "white"}
-    look: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
+    style: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
     tallest = axes.get_ylim()[1]
-    for row in certificate["constraint"] if len(colours) <= parts.MOST_DRAWN else ():
+    for row in certificate["constraint"]:
         name, place = row["task"], row["ridged_distance"]
         tallest = max(tallest, 1.2 * place)
-        axes.plot([certificate["iteration"]], [place], color=colours.get(name, CENTRAL), **look)
+        axes.plot([certificate["iteration"]], [place], color=colours.get(name, CENTRAL), **style)
         if name in named:
             named[name].set_label(f"task {name}: {place:.3f}")
     axes.set_ylim(0.0, tallest)
-    if certificate["constraint"] and len(colours) <= parts.MOST_DRAWN:
+    if certificate["constraint"]:
         handles.append(parts.entry("final distance, from the file", color=GREY, **dot))
     return handles
 
 
 def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[Line2D]:
-    """Draw every task's multipliers, thin, and their running means; return what these are."""
+    """Draw multipliers, thin, and their running means, thick; return the legend entries."""
     axes.set_title("Multiplier: how hard the constraint pulls")
     iterations = parts.column(lines, "iteration")
     every = np.array([parts.column(lines, "multiplier", name) for name in colours])
-    spread = len(colours) > parts.MOST_DRAWN
+    spread = len(colours) > MANY_TASKS
     if lines and spread:
         parts.draw_spread(axes, iterations, dict(zip(colours, every, strict=True)))
-    for values, colour in zip(
-        every if lines and not spread else (), colours.values(), strict=False
-    ):
-        axes.plot(iterations, values, color=colour, lw=0.5, alpha=0.35)
-        axes.plot(iterations, parts.running_mean(values), color=colour, lw=1.3)
+    elif lines:
+        for values, colour in zip(every, colours.values(), strict=True):
+            axes.plot(iterations, values, color=colour, lw=0.5, alpha=0.35)
+            axes.plot(iterations, parts.running_mean(values), color=colour, lw=1.3)
     axes.set_ylim(bottom=0)
     if np.any(every > 0.0):
         return [] if spread else parts.mean_handles(iterations)
     axes.set_yticks([])
     if lines:
         infinite = np.any(np.isnan(every))
-        said = "infinite: ε = 0 forces consensus" if infinite else "zero: nothing is held back"
-        parts.say(axes, said)
+        text = "infinite: ε = 0 forces consensus" if infinite else "zero: nothing is held back"
+        parts.explain(axes, text)
     return []
 
 
@@ -115,14 +114,13 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
     if not lines:
         return
     if certificate["pruning"] is None:
-        parts.say(axes, _NOTHING)
+        parts.explain(axes, _NOTHING)
         return
     budget = parts.number(certificate["pruning"]["budget"])
     iterations, errors = parts.column(lines, "iteration"), parts.column(lines, "pruning_error")
     seen = errors > 0.0
     bounded = 0.0 < budget < math.inf
-    # With a budget the limits are set below; one number alone, such as errors at the budget, has
-    # no range that matplotlib could find by itself without a warning.
+    # With a budget the limits are set below: matplotlib warns of the range of a single number.
     axes.set_autoscaley_on(not bounded)
     axes.plot(iterations[seen], errors[seen], color=CENTRAL, lw=1.0)
     if np.any(seen) or bounded:
@@ -133,21 +131,21 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
         axes.set_ylim(min(ends) / 4, max(ends) * 4)
     if not np.any(seen):
         # Below the line of the budget, which is in the middle.
-        parts.say(axes, "nothing was moved", 0.25)
+        parts.explain(axes, "nothing was moved", 0.25)
 
 
 def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:
     axes.set_title("Stationarity gap")
     rows = certificate["gaps"]
-    if len(rows) > _MOST_GAPS:
-        axes.set_title(f"Stationarity gap, the largest {_MOST_GAPS} of {len(rows)} tasks")
+    if len(rows) > MANY_TASKS:
+        axes.set_title(f"Stationarity gap, the largest {MANY_TASKS} of {len(rows)} tasks")
         ends = [parts.read_interval(row["gap"]).high for row in rows]
-        rows = [rows[place] for place in np.argsort(ends)[::-1][:_MOST_GAPS]]
+        rows = [rows[place] for place in np.argsort(ends)[::-1][:MANY_TASKS]]
     gaps = [parts.read_interval(row["gap"]) for row in rows]
     values = np.array([astuple(gap) for gap in gaps])  # (tasks, 3)
     if not rows or not np.all(np.isfinite(values)) or not np.any(values):
         words = {0.0: "always 0 for ε = 0", math.inf: "infinite for ε = ∞"} if rows else {}
-        parts.say(axes, words.get(parts.number(certificate["epsilon"]), "not measured"))
+        parts.explain(axes, words.get(parts.number(certificate["epsilon"]), "not measured"))
         axes.set_yticks([])
         axes.set_xticks([])
         return

@@ -14,7 +14,7 @@ from matplotlib.patches import Circle, Ellipse
 
 from crosslearning.analysis.trajectories import Trajectories
 from crosslearning.errors import InputError
-from crosslearning.figures.parts import Floats, entry, legend_outside, new_figure, write
+from crosslearning.figures.parts import Floats, entry, legend_outside, panel_grid, write
 from crosslearning.figures.style import ALARM, CENTRAL, GOAL, GREY, LIGHT, figure_style
 from crosslearning.tasks import Navigation
 
@@ -28,8 +28,8 @@ def draw_map(axes: Axes, navigation: Navigation) -> None:
     """Draw the obstacles and goals of a navigation task."""
     for obstacle in navigation.obstacles:
         a, b = obstacle.semi_axes
-        look: dict[str, Any] = {"angle": math.degrees(obstacle.angle), "fc": "#CBCFDC", "ec": GREY}
-        axes.add_patch(Ellipse(obstacle.centre, 2 * a, 2 * b, lw=1.0, **look))
+        angle = math.degrees(obstacle.angle)
+        axes.add_patch(Ellipse(obstacle.centre, 2 * a, 2 * b, angle=angle, fc="#CBCFDC", ec=GREY))
     for count, goal in enumerate(navigation.goals, start=1):
         axes.add_patch(Circle(goal, navigation.arrival_radius, fc=GOAL, alpha=0.18, lw=0))
         axes.plot(*goal, marker="*", markersize=9, color=GOAL, zorder=4, linestyle="none")
@@ -45,7 +45,7 @@ def draw_end(axes: Axes, place: Floats, crashed: bool, colour: str, size: float 
 
 
 def end_handles(crash: str = GREY, ring: str = GREY) -> list[Line2D]:
-    """Return the legend's entries for the marks of :func:`draw_end`."""
+    """Return the legend entries of :func:`draw_end`."""
     return [
         entry("crash", color=crash, markersize=8, **_CRASH),
         entry("out of time", color=ring, markersize=5.5, **_RING),
@@ -53,15 +53,13 @@ def end_handles(crash: str = GREY, ring: str = GREY) -> list[Line2D]:
 
 
 @figure_style()
-def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
+def trajectory_figure(policy: str, trajectories: Sequence[Trajectories]) -> Figure:
     """Draw a policy's paths from random starts, one panel per task; paths that crash are red."""
-    if not found:
+    if not trajectories:
         raise InputError("there are no paths to draw: no task was given")
-    columns = min(len(found), _COLUMNS)
-    rows = math.ceil(len(found) / columns)
-    size = (max(3.1 * columns, 4.2), 3.35 * rows + 0.6)
-    figure, grid = new_figure(size, rows, columns, squeeze=False)
-    for axes, one in zip(grid.flat, found, strict=False):
+    figure, panels, columns = panel_grid(len(trajectories), _COLUMNS, (3.1, 3.35), narrowest=4.2)
+    figure.set_figheight(figure.get_figheight() + 0.6)
+    for place, (axes, one) in enumerate(zip(panels, trajectories, strict=True)):
         draw_map(axes, one.navigation)
         for path, crashed, out in zip(one.paths, one.crashed, one.out_of_time, strict=True):
             colour = ALARM if crashed else CENTRAL
@@ -74,16 +72,13 @@ def trajectory_figure(policy: str, found: Sequence[Trajectories]) -> Figure:
         arrived, crashes, out = map(np.sum, (one.arrived, one.crashed, one.out_of_time))
         ends = f"{arrived} of {len(one.paths)} arrive, {crashes} crash, {out} out of time"
         axes.set_title(f"task {one.task}\n{ends}")
-    for place, axes in enumerate(grid.flat):
-        if place >= len(found):
-            axes.set_axis_off()
         if place % columns:
             axes.set_ylabel("")
-        if place + columns < len(found):
+        if place + columns < len(trajectories):
             axes.set_xlabel("")
     start = entry("start", color=LIGHT, marker="o", markersize=3.0, linestyle="none")
     path = entry("path", color=CENTRAL, linewidth=0.8)
     legend_outside(figure, [start, path, *end_handles(ALARM, CENTRAL)])
-    # A line of its own: the panels have titles of two.
+    # The panels have titles of two lines.
     figure.suptitle(f"The {policy} policy from random starts\n", fontsize=10.5)
     return figure

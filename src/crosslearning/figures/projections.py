@@ -1,8 +1,7 @@
-"""Pictures of the two projections, drawn in R² by the library itself.
+"""Figures of the two projections in R², computed by :func:`crosslearning.rkhs.project`.
 
-R² is the function space of the linear kernel on the knots (1, 0) and (0, 1), where the weights
-are the coordinates and the norm is the length. So the points drawn are functions, and where
-they go is what :func:`crosslearning.rkhs.project` returned, nothing else.
+R² is the function space of the linear kernel on the knots (1, 0) and (0, 1), where the weights are
+the coordinates and the norm is the length.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LETTERS = ((-14, 4), (4, 13), (14, -4), (4, -15))
 
 @figure_style()
 def exact_projection_figure() -> tuple[Figure, str]:
-    """Draw the exact projection alone, and say what the picture shows."""
+    """Draw the exact projection; return the figure and its caption."""
     projected, outcome = project(_GIVEN, EPSILON)
     points, centre = _points(projected)
     figure, axes = _plane(projected=VERMILLION)
@@ -55,7 +54,7 @@ def exact_projection_figure() -> tuple[Figure, str]:
 
 @figure_style()
 def relaxed_projection_figure() -> tuple[Figure, str]:
-    """Draw the relaxed projection over the exact one, and say what the picture shows."""
+    """Draw the relaxed projection over the exact one; return the figure and its caption."""
     exact, relaxed = (project(_GIVEN, EPSILON, kind)[0] for kind in ("exact", "relaxed"))
     figure, axes = _plane(exact=VERMILLION, relaxed=BLUE)
     _draw_projected(axes, exact, VERMILLION, "-")
@@ -92,9 +91,9 @@ def _plane(**colours: str) -> tuple[Figure, Axes]:
 
 def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[float, float]) -> None:
     """Draw an arrow that leaves the given gaps, in typographic points, at its two ends."""
-    look = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.1}
-    look |= {"shrinkA": gaps[0], "shrinkB": gaps[1]}
-    axes.annotate("", tuple(end), xytext=tuple(start), arrowprops=look)
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.1}
+    style |= {"shrinkA": gaps[0], "shrinkB": gaps[1]}
+    axes.annotate("", tuple(end), xytext=tuple(start), arrowprops=style)
 
 
 def _draw_given(axes: Axes) -> None:
@@ -108,7 +107,7 @@ def _draw_given(axes: Axes) -> None:
 
 
 def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> None:
-    """Draw projected points, the ways they came, and the ball of radius ε around their centre."""
+    """Draw projected points, their moves, and the ball of radius ε around their centre."""
     points, centre = _points(projected)
     if line == "-":
         axes.add_patch(Circle(tuple(centre), EPSILON, color=colour, alpha=0.07, lw=0, zorder=0))

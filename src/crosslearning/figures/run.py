@@ -1,25 +1,27 @@
-"""The figures of a run: how its policies learned, and what they achieved on the way."""
+"""Figures of runs: learning curves, evaluations, and several runs side by side."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import EngFormatter, PercentFormatter
 
+from crosslearning._base.limits import MANY_TASKS
 from crosslearning._base.statistics import Interval, mean_of_known
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, TASKS, figure_style
 
-#: Panels in a row, and the size of a row in inches.
-_COLUMNS, _ROW = 3, (9.3, 3.1)
-#: Numbers of every task that other panels or other figures tell.
+#: Panels in a row, and the size of a panel in inches.
+_COLUMNS, _PANEL = 3, (3.1, 3.1)
+#: Fields that other panels or other figures show.
 _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_bound")
-#: Titles of what the methods tell; anything else is an outcome of the tasks.
+#: Titles of the methods' fields; any other field is an outcome of the tasks.
 _TITLES = {
     "return": "Discounted return while exploring",
     "total_return": "Total return while exploring",
@@ -32,6 +34,8 @@ _TITLES = {
     "entropy": "Entropy of the exploration noise, nats",
     "kl": "Move of the policy: KL divergence, nats",
 }
+#: Characters of a task's name on one line.
+_LONGEST_LINE = 18
 
 
 @figure_style()
@@ -42,8 +46,8 @@ def learning_figure(
 ) -> Figure:
     """Draw returns, distances under their bound ε, and model order from a run's metrics.
 
-    What else a method tells of every task, such as lengths of episodes or shares of crashes, gets
-    panels of its own; a thin line shows its ``aims``, by its name and for every line of metrics.
+    Other fields per task, such as episode lengths or crash rates, get panels of their own. A thin
+    line shows the ``aims`` of a field, one for every line of metrics.
     """
     if not metrics:
         raise InputError("there are no metrics to draw yet")
@@ -53,7 +57,8 @@ def learning_figure(
         name for line in metrics for name, value in line.items() if isinstance(value, Mapping)
     )
     others = [name for name in fields if name not in _ELSEWHERE]
-    figure, (returns, distances, knots, *more) = _panels(3 + len(others))
+    figure, panels = _panels(3 + len(others))
+    returns, distances, knots, *more = panels
     handles = [*parts.task_handles(colours), *_draw_noisy(returns, metrics, colours, "return")]
     handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
@@ -62,13 +67,13 @@ def learning_figure(
     knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     for axes, name in zip(more, others, strict=True):
         handles += _draw_noisy(axes, metrics, colours, name, (aims or {}).get(name))
-    _finish(figure, (returns, distances, knots, *more), metrics, handles)
+    _finish(figure, panels, metrics, handles)
     return figure
 
 
 @figure_style()
 def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
-    """Draw the evaluations on a run's way: returns and rates of outcomes, with 95 % bands."""
+    """Draw a run's evaluations: returns and outcome rates, with 95 % bands."""
     if not evaluations:
         raise InputError("there are no evaluations to draw yet")
     by_task: list[dict[str, Any]] = [
@@ -80,44 +85,91 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
     )
     figure, panels = _panels(1 + len(rates))
     handles: list[Any] = [*parts.task_handles(colours)]
+    iterations = parts.column(evaluations, "iteration")
     for axes, name in zip(panels, (None, *rates), strict=True):
-        numbers = {
+        intervals = {
             task: [_interval(results.get(task), name) for results in by_task] for task in colours
         }
         axes.set_title("Discounted return, evaluated" if name is None else f"Episodes: {name}")
         if name is not None:
             axes.set_ylim(-0.03, 1.03)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        iterations = parts.column(evaluations, "iteration")
-        handles += _draw_evaluated(axes, iterations, numbers, colours)
+        handles += _draw_evaluated(axes, iterations, intervals, colours)
     means = parts.column(evaluations, "mean_return")
     if np.any(np.isfinite(means)):
-        best = float(evaluations[int(np.nanargmax(means))]["iteration"])
         for axes in panels:
-            parts.draw_bound(axes, best, "", vertical=True)
-        look: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 1.0}
-        handles.append(parts.entry("best mean return", **look))
+            parts.draw_bound(axes, iterations[np.nanargmax(means)], "", vertical=True)
+        handles.append(parts.entry("best mean return", color=GREY, linestyle="--", linewidth=1.0))
     _finish(figure, panels, evaluations, handles)
+    return figure
+
+
+@figure_style()
+def returns_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """Draw returns with intervals, one row per task: task policies filled, central ones hollow."""
+    tasks = list(dict.fromkeys(row["task"] for rows in runs.values() for row in rows))
+    colours = parts.task_colours(runs)
+    labels = [textwrap.fill(task, _LONGEST_LINE) for task in tasks]
+    lines = max((label.count("\n") + 1 for label in labels), default=1)
+    height = 1.2 + max(1, len(tasks)) * max(0.22 + 0.16 * len(runs), 0.06 + 0.16 * lines)
+    figure, axes = parts.new_figure((6.4, height))
+    marks = 2 * len(runs)
+    places = 0.6 * (np.arange(marks) - (marks - 1) / 2) / marks
+    hollow = {"markerfacecolor": "white"}
+    for number, (run, rows) in enumerate(runs.items()):
+        for shift, (policy, fill) in enumerate((("own", {}), ("central", hollow))):
+            at = [tasks.index(row["task"]) + places[2 * number + shift] for row in rows]
+            returns = [parts.read_interval(row[policy]["discounted_return"]) for row in rows]
+            style: dict[str, Any] = {"marker": "o", "markersize": 5, "color": colours[run], **fill}
+            parts.error_bars(axes, at, returns, horizontal=True, **style)
+    axes.set_yticks(range(len(tasks)), labels)
+    axes.set_ylim(len(tasks) - 0.5, -0.5)
+    axes.set_xlabel("discounted return, with 95 % interval")
+    handles = [parts.entry(run, color=c) for run, c in colours.items()] if len(runs) > 1 else []
+    dot: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
+    handles.append(parts.entry("the task's own policy", **dot))
+    handles.append(parts.entry("the central policy", **hollow, **dot))
+    parts.legend_outside(figure, handles)
+    return figure
+
+
+@figure_style()
+def progress_figure(runs: Mapping[str, Sequence[parts.Line]]) -> Figure:
+    """Draw the returns of runs while exploring, means over tasks, over environment steps."""
+    colours = parts.task_colours(runs)
+    figure, axes = parts.new_figure((6.4, 3.2))
+    for run, lines in runs.items():
+        if not lines:
+            continue
+        mean = mean_of_known([parts.column(lines, "return", task) for task in lines[0]["return"]])
+        steps = parts.column(lines, "steps")
+        axes.plot(steps, mean, color=colours[run], linewidth=0.5, alpha=0.35)
+        axes.plot(steps, parts.running_mean(mean), color=colours[run], linewidth=1.5)
+    title = "Discounted return while exploring, mean of the tasks"
+    axes.set(xlabel="environment steps", title=title)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlim(left=0.0)
+    parts.legend_outside(figure, [parts.entry(run, color=c) for run, c in colours.items()])
     return figure
 
 
 def _draw_evaluated(
     axes: Axes,
     iterations: parts.Floats,
-    numbers: Mapping[str, Sequence[Interval]],
+    intervals: Mapping[str, Sequence[Interval]],
     colours: Mapping[str, str],
 ) -> list[Any]:
-    """Draw numbers of every task with their bands, of many tasks with their mean; explain them."""
-    curves = {task: np.array([number.value for number in own]) for task, own in numbers.items()}
-    if len(colours) > parts.MOST_DRAWN:
+    """Draw values with bands, or the mean of several tasks; return the legend entries."""
+    curves = {task: np.array([one.value for one in own]) for task, own in intervals.items()}
+    if len(colours) > MANY_TASKS:
         return parts.draw_spread(axes, iterations, curves)
     if len(colours) > len(TASKS):
         for task, curve in curves.items():
             axes.plot(iterations, curve, color=colours[task], linewidth=0.8, label=task)
-        mean, words = mean_of_known(list(curves.values())), "mean of the tasks"
-        return [*axes.plot(iterations, mean, color=CENTRAL, label=words)]
-    for task, own in numbers.items():
-        low, high = np.array([parts.ends(number) for number in own]).T
+        mean = mean_of_known(list(curves.values()))
+        return [*axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")]
+    for task, own in intervals.items():
+        low, high = np.array([parts.ends(one) for one in own]).T
         parts.draw_band(axes, iterations, low, high, colours[task])
     height = float(np.ptp(axes.get_ylim()))
     turns = parts.draw_apart(axes, iterations, curves, colours, height)
@@ -125,29 +177,19 @@ def _draw_evaluated(
 
 
 def _interval(result: Mapping[str, Any] | None, rate: str | None) -> Interval:
-    """Return the return of a task's evaluation, or a rate; NaN where it is not known."""
+    """Return the return of an evaluation, or a rate; NaN where it is unknown."""
     numbers = {} if result is None else result["rates"] if rate else result
-    nothing = {"value": None}
-    return parts.read_interval(numbers.get(rate or "discounted_return", nothing))
+    return parts.read_interval(numbers.get(rate or "discounted_return", {"value": None}))
 
 
 def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure and so many panels, in rows."""
-    rows = -(-count // _COLUMNS)
-    columns = min(count, _COLUMNS)
-    width, height = _ROW
-    size = (width * max(2, columns) / _COLUMNS, height * rows)
-    figure, grid = parts.new_figure(size, rows, columns, squeeze=False)
-    panels = list(grid.flat)
-    for axes in panels[count:]:
-        axes.remove()
-    return figure, panels[:count]
+    return parts.panel_grid(count, _COLUMNS, _PANEL, 2 * _PANEL[0])[:2]
 
 
 def _finish(
     figure: Figure, panels: Sequence[Axes], lines: Sequence[parts.Line], handles: Sequence[Any]
 ) -> None:
-    """Draw the axes of iterations and steps, and the legend, in which every word stands once."""
+    """Draw the axes of iterations and steps, and the legend with every label once."""
     last = float(parts.column(lines, "iteration")[-1])
     for axes in panels:
         parts.iteration_axis(axes, last)
@@ -162,38 +204,36 @@ def _draw_noisy(
     field: str,
     aim: Sequence[float] | None = None,
 ) -> list[Any]:
-    """Draw a number of every task, thin, and its running means, thick; return what these are."""
-    words = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
-    axes.set_title(_TITLES.get(field, words))
+    """Draw a field per task, thin, and its running mean, thick; return the legend entries."""
+    outcome = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
+    axes.set_title(_TITLES.get(field, outcome))
     iterations = parts.column(metrics, "iteration")
-    window, many = parts.window_of(len(iterations)), len(colours) > len(TASKS)
+    window, several = parts.window_of(len(iterations)), len(colours) > len(TASKS)
     means: dict[str, parts.Floats] = {}
-    spread = len(colours) > parts.MOST_DRAWN
     for name, colour in colours.items():
         values = parts.column(metrics, field, name)
         means[f"task {name}"] = parts.running_mean(values)
-        if window > 1 and not spread:
+        if window > 1 and len(colours) <= MANY_TASKS:
             axes.plot(iterations, values, color=colour, linewidth=0.4, alpha=0.3)
     known = np.concatenate([*means.values(), np.array(aim or ())])
     known = known[np.isfinite(known)]
     if len(known) == 0:
-        parts.say(axes, "no numbers are known" if field != "return" else "no returns are known")
+        parts.explain(axes, f"no {'returns' if field == 'return' else 'numbers'} are known")
         return []
-    # The scatter of the thin lines may leave the panel; the means never do.
+    # Thin lines may leave the panel, means never do.
     low, high = float(known.min()), float(known.max())
     pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set_ylim(low - pad, high + pad)
     handles: list[Any] = []
     if aim is not None:
-        look: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
-        handles += axes.plot(iterations, aim, label="dashed: what was asked for", **look)
-    if spread:
+        style: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
+        handles += axes.plot(iterations, aim, label="dashed: requested", **style)
+    if len(colours) > MANY_TASKS:
         return [*handles, *parts.draw_spread(axes, iterations, means)]
-    tasks = {f"task {name}": colour for name, colour in colours.items()}
-    turns = parts.draw_apart(
-        axes, iterations, means, tasks, high - low + 2.0 * pad, 0.8 if many else 1.5
-    )
-    if many:
+    tasks = dict(zip(means, colours.values(), strict=True))
+    width = 0.8 if several else 1.5
+    turns = parts.draw_apart(axes, iterations, means, tasks, high - low + 2.0 * pad, width)
+    if several:
         mean = mean_of_known(list(means.values()))
         handles += axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")
     return [*handles, *parts.mean_handles(iterations), *turns]

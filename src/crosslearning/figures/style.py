@@ -1,4 +1,4 @@
-"""How figures look: the same fonts, and the same colour for the same thing everywhere."""
+"""The style of figures: fonts, sizes and colours."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from matplotlib.text import Text
 
 from crosslearning._base.files import write_atomically
 
-#: Okabe and Ito's colours, which colour-blind people tell apart.
+#: Okabe and Ito's colours, which colour-blind people can distinguish.
 CENTRAL = "#000000"
 TASKS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 GOAL = "#009E73"
-#: Kinds of models of tasks; others take the third colour.
+#: Kinds of dynamics models; others take the third colour.
 MODELS = {"cross-learned": TASKS[0], "pooled": TASKS[1], "separate": TASKS[3]}
-#: Greys, from dark to light: words, explanations, bounds, what lies behind.
+#: Greys, from dark to light: text, explanations, bounds, backgrounds.
 DARK, GREY, LIGHT, PALE = "#344054", "#667085", "#98A2B3", "#D0D5DD"
-#: What went wrong: a crash, a failed check.
+#: Crashes and failed checks.
 ALARM = "#B42318"
-#: Widths in inches of a page's two columns together, and of one and a half.
+#: Widths in inches of two columns of a page, and of one and a half.
 WIDE, NARROW = 7.0, 4.6
 
 _SETTINGS: dict[Any, Any] = {
-    # A file matplotlibrc in the working folder could else have a program run, LaTeX.
+    # Otherwise a matplotlibrc in the working folder could run a program, LaTeX.
     "text.usetex": False,
     "font.size": 9,
     "axes.titlesize": 9.5,
@@ -60,21 +60,19 @@ def save_figure(
 
 
 def figure_bytes(figure: Figure, suffix: str) -> bytes:
-    """Return the file of a figure: the same figure is the same file."""
-    # Fonts carry a date that matplotlib sets low on purpose; fontTools remarks on it.
+    """Return the file content of a figure, without dates: the same figure is the same file."""
+    # matplotlib sets the fonts' dates low on purpose, and fontTools warns of it.
     logging.getLogger("fontTools").setLevel(logging.ERROR)
-    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
-    try:
-        return _drawn(figure, suffix, undated.get(suffix, {"Software": None}))
-    except ValueError:
-        # A name with dollars in it is no formula.
-        for text in figure.findobj(Text):
-            text.set_parse_math(False)
-        return _drawn(figure, suffix, undated.get(suffix, {"Software": None}))
-
-
-def _drawn(figure: Figure, suffix: str, metadata: dict[str, None]) -> bytes:
+    undated = {"pdf": "CreationDate", "svg": "Date"}.get(suffix, "Software")
+    options: dict[str, Any] = {"format": suffix, "bbox_inches": "tight"}
     content = io.BytesIO()
     with figure_style():
-        figure.savefig(content, format=suffix, bbox_inches="tight", metadata=metadata)
+        try:
+            figure.savefig(content, metadata={undated: None}, **options)
+        except ValueError:
+            # Names with dollars are not formulas.
+            for text in figure.findobj(Text):
+                text.set_parse_math(False)
+            content = io.BytesIO()
+            figure.savefig(content, metadata={undated: None}, **options)
     return content.getvalue()

@@ -15,8 +15,7 @@ from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, PALE, TASKS, figure_style
 
-#: What is drawn of the returns on two kinds of tasks: label, colour, marker, and a step aside, so
-#: that bars stay apart.
+#: The curves of returns by kind of tasks: label, colour, marker, and shift, against overlaps.
 _RETURNS = {
     "training": {
         "own": ("task policies, each on its own", TASKS[0], "o", -0.06),
@@ -28,7 +27,7 @@ _ALONE = ("", CENTRAL, "o", 0.0)
 
 
 def _places(epsilons: Sequence[float]) -> dict[float, float]:
-    """Return where each radius stands: at its log2, 0 and infinity a good step outside."""
+    """Return the x of each radius: its log2, with 0 and infinity outside."""
     inner = [math.log2(epsilon) for epsilon in epsilons if 0.0 < epsilon < math.inf] or [0.0]
     step = 1.3 if len(inner) < 2 else max(1.0, 1.3 * (inner[-1] - inner[0]) / (len(inner) - 1))
     outside = {0.0: inner[0] - step, math.inf: inner[-1] + step}
@@ -37,7 +36,7 @@ def _places(epsilons: Sequence[float]) -> dict[float, float]:
 
 @figure_style()
 def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
-    """Draw a sweep from its plain data, such as the content of ``sweep.json``."""
+    """Draw a sweep from the content of ``sweep.json``."""
     rows = sweep["rows"]
     if not rows:
         raise InputError("there is nothing to draw: the sweep has no radius")
@@ -49,8 +48,8 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     panels = figure.subplot_mosaic(layout, height_ratios=[1.6, 1.0])
     for kind in dict.fromkeys(kinds):
         axes, drawn = panels[kind], _RETURNS[kind]
-        for name, look in drawn.items():
-            _curve(axes, radii, [parts.read_interval(row[name]) for row in rows], look)
+        for name, style in drawn.items():
+            _curve(axes, radii, [parts.read_interval(row[name]) for row in rows], style)
         _mark(axes, radii, chosen, chosen["by"] in drawn)
         axes.set_title(f"Discounted return on {kind} tasks")
         axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
@@ -75,28 +74,28 @@ def _curve(
     axes: Axes,
     radii: Mapping[float, float],
     intervals: Sequence[Interval],
-    look: tuple[str, str, str, float],
+    style: tuple[str, str, str, float],
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> None:
     """Draw means, solid between finite radii and dotted to the ends, with their bars."""
-    label, colour, marker, aside = look
-    where = np.array(list(radii.values())) + aside
+    label, colour, marker, shift = style
+    where = np.array(list(radii.values())) + shift
     means = np.array([interval.value for interval in intervals])
     inner = np.array([0.0 < epsilon < math.inf for epsilon in radii])
     axes.plot(where, means, color=colour, linewidth=1.0, linestyle=":")
     axes.plot(where[inner], means[inner], color=colour, linewidth=1.4)
-    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "label": label}
-    parts.error_bars(axes, list(where), intervals, within=within, elinewidth=1.0, **style)
+    bars: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "label": label}
+    parts.error_bars(axes, list(where), intervals, within=within, elinewidth=1.0, **bars)
 
 
 def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the largest distance as a share of ε, where that has a meaning."""
+    """Draw the largest distance as a share of ε, where it is finite and positive."""
     shares, highest = [], 1.0
     for epsilon, row in zip(radii, rows, strict=True):
         scale = 1.0 / epsilon if 0.0 < epsilon < math.inf else math.nan
         far = parts.read_interval(row["distance"])
         shares.append(Interval(far.value * scale, far.low * scale, far.high * scale))
-        # The relaxed projection may exceed ε, and only what was seen may be above it.
+        # Only the relaxed projection may exceed ε.
         seeds = [scale * parts.number(seed) for seed in row["distance"].get("seeds", ())]
         highest = max([highest, *(seed for seed in seeds if math.isfinite(seed))])
     _curve(axes, radii, shares, _ALONE, (0.0, highest))
@@ -105,18 +104,18 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
 
 
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
-    """Mark the recommended radius, and those that are not told apart from it."""
+    """Mark the recommended radius, and those that do not differ significantly from it."""
     best = parts.number(chosen["epsilon"])
     together = [parts.number(epsilon) for epsilon in chosen["not_significantly_different"]]
     middle = 0.5 * (min(radii.values()) + max(radii.values()))
-    label = "not told apart from it" if named else ""
+    label = "not significantly different" if named else ""
     for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
             side, shift = ("left", 4) if place <= middle else ("right", -4)
-            look = {"xycoords": ("data", "axes fraction"), "ha": side, "fontsize": 8}
+            style = {"xycoords": ("data", "axes fraction"), "ha": side, "fontsize": 8}
             text = "recommended" if named else ""
-            parts.write(axes, text, (place, 0.02), (shift, 0), GREY, **look)
+            parts.write(axes, text, (place, 0.02), (shift, 0), GREY, **style)
         elif epsilon in together:
             axes.axvline(place, color=PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
             label = ""

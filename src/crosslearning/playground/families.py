@@ -1,4 +1,4 @@
-"""What the page is told of trained policies: functions, and the tasks they were made for."""
+"""Trained policies and their tasks as plain data for the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crosslearning.tasks import Navigation, Task
 from crosslearning.tasks.families.pendulum import RANGES, Pendula, Pendulum
 from crosslearning.tasks.navigation.obstacles import Circle, clearances
 
-#: The parameters of a navigation task that the page takes as they are.
+#: The parameters of a navigation task that the page uses unchanged.
 _RULES = (
     "start_area",
     "time_step",
@@ -28,24 +28,16 @@ _RULES = (
     "swept",
     "obstacle_distance",
 )
-#: So many of a run's maps are offered as scenes.
+#: The most maps of a run that are offered as scenes.
 _SCENES = 12
 
 
 def family_of(learner: CrossLearner, title: str) -> dict[str, Any]:
-    """Return a learner's policies and tasks as plain data for the page.
-
-    Parameters
-    ----------
-    learner : CrossLearner
-        Of navigation tasks or of pendulums.
-    title : str
-        What the page calls it.
-    """
+    """Return a learner's policies and tasks, navigation or pendulums, under a title."""
     if _has_formula(learner.kernel):
         raise InputError(
-            f"the policies of {title} have a kernel from a formula of its author's, which a page "
-            "does not know; play those with kernels of the library's"
+            f"the policies of {title} have a user-defined kernel, which a page cannot evaluate; "
+            "play policies with kernels of the library"
         )
     environments = [_unwrapped(task) for task in learner.tasks]
     shared = {"title": title, "policies": _policies(learner)}
@@ -70,7 +62,7 @@ def family_of(learner: CrossLearner, title: str) -> dict[str, Any]:
 
 
 def scene_of(navigation: Navigation) -> dict[str, Any]:
-    """Return a map as the page has it: rules, obstacles, goals, and a start."""
+    """Return a map for the page: rules, obstacles, goals, and a start."""
     obstacles = [
         {
             "x": one.centre[0],
@@ -96,7 +88,7 @@ def scene_of(navigation: Navigation) -> dict[str, Any]:
 
 
 def _far_place(navigation: Navigation) -> tuple[float, float]:
-    """Return the free place of a coarse grid that is the farthest from the goal."""
+    """Return the free place of a coarse grid that is farthest from the goal."""
     places = navigation.grid(11)
     away = np.hypot(*(places - navigation.goals[0]).T)
     away[clearances(places, navigation.obstacles) <= 0.3] = -1.0
@@ -105,7 +97,7 @@ def _far_place(navigation: Navigation) -> tuple[float, float]:
 
 
 def _policies(learner: CrossLearner) -> list[dict[str, Any]]:
-    """Return the central policy, and of every task's what is different: its name and weights."""
+    """Return the central policy, and the name and weights of every task's policy."""
     tasks: Sequence[Task] = learner.tasks
     own = [learner.policy(i).to_dict() for i in range(len(tasks))]
     return [learner.central.to_dict(), *({k: one[k] for k in ("name", "weights")} for one in own)]
@@ -116,7 +108,7 @@ def _unwrapped(task: Task) -> Any:
         with closing(task.make()) as environment:
             return environment.unwrapped
     except ImportError:
-        # Of an extra that is not installed: no task that the page knows.
+        # The environment of a missing extra is not one of the page's.
         return None
 
 

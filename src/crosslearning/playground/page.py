@@ -1,4 +1,4 @@
-"""The page: one HTML file with its style, its code and its data, that asks for nothing else."""
+"""The playground as one HTML file, with its style, code and data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crosslearning._base.pages import data_script, fill, security_policy
 
 _HERE = Path(__file__).parent
 _ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"
-#: In the order in which they build on one another.
+#: In the order of their dependencies.
 SCRIPTS = (
     "dom.js",
     "random.js",
@@ -33,19 +33,15 @@ SCRIPTS = (
     "learn_view.js",
     "app.js",
 )
-#: How the page is known, so that no other file is written over.
+#: Marks the page, so that no other file is overwritten.
 _MARK = "<title>crosslearning playground</title>"
 
 
 def write_page(path: str | Path, families: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Write the playground to a file.
 
-    Parameters
-    ----------
-    path : str or Path
-    families : sequence of mappings
-        What :func:`~crosslearning.playground.families.family_of` told of learners. Where none is of
-        navigation, or none of pendulums, the family that ships is played.
+    ``families`` are results of :func:`~crosslearning.playground.families.family_of`. Without one of
+    navigation, or of pendulums, the shipped family is used.
     """
     target = Path(path)
     check_page(target, _MARK, "playground")
@@ -68,7 +64,7 @@ def page_text(families: Sequence[Mapping[str, Any]] = ()) -> str:
 
 
 def page_data(families: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Return what the page is about: the families to drive and to swing, and what learns in it."""
+    """Return the data of the page: the families to drive and to swing, and the learning demo."""
     shipped = {kind: json.loads((_SHIPPED / f"{kind}.json").read_bytes()) for kind in KINDS}
     given = {kind: [one for one in families if one["kind"] == kind] for kind in KINDS}
     drive, swing = (given[kind] or [shipped[kind]] for kind in KINDS)

@@ -295,7 +295,7 @@ def test_other_offsets_are_asked_about_and_small_movements_are_not():
 
 def test_a_column_that_tells_nothing_is_told_of():
     still = {**GOOD, "observations": GOOD["observations"] * [1.0, 0.0]}
-    assert "observation 1 is always 0: it tells nothing" in told_of({"a": [still]})
+    assert "observation 1 is always 0: it has no information" in told_of({"a": [still]})
 
 
 def test_noise_is_no_data():

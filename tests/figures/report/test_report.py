@@ -85,7 +85,7 @@ def test_runs_stand_beside_one_another(found):
     read = Reading(report_page(found))
     text = " ".join(read.words)
     assert "2 runs beside one another" in text
-    assert "What differs" in text
+    assert "Differences" in text
     assert found[1].run in text  # escaped, so that it is read as it is
     assert "is not a navigation task and has no map to draw" in text
     assert "Paths" not in " ".join(Reading(report_page(found[1:])).words)
@@ -110,7 +110,6 @@ def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
 
     for name in ("evaluate", "certify", "trajectories"):
         monkeypatch.setattr(gathering, name, absent)
-    monkeypatch.setattr(gathering, "_measured", absent)
     monkeypatch.setattr(gathering, "kept_certificate", lambda folder: None)
     monkeypatch.setattr(gathering.RunFolder, "read_metrics", lambda self: [])
     report = gather(found[0].run, trials=6)
@@ -130,12 +129,13 @@ def own(found, tmp_path):
 def made_again(run, monkeypatch):
     """Tell what a report measures again, and return its page."""
     seen = []
-    for name in ("_measured", "certify"):
+    for name in ("evaluate", "certify"):
         made = getattr(gathering, name)
         monkeypatch.setattr(
             gathering, name, lambda *a, n=name, m=made, **k: (seen.append(n), m(*a, **k))[1]
         )
-    return report_page([gather(run, trials=4, samples=10)]), seen
+    page = report_page([gather(run, trials=4, samples=10)])
+    return page, list(dict.fromkeys(seen))
 
 
 def test_a_copy_needs_nothing_new(own, monkeypatch):
@@ -150,7 +150,7 @@ def test_an_exchanged_model_is_not_called_sound(own, monkeypatch):
     arrays["rows"] = arrays["rows"] * 0.5
     write_tensors(own / "model.safetensors", FILE_KIND, FILE_VERSION, arrays, about)
     page, seen = made_again(own, monkeypatch)
-    assert seen == ["_measured", "certify"]
+    assert seen == ["evaluate", "certify"]
     assert "files sound" not in page
     assert "a check of the files failed" in page
 
@@ -168,12 +168,12 @@ def test_a_forged_certificate_is_not_repeated(own, file, monkeypatch):
 def test_a_strangers_measurements_are_not_repeated(own, monkeypatch):
     kept = own / "report" / "evaluation.json"
     kept.write_text(kept.read_text().replace('"value": ', '"value": 1'))
-    assert made_again(own, monkeypatch)[1] == ["_measured"]
+    assert made_again(own, monkeypatch)[1] == ["evaluate"]
 
 
 def test_another_users_report_is_made_again(own, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert made_again(own, monkeypatch)[1] == ["_measured", "certify"]
+    assert made_again(own, monkeypatch)[1] == ["evaluate", "certify"]
 
 
 def test_a_report_runs_no_script(found):

@@ -176,7 +176,7 @@ def test_the_theorem_is_evaluated_at_the_upper_ends(tmp_path):
 def test_without_an_alpha_it_takes_the_smallest_certified(run, study):
     gaps = certify(run, samples=200).gaps
     assert study.theorem.alpha == max(own.gap.high for own in gaps)
-    assert "No alpha was asked" in study.theorem.sentences["alpha"]
+    assert "No alpha was given" in study.theorem.sentences["alpha"]
     assert next(iter(study.theorem.sentences)) == "alpha"
 
 

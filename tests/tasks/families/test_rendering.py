@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning import CrossLearner
-from crosslearning.analysis.recording import film
+from crosslearning.analysis.recording import record
 from crosslearning.tasks.drawing import BLUE, GREEN, INK, ORANGE
 from crosslearning.tasks.families.cart_pole import TRACK, CartPole
 from crosslearning.tasks.families.pendulum import Pendulum
@@ -64,7 +64,7 @@ def test_a_cart_at_the_end_of_its_track_is_in_the_picture():
 @pytest.mark.parametrize("family", ["pendulums:2", "cart-poles:2"])
 def test_families_can_be_filmed(family):
     learner = CrossLearner(family, method="policy-gradient", max_knots=10)
-    found = film(learner.central, learner.tasks[1], horizon=3)
+    found = record(learner.central, learner.tasks[1], horizon=3)
     assert len(found.episodes[0]) == 4
     assert found.rate == 20.0
     assert not np.array_equal(found.episodes[0][0], found.episodes[0][3])

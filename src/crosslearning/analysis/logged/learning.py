@@ -1,4 +1,4 @@
-"""Policies from logged episodes alone: models are fitted to them, and policies learned in these."""
+"""Policies from logged episodes alone, learned in dynamics models of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from crosslearning.analysis.logged.checks import check_logs, spaces_of
-from crosslearning.analysis.logged.log import Episode
+from crosslearning.analysis.logged.log import Episode, check_logs, spaces_of
 from crosslearning.analysis.logged.reading import read_log
 from crosslearning.analysis.logged.support import out_of_data_fraction
 from crosslearning.errors import InputError
@@ -25,8 +24,12 @@ from crosslearning.tasks import Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: Policies that leave the data in more than this share of imagined steps are told of.
-_MUCH = 0.1
+#: Policies that leave the data in more than this share of imagined steps cause a warning.
+_MANY_STEPS = 0.1
+_MISSING = (
+    "machine {name!r} is known from logged data alone and has no environment. To continue with it, "
+    "save the learner and give it tasks: CrossLearner.load(path, tasks=[...])"
+)
 
 
 def learn_from(
@@ -44,8 +47,7 @@ def learn_from(
 ) -> CrossLearner:
     """Learn a policy for each machine from logged episodes, with the method ``models``.
 
-    A warning names the machines whose policies leave the data: what models tell of places that
-    were never visited is not to be relied on.
+    A warning names the machines whose policies leave the data, where models cannot be relied on.
 
     Parameters
     ----------
@@ -60,18 +62,16 @@ def learn_from(
     iterations : int
         How often the policies are improved in the models.
     observation_space, action_space : Box, optional
-        By default those of Minari's datasets, if there are any; else what was seen, observations
-        with a margin and actions without: a policy does nothing that was never done. Coordinates
-        whose bounds are −π and π are angles.
+        By default those of Minari's datasets, or else the range of the data, for observations
+        with a margin. Coordinates whose bounds are −π and π are angles.
     reward, terminated : callable, optional
-        What is known of how all machines pay, and of when their episodes end, as for
-        :class:`crosslearning.Task`: it then need not be learned from the data.
+        Known rewards and terminations, as for :class:`crosslearning.Task`: they are then not
+        learned from the data.
     columns : mapping, optional
-        What the columns of a table are called: ``machine``, ``episode``, ``reward``,
-        ``terminated``, and ``observations``, ``actions``, ``next_observations``, each a list of
-        names or what names begin with. By default these words, and ``obs``, ``act`` and
-        ``next_obs``. Without next observations, the last row of an episode tells only where it
-        ended.
+        Names of the columns of a table: ``machine``, ``episode``, ``reward``, ``terminated``, and
+        ``observations``, ``actions``, ``next_observations``, each a list of names or a prefix. By
+        default these words, and ``obs``, ``act`` and ``next_obs``. Without next observations, the
+        last row of an episode has only an observation.
     progress : bool or Console
         As for :meth:`CrossLearner.learn`.
     **settings
@@ -80,8 +80,8 @@ def learn_from(
     Returns
     -------
     CrossLearner
-        Its tasks have names and spaces, but no environment: it can be saved, loaded and asked for
-        actions. ``CrossLearner.load(path, tasks=...)`` gives it environments to go on in.
+        Its tasks have no environments: it can be saved, loaded and used for predictions.
+        ``CrossLearner.load(path, tasks=...)`` gives it environments.
 
     Examples
     --------
@@ -107,9 +107,9 @@ def learn_from(
     tasks = [
         Task(
             name,
-            MissingEnvironment(_why(name)),
+            MissingEnvironment(_MISSING.format(name=name)),
             spaces=spaces,
-            horizon=_longest(episodes),
+            horizon=max(len(one.rewards) for one in episodes),
             reward=reward,
             terminated=terminated,
         )
@@ -124,23 +124,12 @@ def learn_from(
     assert isinstance(method, ModelBasedMethod)
     method.take_in([_transitions(episodes, method) for episodes in log.values()])
     learner.learn(iterations, progress=progress)
-    _warn_of_leaving(learner)
+    _warn_of_extrapolation(learner)
     return learner
 
 
-def _why(name: str) -> str:
-    return (
-        f"machine {name!r} is known from logged data alone, so that nothing can be done there. To "
-        "go on with it, save the learner and give it tasks: CrossLearner.load(path, tasks=[...])"
-    )
-
-
-def _longest(episodes: list[Episode]) -> int:
-    return max(len(one.rewards) for one in episodes)
-
-
 def _transitions(episodes: list[Episode], method: ModelBasedMethod) -> Transitions:
-    """Lay the episodes of one machine end to end, actions in the policies' units."""
+    """Return the transitions of one task, with actions in the policies' units."""
     parts = []
     for one in episodes:
         first = np.zeros(len(one.rewards))
@@ -151,12 +140,12 @@ def _transitions(episodes: list[Episode], method: ModelBasedMethod) -> Transitio
     return Transitions.joined(parts)
 
 
-def _warn_of_leaving(learner: CrossLearner) -> None:
+def _warn_of_extrapolation(learner: CrossLearner) -> None:
     shares = out_of_data_fraction(learner)
-    told = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MUCH]
-    if told:
+    listed = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MANY_STEPS]
+    if listed:
         warnings.warn(
-            "policies leave the data: the models do not know what would happen, of imagined steps, "
-            f"for {', '.join(told)}. Log more of what these policies do before relying on them",
+            "policies leave the data: the models are uncertain in a share of imagined steps, for "
+            f"{', '.join(listed)}. Log more data of these policies before relying on them",
             stacklevel=3,
         )

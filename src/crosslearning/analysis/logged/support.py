@@ -1,8 +1,7 @@
-"""Where policies that were learned from logged data leave them.
+"""How often policies learned from logged data leave the support of the data.
 
-Nothing is known of what was never tried. A model still tells something there, and a policy that is
-learned in it may come to rely on it. So rollouts are imagined with the learned policies, and the
-steps are counted at which the models do not know what would happen.
+A policy may come to rely on predictions where there are no data. Rollouts are imagined with the
+learned policies, and the steps are counted at which the models are uncertain.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 
 Floats = NDArray[np.float64]
 
-#: Imagined rollouts of each task, and draws from what is possible after the data.
+#: Imagined rollouts per task, and posterior samples.
 _ROLLOUTS, _SAMPLES = 40, 16
-#: A prediction that is less sure than this, in spreads of what was seen, is as good as none.
+#: The standard deviation of an uncertain prediction, in units of the spread of the data.
 _UNSURE = 0.5
 #: What is added to the diagonal of the Gram matrix of knots.
 _JITTER = 1e-10
 
 
 def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, float]:
-    """Return for each task the share of imagined steps at which its model does not know.
+    """Return for each task the share of imagined steps at which its model is uncertain.
 
-    From states of the data the learned policies act, without noise, in the mean models. A step
-    counts if the standard deviation of a prediction, of the next observation or of the reward, is
-    more than half of that quantity's spread in the data.
+    The policies act without noise in the mean models, from states of the data. A step counts if the
+    posterior standard deviation of an observation or of the reward is more than half of its spread
+    in the data.
 
     Parameters
     ----------
     learner : CrossLearner
         With the method ``models``, after some learning.
     seed : int
-        Chooses the starts and the draws from what is possible after the data.
+        Of the starts and the posterior samples.
     """
     method = learner.method
     if not isinstance(method, ModelBasedMethod) or not method.models:
@@ -59,7 +58,7 @@ def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, floa
     q, p = path.states.shape[2], path.actions.shape[2]
     actions = np.clip(path.actions, *method.bounds)
     steps = np.concatenate([path.states[:, :-1], actions], axis=2).reshape(N, -1, q + p)
-    # Nothing happens any more after what was probably the end.
+    # Steps after a probable termination do not count.
     there = np.cumprod(path.bootstrap_mask, axis=1) > 0.5
     there = np.concatenate([np.ones((len(task), 1), dtype=bool), there[:, :-1]], axis=1)
     unsure = np.array([_deviations(dynamics, i, steps[i], generator) for i in range(N)])
@@ -72,7 +71,7 @@ def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, floa
 def _deviations(
     dynamics: Dynamics, task: int, points: Floats, generator: np.random.Generator
 ) -> Floats:
-    """Return the largest standard deviation over outputs, in spreads of the data, shape (n,)."""
+    """Return the largest standard deviation over outputs, in units of their spread, shape (n,)."""
     largest = np.zeros(len(points))
     for fit, chosen in zip(dynamics.fits, dynamics.chosen, strict=True):
         family = fit.family
@@ -81,7 +80,7 @@ def _deviations(
         own = drawn.reshape(_SAMPLES, len(fit.distances), *drawn.shape[1:])[:, task]
         between = family.kernel(family.knots, points)
         values = np.einsum("mn,msp->nsp", between, fit.weights(own))[:, :, 0]
-        # Samples live on the knots: what these leave of the kernel comes on top of them.
+        # Samples live on the knots; the kernel's remainder is added.
         gram = family.kernel(family.knots, family.knots)
         gram.flat[:: len(gram) + 1] += _JITTER * np.diagonal(gram)
         explained = np.sum(between * cho_solve(cho_factor(gram), between), axis=0)

@@ -12,7 +12,7 @@ import numpy as np
 from crosslearning.analysis.logged.log import Episode, Log
 from crosslearning.errors import InputError, unknown_name
 
-#: What columns are called by default: names, and for the first two of these what names begin with.
+#: The default names of columns; of observations and actions, the prefixes of names.
 DEFAULTS: dict[str, Any] = {
     "observations": "obs",
     "actions": "act",
@@ -22,34 +22,24 @@ DEFAULTS: dict[str, Any] = {
     "reward": "reward",
     "terminated": "terminated",
 }
-#: Those that a table may lack.
 _OPTIONAL = ("next_observations", "machine", "episode", "terminated")
 _SEVERAL = ("observations", "actions", "next_observations")
 _TRUE, _FALSE = ("1", "1.0", "true", "yes"), ("", "0", "0.0", "false", "no")
 
 
 class _Row(NamedTuple):
-    """A row of the table, with the line that it stands on."""
+    """A row of the table, with its line number."""
 
     line: int
     cells: dict[str, str]
 
 
 def read_table(path: str | Path, columns: Mapping[str, Any]) -> Log:
-    """Return the episodes of every machine from a CSV file.
+    """Return the episodes of every task from a CSV file.
 
-    A row tells what was observed, what was done then, and what was paid for it. The observation
-    after it is that of the episode's next row; so the last row of an episode tells where it ended,
-    and what was done there is not used. With columns of next observations every row is used.
-
-    Parameters
-    ----------
-    path : str or Path
-    columns : mapping of str to str, or to sequence of str
-        Names of the columns ``machine``, ``episode``, ``reward`` and ``terminated``, and of those
-        of ``observations``, ``actions`` and ``next_observations``: a list, or what their names
-        begin with. What is not given has the name in :data:`DEFAULTS`. Without a column of
-        machines there is one, and without one of episodes every machine has one.
+    A row has an observation, the action taken and its reward. The next observation is that of the
+    episode's next row, so the last row of an episode has only an observation. With columns of next
+    observations every row is used. ``columns`` are those of :func:`crosslearning.learn_from`.
     """
     for name in columns:
         if name not in DEFAULTS:
@@ -107,7 +97,7 @@ def _read(path: Path) -> tuple[list[str], list[_Row]]:
 def _columns(
     path: str | Path, header: list[str], kind: str, columns: Mapping[str, Any]
 ) -> list[str]:
-    """Return the names of the columns of a kind; none if there are none and none are needed."""
+    """Return the names of the columns of a kind; none if an optional kind is missing."""
     given = columns.get(kind, DEFAULTS[kind])
     if isinstance(given, Sequence) and not isinstance(given, str):
         for name in given:
@@ -115,26 +105,26 @@ def _columns(
                 raise unknown_name(f"column of {path}", str(name), header)
         return list(given)
     if given is None:
-        found = []
+        names = []
     elif kind in _SEVERAL:
-        found = [name for name in header if name.startswith(str(given))]
+        names = [name for name in header if name.startswith(str(given))]
     else:
-        found = [name for name in header if name == given]
-    if not found and (kind in columns or kind not in _OPTIONAL) and given is not None:
+        names = [name for name in header if name == given]
+    if not names and (kind in columns or kind not in _OPTIONAL) and given is not None:
         begins = "no column of {} begins with {!r}" if kind in _SEVERAL else "{} has no column {!r}"
         raise InputError(
             f"{begins.format(path, given)}; its columns are {', '.join(header)}. Say what the "
             f"{kind} are called: columns={{{kind!r}: ...}}"
         )
-    if not found and kind not in _OPTIONAL:
+    if not names and kind not in _OPTIONAL:
         raise InputError(f"columns must name the {kind}, got None")
-    return found
+    return names
 
 
 def _episodes(
     path: str | Path, names: Mapping[str, list[str]], rows: Sequence[_Row]
 ) -> list[Episode]:
-    """Return the steps of one episode; cut where the next observation is not the next row's."""
+    """Return the steps of one episode, split where the next observation is not the next row's."""
     observed = _numbers(path, rows, names["observations"])
     ends = [_truth(path, row, names["terminated"]) for row in rows]
     after = names["next_observations"]
@@ -142,37 +132,37 @@ def _episodes(
     actions = _numbers(path, used, names["actions"])
     rewards = _numbers(path, used, names["reward"])[:, 0]
     if not after:
-        # What is told to have ended in the last row had ended when it came there.
+        # A termination in the last row belongs to the step that led there.
         ended = np.array(ends[:-1], dtype=np.bool_)
         ended[-1:] |= ends[-1]
         return [Episode(observed, actions, rewards, ended)]
     following = _numbers(path, rows, after)
     cuts = [t + 1 for t in range(len(rows) - 1) if np.any(following[t] != observed[t + 1])]
-    found = []
+    episodes = []
     for first, last in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         seen = np.concatenate([observed[first:last], following[last - 1 : last]])
         part = slice(first, last)
-        found.append(Episode(seen, actions[part], rewards[part], np.array(ends[part])))
-    return found
+        episodes.append(Episode(seen, actions[part], rewards[part], np.array(ends[part])))
+    return episodes
 
 
 def _numbers(path: str | Path, rows: Sequence[_Row], names: list[str]) -> np.ndarray[Any, Any]:
-    found = np.empty((len(rows), len(names)))
+    numbers = np.empty((len(rows), len(names)))
     for i, row in enumerate(rows):
         for j, name in enumerate(names):
             cell = row.cells[name]
             try:
-                found[i, j] = float(cell)
+                numbers[i, j] = float(cell)
             except ValueError as problem:
                 raise InputError(
                     f"{path}, line {row.line}: {name} is {cell!r}; give a number"
                 ) from problem
-            if not np.isfinite(found[i, j]):
+            if not np.isfinite(numbers[i, j]):
                 raise InputError(
                     f"{path}, line {row.line}: {name} is {cell!r}; leave the row out, and give "
                     "what comes after it another number in the column of episodes"
                 )
-    return found
+    return numbers
 
 
 def _truth(path: str | Path, row: _Row, names: list[str]) -> bool:

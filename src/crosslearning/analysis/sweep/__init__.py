@@ -1,8 +1,7 @@
-"""The ε-path: one family after another, from consensus to every task alone."""
+"""Sweeps over ε, from consensus to separate tasks, and the choice of a radius."""
 
 from crosslearning.analysis.sweep.folders import SweepRequest, run_sweep
-from crosslearning.analysis.sweep.measure import held_out_tasks
-from crosslearning.analysis.sweep.path import epsilon_path
+from crosslearning.analysis.sweep.measure import epsilon_path, held_out_tasks
 from crosslearning.analysis.sweep.stages import EpsilonPath, read_epsilons
 from crosslearning.analysis.sweep.summary import Recommendation, Sweep
 

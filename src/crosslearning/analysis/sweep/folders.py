@@ -1,7 +1,6 @@
-"""A sweep in a folder: every stage is a run, so that all of it can be stopped and gone on with.
+"""A sweep in a folder that can be resumed: every stage is a run, ``OUT/seed-0/epsilon-0.5/``.
 
-``OUT/seed-0/epsilon-0.5/`` is an ordinary run. ``request.json`` says what was asked,
-``sweep.json`` and ``sweep.md`` what came out.
+``request.json`` has the request, ``sweep.json`` and ``sweep.md`` the results.
 """
 
 from __future__ import annotations
@@ -31,15 +30,15 @@ from crosslearning.runs.config import EXECUTION_FIELDS
 from crosslearning.runs.metrics import late_multipliers
 from crosslearning.runs.study import Chain, Measurement, Run, claim, run_study
 
-#: Held out where nothing else is named.
+#: The default held-out tasks of task sets.
 DEFAULT_HELD_OUT = {"paper": "random:unseen:50"}
-#: Fields of a configuration that a sweep sets itself; its stages are counted in iterations.
+#: Fields that a sweep sets itself; its stages are counted in iterations.
 OWN_FIELDS = ("epsilon", "seed", "workers", "on", "steps")
 
 
 @dataclass(frozen=True)
 class SweepRequest:
-    """What a sweep in a folder is asked for.
+    """The request of a sweep in a folder.
 
     Attributes
     ----------
@@ -59,7 +58,7 @@ class SweepRequest:
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        EpisodeOptions(trials=self.trials, horizon=self.horizon)  # says what is wrong with them
+        EpisodeOptions(trials=self.trials, horizon=self.horizon)  # checks them
         if self.held_out is not None and self.held_out == self.config.tasks:
             text = f"the tasks held out are those trained on, {self.held_out!r}; name others"
             raise InputError(text)
@@ -73,7 +72,7 @@ class SweepRequest:
         return configs
 
     def learning(self) -> dict[str, Any]:
-        """Return as plain data what decides the runs; it may not change within a folder."""
+        """Return the plain data that determine the runs; they may not change within a folder."""
         values = {**self.config.to_plain(), "iterations": self.path.iterations}
         without = {*OWN_FIELDS, *EXECUTION_FIELDS}
         return {
@@ -84,7 +83,7 @@ class SweepRequest:
         }
 
     def measuring(self) -> dict[str, Any]:
-        """Return as plain data what decides the measurements."""
+        """Return the plain data that determine the measurements."""
         return {"held_out": self.held_out, "trials": self.trials, "horizon": self.horizon}
 
 
@@ -98,26 +97,20 @@ def run_sweep(
 ) -> Sweep | None:
     """Learn, measure and summarise a sweep in a folder, seeds in parallel.
 
-    What is in the folder already is gone on from: more seeds, other held-out tasks and other
-    trials may be asked for later, and the runs stay as they are. The paths have the seeds
-    0 … seeds − 1, ``workers`` are processes, by default one for every processor, ``on`` says where
-    (see :func:`crosslearning.runs.study.run_study`), and ``console`` shows progress.
-
-    Returns
-    -------
-    Sweep or None
-        None if it was interrupted; the same call goes on from there.
+    An existing sweep is resumed: more seeds, other held-out tasks and other trials may be requested
+    later, and the runs stay. The seeds are 0 … seeds − 1. ``workers`` and ``on`` are those of
+    :func:`crosslearning.runs.study.run_study`. Return None if it was interrupted.
     """
     if seeds < 1 or (workers is not None and workers < 1):
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
     request = dataclasses.replace(request, config=request.config.chosen())
-    # What is wrong with the options is told before anything is written.
+    # Wrong options are refused before anything is written.
     learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
     check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
-    # What was left to the learner is the same for all stages.
-    asked = request.config.settings
-    opened = [name for name in asked.__struct_fields__ if getattr(asked, name) is None]
+    # Settings that the learner chose are the same for all stages.
+    settings = request.config.settings
+    opened = [name for name in settings.__struct_fields__ if getattr(settings, name) is None]
     filled = {name: getattr(learner.settings, name) for name in opened}
     request = dataclasses.replace(request, config=request.config.replace(**filled))
     folder = Path(path)
@@ -153,8 +146,8 @@ def _chain(folder: Path, request: SweepRequest, seed: int) -> Chain:
 
 def _measurement(folder: Path, request: SweepRequest, seed: int, stage: Stage) -> Measurement:
     path = folder / f"seed-{seed}" / stage.name
-    asked = {**request.measuring(), "version": VERSION}
-    return Measurement(path / "measurements.json", asked, _measure_run, (path, request))
+    measuring = {**request.measuring(), "version": VERSION}
+    return Measurement(path / "measurements.json", measuring, _measure_run, (path, request))
 
 
 def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
@@ -166,7 +159,7 @@ def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
 
 
 def _report(request: SweepRequest, sweep: Sweep) -> str:
-    """Return what came out as Markdown."""
+    """Return the results as Markdown."""
     path = request.path
     kind = {
         "previous": "each stage from the one before",

@@ -1,25 +1,97 @@
-"""What is measured of one family on the path: returns, rates, distances, multipliers."""
+"""The ε-path in one process, and the measurements of its families."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning.analysis.sweep.stages import EpsilonPath, Origin, read_epsilons
+from crosslearning.analysis.sweep.summary import Sweep, summarise
 from crosslearning.errors import InputError
-from crosslearning.learner import CrossLearner, Policy
+from crosslearning.learner import CrossLearner, IterationReport, Policy
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.rkhs import Family
 from crosslearning.runs import RunConfig
+from crosslearning.runs.metrics import LATE
 from crosslearning.tasks import Task, tasks_from
 
-#: Raised when the same question gets another answer, so that stored answers are made anew.
+#: Raised when the same request gets another result: stored results are then made again.
 VERSION = 1
-#: Random starts of the measurements, apart from those of training by their own seed.
+#: The seed of the measurements' starts, different from those of training.
 MEASURE_SEED = 40_000
-#: Fewest episodes on a held-out task.
+#: The fewest episodes on a held-out task.
 FEWEST = 10
+
+
+def epsilon_path(
+    tasks: str | Sequence[Task],
+    epsilons: str | Iterable[float],
+    iterations: int,
+    *,
+    held_out: Sequence[Task] = (),
+    stage_iterations: int | None = None,
+    origin: Origin = "previous",
+    seeds: int | Sequence[int] = 3,
+    trials: int = 200,
+    horizon: int | None = None,
+    **settings: Any,
+) -> Sweep:
+    """Learn families along a path of radii, by default each from the previous one.
+
+    Nothing is written. :func:`crosslearning.analysis.sweep.run_sweep` gives the same numbers for
+    named task sets, with many processes and files to resume from.
+
+    Parameters
+    ----------
+    tasks : str or sequence of Task
+        As for :class:`crosslearning.CrossLearner`.
+    epsilons : str or iterable of float
+        In ascending order, such as ``[0, 0.5, 1]`` or ``"0,0.5,1,inf"``.
+    iterations, stage_iterations : int
+        Of the first stage and of every later one, by default half as many.
+    held_out : sequence of Task
+        Tasks on which the central policy is measured, and by which a radius is recommended.
+    origin : {"previous", "common", "zero"}
+        Where a stage starts, as in :class:`EpsilonPath`.
+    seeds : int or sequence of int
+        How many paths, or their seeds.
+    trials, horizon : int
+        Episodes on each training task in a measurement, and their length; None: the tasks' own.
+    **settings
+        Of the learner.
+    """
+    for name in ("epsilon", "seed", "start"):
+        if name in settings:
+            raise InputError(f"a path sets {name} itself; leave it out")
+    later = max(1, iterations // 2) if stage_iterations is None else stage_iterations
+    path = EpsilonPath(read_epsilons(epsilons), iterations, later, origin)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or trials < 1:
+        raise InputError(f"give at least 1 seed and trial, got {len(numbers)} and {trials}")
+    first = CrossLearner(tasks, path.epsilons[0], **settings)
+    first.close()
+    check_held_out(first.tasks, held_out)
+    records: dict[tuple[int, float], dict[str, Any]] = {}
+    families: dict[tuple[int, float], Family] = {}
+    for seed in numbers:
+        learned: dict[str | None, Family | None] = {None: None}
+        for stage in path.stages(first.settings, seed):
+            own = {**settings, **stage.changes, "start": learned[stage.start]}
+            learner = CrossLearner(first.tasks, stage.epsilon, **own)
+            reports: list[IterationReport] = []
+            learner.learn(stage.iterations, reports.append, progress=False)
+            learner.close()
+            learned[stage.name] = learner.family
+            if stage.measured:
+                late = reports[int((1.0 - LATE) * len(reports)) :]
+                means = np.mean([report.projection.multipliers for report in late], axis=0)
+                at = seed, stage.epsilon
+                records[at] = measure_family(learner, means, held_out, trials, horizon)
+                families[at] = learner.family
+    return summarise(path.epsilons, numbers, records, families)
 
 
 def measure_family(
@@ -31,9 +103,9 @@ def measure_family(
 ) -> dict[str, Any]:
     """Return the measurements of a trained family as plain data.
 
-    All policies of all seeds and radii see the same starts. The held-out tasks share about as
-    many episodes as the training tasks have together, at least ten each. ``multipliers`` are the
-    means of the last part of learning, shape (N,).
+    All policies have the same starts. The held-out tasks share about as many episodes as the
+    training tasks have together, at least ten each. ``multipliers``, shape (N,), are the means of
+    the last part of learning.
 
     Returns
     -------
@@ -65,16 +137,16 @@ def measure_family(
 
 
 def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
-    """Return the tasks of a set that are held out, with the options of the training tasks."""
+    """Return held-out tasks of a named set, with the options of the training tasks."""
     if name is None:
         return ()
-    # What draws the training maps is not for those held out.
+    # Seed and count draw the training maps.
     options = {k: v for k, v in config.task_options.items() if k not in ("seed", "count")}
     return tasks_from(name, **options)
 
 
 def check_held_out(training: Sequence[Task], held_out: Sequence[Task]) -> None:
-    """Refuse held-out tasks that were trained on, or that the policies cannot act in."""
+    """Refuse held-out tasks that were trained on, or that have other spaces."""
     for task in held_out:
         for kind in ("observation_space", "action_space"):
             given, expected = getattr(task, kind).shape, getattr(training[0], kind).shape
@@ -91,7 +163,7 @@ def check_held_out(training: Sequence[Task], held_out: Sequence[Task]) -> None:
 
 
 def _same(one: Task, other: Task) -> bool:
-    """Tell whether two tasks are one, as far as compiled dynamics tell."""
+    """Return whether two compiled tasks have the same name and parameters."""
     if one.name != other.name or one.dynamics is None or other.dynamics is None:
         return False
     return np.array_equal(one.dynamics.parameters, other.dynamics.parameters)

@@ -1,4 +1,4 @@
-"""The stages of a path of radii: which there are, where each starts, and what it changes."""
+"""The stages of a path of radii."""
 
 from __future__ import annotations
 
@@ -24,12 +24,9 @@ class Stage:
     name: str
     epsilon: float
     iterations: int
-    #: The stage from whose family it starts; None: from zero.
-    start: str | None
-    #: The settings in which it differs.
-    changes: dict[str, Any]
-    #: A stage that only serves the others is not.
-    measured: bool = True
+    start: str | None  #: the stage from whose family it starts; None: from zero
+    changes: dict[str, Any]  #: the settings in which it differs
+    measured: bool = True  #: not if it only serves as a start
 
 
 @dataclass(frozen=True)
@@ -72,7 +69,7 @@ class EpsilonPath:
             if start is None:
                 stages.append(Stage(name, epsilon, self.iterations, None, first))
             else:
-                # From a common origin all draw the same numbers: they differ in their radius alone.
+                # From a common origin the stages differ in their radius alone.
                 draw = number if self.origin == "previous" else 1
                 changes = self.later_settings(settings, seed, draw)
                 stages.append(Stage(name, epsilon, self.stage_iterations, start, changes))
@@ -93,7 +90,7 @@ class EpsilonPath:
         return {"seed": own, "step_size": size, "step_decay": d + K}
 
     def learned(self, number: int) -> int:
-        """Return how many iterations lie behind the policies at a radius."""
+        """Return the iterations that the policies at a radius have learned for."""
         later = {"previous": number, "common": 1, "zero": 0}[self.origin]
         return self.iterations + later * self.stage_iterations
 
@@ -119,12 +116,12 @@ def read_epsilons(given: str | Iterable[Any]) -> tuple[float, ...]:
                 f"epsilons must ascend, because every stage starts from the one before; got "
                 f"{after:g} after {before:g}"
             )
-    # A negative zero would have a name of its own.
+    # A negative zero would get another name.
     return tuple(epsilon + 0.0 for epsilon in epsilons)
 
 
 def plain_epsilon(value: Any) -> Any:
-    """Return a number as JSON can hold it: infinity as a word."""
+    """Return a number for JSON: infinity as a string."""
     return "inf" if isinstance(value, float) and math.isinf(value) else value
 
 

@@ -1,4 +1,4 @@
-"""What a sweep says: means over seeds with intervals, and a radius to choose."""
+"""The results of a sweep: means over seeds with intervals, and a recommended radius."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from crosslearning.runs.study import markdown
 
 Floats = NDArray[np.float64]
 
-#: Whose return is measured where; each may come with rates, such as ``held_out_crashed``.
+#: The measured returns; each may come with rates, such as ``held_out_crashed``.
 PLACES = ("own", "central", "held_out")
-#: What tables call the quantities; the others are rates.
+#: Headings of tables; all other quantities are rates.
 HEADINGS = {
     "own": "task policies, own tasks",
     "central": "central, training tasks",
@@ -34,7 +34,7 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The radius to choose, and how sure the choice is.
+    """The recommended radius, and how certain it is.
 
     Attributes
     ----------
@@ -43,14 +43,13 @@ class Recommendation:
     by : str
         The quantity that was compared: ``held_out``, or ``central`` if nothing was held out.
     not_significantly_different : tuple of float
-        The radii, the recommended one among them, that are not shown to be worse than it. Over
-        repeated sweeps this set holds the radius that is truly the best of those tried with a
-        probability of at least 95 %.
+        The radii, with the recommended one, that are not significantly worse. The set contains the
+        best of all radii with a probability of at least 95 %.
     value : Interval
-        The mean at the recommended radius. Optimistic: it is the largest of several.
+        The mean at the recommended radius. Optimistic, as the largest of several.
     chosen_blind : float or None
-        The mean over seeds of the value at the radius that the other seeds would have chosen:
-        an estimate without that optimism. None for one seed.
+        The mean over seeds at the radius that the other seeds would have chosen, which is not
+        optimistic. None for one seed.
     """
 
     epsilon: float
@@ -84,7 +83,7 @@ class Sweep:
     families: Mapping[tuple[int, float], Family] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything but the families as plain data for JSON."""
+        """Return all but the families as plain data for JSON."""
         rows = []
         for k, epsilon in enumerate(self.epsilons):
             row: dict[str, Any] = {"epsilon": plain_epsilon(epsilon)}
@@ -99,7 +98,7 @@ class Sweep:
             plain_epsilon(epsilon) for epsilon in best["not_significantly_different"]
         ]
         content = {"seeds": self.seeds, "recommendation": best, "rows": rows}
-        # As a file gives it back, with null where a number is not finite.
+        # With null where a number is not finite.
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
         return plain
 
@@ -131,10 +130,10 @@ class Sweep:
 
 
 def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Return how much better a sweep is than one in ``sweep.json``, as a table's head and rows.
+    """Return differences to another sweep, from ``sweep.json``, as a table's head and rows.
 
-    Differences of returns at the same radius and of the same seed, their means over seeds with
-    95 % Student intervals.
+    They are differences of returns at the same radius and seed, as means over seeds with 95 %
+    Student intervals.
     """
     theirs = {float(row["epsilon"]): row for row in other["rows"]}
     seeds = [seed for seed in sweep.seeds if seed in other["seeds"]]
@@ -153,11 +152,10 @@ def differences(sweep: Sweep, other: Mapping[str, Any]) -> tuple[list[str], list
 
 
 def not_significantly_different(values: Floats) -> list[int]:
-    """Return the rows that no other row is shown to beat, on the same seeds.
+    """Return the rows of values (rows, seeds) that are not significantly worse than another.
 
-    A row is shown to be worse if a one-sided paired t-test says so against some other row, at
-    the level 5 %/(rows − 1). The row that is truly best is then left out with a probability of
-    at most 5 %, whatever was looked at first (Bonferroni). ``values`` has the shape (rows, seeds).
+    The test is a one-sided paired t-test at the level 5 %/(rows − 1) (Bonferroni): the best row is
+    left out with a probability of at most 5 %.
     """
     rows, seeds = values.shape
     if rows == 1 or seeds == 1:
@@ -174,10 +172,7 @@ def not_significantly_different(values: Floats) -> list[int]:
 
 
 def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendation:
-    """Return the radius with the best mean, and what can be said for it.
-
-    ``values`` of the shape (epsilons, seeds) are what ``by`` names; more is better.
-    """
+    """Return the radius with the best mean of values (epsilons, seeds), of the quantity ``by``."""
     best, count = int(np.argmax(values.mean(axis=1))), values.shape[1]
     together = tuple(epsilons[row] for row in not_significantly_different(values))
     value = student(values[best])
@@ -190,7 +185,7 @@ def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendat
     text += f"the {where} ({value}"
     others = [format_epsilon(epsilon) for epsilon in together if epsilon != epsilons[best]]
     if blind is None:
-        text += "), from one seed, which tells no two radii apart."
+        text += "), from one seed, which cannot distinguish radii."
     elif len(epsilons) == 1:
         text += "); no other was tried."
     else:
@@ -198,8 +193,11 @@ def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendat
             f"; optimistic, as the largest of {len(epsilons)}; {blind:.3g} if each seed's radius "
             "is chosen by the other seeds). "
         )
-        told = f"Not told apart from it: {', '.join(others)}."
-        text += told if others else "All others are shown to be worse."
+        text += (
+            f"Not significantly different: {', '.join(others)}."
+            if others
+            else "All others are significantly worse."
+        )
     return Recommendation(epsilons[best], by, together, value, blind, text)
 
 
@@ -241,12 +239,12 @@ def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def format_epsilon(epsilon: float) -> str:
-    """Return a radius as people read it."""
+    """Return a radius as text."""
     return "∞" if math.isinf(epsilon) else f"{epsilon:g}"
 
 
 def heading(name: str) -> str:
-    """Return what a table calls a quantity."""
+    """Return the heading of a quantity."""
     place, _, rate = name.rpartition("_")
     return HEADINGS.get(name) or f"{HEADINGS[place]}: {rate}"
 

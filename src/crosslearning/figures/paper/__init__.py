@@ -1,4 +1,4 @@
-"""Figures of the paper's numerical section, and how its policies look in all of them."""
+"""Figures of the paper's numerical section, and the styles of its policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ POLICY_COLOURS = dict(zip(RADII, TASKS, strict=False)) | {AVERAGE: TASKS[3], CRO
 
 
 def line_style(policy: str) -> dict[str, Any]:
-    """Return how the line of a policy is drawn; dashes are for prints without colour."""
+    """Return the line style of a policy; dashes are for prints without colour."""
     return {
         "color": POLICY_COLOURS[policy],
         "linestyle": (0, (4, 1.5)) if policy == AVERAGE else "-",

@@ -12,11 +12,10 @@ from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
-from crosslearning.reproduction.paper.drives import SceneDrives
 from crosslearning.reproduction.paper.experiment import CROSS, Experiment
+from crosslearning.reproduction.paper.scenes import SceneDrives
 
-#: Every figure, from what it takes of measurements, adaptation, drives and the settings of the
-#: cross-learned policies' runs.
+#: Every figure as a function of measurements, adaptation, drives and the cross-learned settings.
 FIGURES: dict[str, Callable[..., Figure]] = {
     "robot-model": lambda **_: robot_model_figure(),
     "projection-exact": lambda **_: projections.exact_projection_figure()[0],
@@ -37,7 +36,7 @@ FIGURES: dict[str, Callable[..., Figure]] = {
 
 
 def check_names(only: Iterable[str] | None) -> None:
-    """Refuse names of figures that there are not, before anything is run for them."""
+    """Refuse unknown names of figures before anything is run."""
     for name in only or ():
         if name not in FIGURES:
             raise unknown_name("figure", name, FIGURES)

@@ -1,7 +1,7 @@
-"""Figures of numbers: costs and constraints over training, rates on maps, and adaptation.
+"""Figures of numbers: costs and constraints over training, rates, adaptation and readings.
 
-Bands and intervals are over seeds: what a band says is how much another seed may differ. Only
-the wide bands of the costs are, as in the paper, over the random starts.
+Bands and intervals are over seeds. Only the wide bands of the costs are, as in the paper, over the
+random starts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,25 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
 
 from crosslearning._base.statistics import student
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.paper import POLICY_COLOURS, line_style
-from crosslearning.figures.style import CENTRAL, GREY, LIGHT, NARROW, PALE, WIDE, figure_style
+from crosslearning.figures.style import (
+    CENTRAL,
+    GREY,
+    LIGHT,
+    NARROW,
+    PALE,
+    TASKS,
+    WIDE,
+    figure_style,
+)
 from crosslearning.reproduction.paper.adapt import CENTRAL as CENTRAL_START
 from crosslearning.reproduction.paper.adapt import ZERO
 from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
@@ -30,12 +41,14 @@ from crosslearning.reproduction.paper.measure import Measurements
 Results = Mapping[int, Measurements]
 Adaptation = Mapping[int, Mapping[str, Any]]
 
-#: Blocks of neighbouring iterations that curves over training are averaged in.
+#: Blocks of neighbouring iterations, over which curves of training are averaged.
 BLOCKS = 60
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
 _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
-_TITLES = {"trained": "a trained task, not told which", "unseen": "maps never trained for"}
-#: Where adaptation starts, and how its curve looks.
+#: Colours that differ in grey too: dark for claims that hold, medium for those that do not.
+VERDICTS = {"holds": TASKS[0], "does not hold": TASKS[4], "undecided": "#ECEEF2"}
+_TITLES = {"trained": "a trained task, not known which", "unseen": "maps never trained for"}
+#: Starts of adaptation, and the styles of their curves.
 _STARTS: dict[str, dict[str, Any]] = {
     CENTRAL_START: {"label": "from the central policy $g$", **line_style(CROSS)},
     **{r: {"label": f"from the task policy of {r}", **line_style(r)} for r in RADII},
@@ -45,9 +58,9 @@ _STARTS: dict[str, dict[str, Any]] = {
 
 
 def over_seeds(results: Results, policy: str, *keys: str) -> parts.Floats:
-    """Return what the keys lead to of a policy for every seed, shape (seeds[, points])."""
-    found: list[Any] = [reduce(getitem, keys, m[policy]) for m in results.values()]
-    rows = [np.asarray(values, dtype=np.float64) for values in found]
+    """Return a nested entry of a policy's results for every seed, shape (seeds[, points])."""
+    entries: list[Any] = [reduce(getitem, keys, m[policy]) for m in results.values()]
+    rows = [np.asarray(values, dtype=np.float64) for values in entries]
     if len({row.shape for row in rows}) != 1:
         raise InputError(
             f"the seeds have different numbers of points of {'/'.join((policy, *keys))}: "
@@ -83,15 +96,15 @@ def _costs(
     for axes in panels:
         if lowest > 0.0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, False)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, False))
             axes.set_ylim(bottom=0.75 * lowest)
         parts.iteration_axis(axes, float(np.max(lines[0].get_xdata())), 3)
     panels[0].set_ylabel(label)
     handles: list[Any] = [parts.entry(LABELS[p], **line_style(p)) for p in POLICIES]
     handles.append(parts.band_handle("its deviation over starts", CENTRAL, _OVER_STARTS))
     if len(results) > 1:
-        # Where the bands are drawn, the narrow one lies on the wide one.
+        # The narrow band lies on the wide one.
         handles.append(parts.band_handle("and over seeds", CENTRAL, _OVER_SEEDS + _OVER_STARTS))
     parts.legend_outside(figure, handles, "upper")
     return figure
@@ -152,7 +165,7 @@ def _ranges(results: Results) -> list[Any]:
 
 
 def in_blocks(values: parts.Floats, blocks: int = BLOCKS) -> parts.Floats:
-    """Return the means of neighbouring points, which scatter too much alone: (seeds, blocks)."""
+    """Return the means of blocks of neighbouring points, shape (seeds, blocks)."""
     split = np.array_split(values, min(blocks, values.shape[1]), axis=1)
     return np.stack([block.mean(axis=1) for block in split], axis=1)
 
@@ -181,7 +194,7 @@ def _positive_log(axes: Axes, *shown: float) -> None:
         low, high = min([*positive, *shown]), max([*positive, *shown])
         if high < 80.0 * low:
             # Powers of ten alone would be too few.
-            axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _of_few(value, True)))
+            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, True))
         axes.set_ylim(bottom=0.6 * low)
 
 
@@ -225,9 +238,9 @@ def held_out_maps_figure(results: Results) -> Figure:
     panels[0].set_xlim(-0.02, 1.02)
     panels[1].set_xlim(left=-0.02 * panels[1].get_xlim()[1])
     panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
-    words = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
+    label = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
     small = parts.entry("one seed", marker=".", markersize=4, color=GREY, linestyle="none")
-    large = parts.entry(words, marker="o", color=GREY, linestyle="none")
+    large = parts.entry(label, marker="o", color=GREY, linestyle="none")
     parts.legend_outside(figure, [small, large])
     return figure
 
@@ -238,17 +251,40 @@ def adaptation_figure(adaptation: Adaptation) -> Figure:
     figure, panels = parts.new_figure((WIDE, 2.6), 1, 2)
     for axes, (kind, title) in zip(panels, _TITLES.items(), strict=True):
         targets = [list(one["curves"][kind].values()) for one in adaptation.values()]
-        for start, look in reversed(_STARTS.items()):
+        for start, style in reversed(_STARTS.items()):
             episodes = np.array(targets[0][0][start]["episodes"])
             values = np.array([[t[start]["returns"] for t in one] for one in targets]).mean(axis=1)
-            axes.plot(episodes, values.mean(axis=0), **look)
+            axes.plot(episodes, values.mean(axis=0), **style)
             if start == CENTRAL_START:
                 low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
                 parts.draw_band(axes, episodes, low, high, CENTRAL)
         axes.set(title=f"adapting to {title}", xlabel="rollouts", ylabel="discounted return")
         axes.set_xlim(0, episodes[-1])
-    handles: list[Any] = [parts.entry(**look) for look in _STARTS.values()]
+    handles: list[Any] = [parts.entry(**style) for style in _STARTS.values()]
     if len(adaptation) > 1:
         handles.append(parts.band_handle("its 95 % interval over seeds", CENTRAL))
     parts.legend_outside(figure, handles)
+    return figure
+
+
+@figure_style()
+def readings_figure(content: Mapping[str, Any]) -> Figure:
+    """Draw the content of ``readings.json`` as a grid: claims down, readings across."""
+    readings = content["readings"]
+    claims = [claim["key"] for claim in readings[0]["claims"]]
+    verdicts = list(VERDICTS)
+    grid = np.array([[verdicts.index(c["verdict"]) for c in row["claims"]] for row in readings]).T
+    figure, axes = parts.new_figure((2.6 + 0.3 * len(readings), 1.3 + 0.19 * len(claims)))
+    colours = ListedColormap(list(VERDICTS.values()))
+    axes.imshow(grid, cmap=colours, vmin=-0.5, vmax=len(verdicts) - 0.5, aspect="auto")
+    names: dict[str, Any] = {"rotation": 50, "ha": "left", "rotation_mode": "anchor"}
+    axes.set_xticks(range(len(readings)), [row["name"] for row in readings], **names)
+    axes.set_yticks(range(len(claims)), claims)
+    axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
+    axes.set_xticks(np.arange(0.5, len(readings) - 1), minor=True)
+    axes.set_yticks(np.arange(0.5, len(claims) - 1), minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.2)
+    axes.tick_params(which="minor", length=0)
+    axes.spines[:].set_visible(False)
+    parts.legend_outside(figure, [Patch(color=c, label=verdict) for verdict, c in VERDICTS.items()])
     return figure

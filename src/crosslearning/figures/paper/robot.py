@@ -1,8 +1,4 @@
-"""The picture of the robot model: what the robot observes, drawn from what it observes.
-
-Distances and angles are not drawn by hand: they are the observation that the compiled task
-gives for the drawn place, so that the picture is also a picture of the code.
-"""
+"""The figure of the robot model, with distances and angles from the compiled observation."""
 
 from __future__ import annotations
 
@@ -117,7 +113,7 @@ def _draw_robot(axes: Axes) -> None:
     thick: dict[str, Any] = {"color": _ROBOT, "linewidth": 1.8, "mutation_scale": 11, "zorder": 5}
     _arrow(axes, _at(HEADING, 0.2), _at(HEADING, 1.0), "-|>", **thick)
     begin, end = HEADING + math.radians(100.0), HEADING + math.radians(205.0)
-    # An arc3 of this radius is close to the circle's arc.
+    # An arc3 of this radius approximates the circle's arc.
     curved = f"arc3,rad={math.tan((end - begin) / 4)}"
     _arrow(axes, _at(begin, 0.5), _at(end, 0.5), "-|>", connectionstyle=curved, **thick)
     _write(axes, r"$\dot z$", _at(HEADING - 0.185, 1.14), _ROBOT)

@@ -1,4 +1,4 @@
-"""Figures of places: where the five policies drive, from one fixed start and heading."""
+"""Figures of the five policies' paths from one fixed start and heading."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.parts import entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
-from crosslearning.reproduction.paper.drives import Drive, SceneDrives
 from crosslearning.reproduction.paper.experiment import LABELS, POLICIES
+from crosslearning.reproduction.paper.scenes import Drive, SceneDrives
 
-#: How far a path may leave the usual frame and still be seen whole.
+#: The most by which the frame grows for a path that leaves it.
 _BEYOND = 2.0
 _BUNDLE: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "alpha": 0.6}
 
@@ -51,14 +51,14 @@ def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
 
 @figure_style()
 def mission_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
-    """Draw a path of each policy through the map with three goals, and say how many it reached."""
+    """Draw a path of each policy through the map with three goals, and the goals reached."""
     scene = scenes["mission"]
     figure, axes = new_figure((WIDE, 4.1))
     draw_map(axes, scene.navigation)
     _draw_drives(axes, scene)
     _frame(axes, scene.drives.values(), (-0.3, -0.3), (12.0, 8.6))
-    for word in axes.texts:
-        word.set(zorder=8, path_effects=[withStroke(linewidth=2.5, foreground="white")])
+    for text in axes.texts:
+        text.set(zorder=8, path_effects=[withStroke(linewidth=2.5, foreground="white")])
     handles = []
     for policy, one in scene.drives.items():
         reached = f"{one.goals} of {len(scene.navigation.goals)} goals{one.ending}"

@@ -1,11 +1,11 @@
-"""What a report tells of a run: what its folder holds, and what is measured if it does not."""
+"""The content of a report: read from a run's folder, or measured."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 from rich.console import Console
 
 from crosslearning._base.files import write_atomically
+from crosslearning._base.limits import MANY_TASKS
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning._base.plain_data import read_json
 from crosslearning._base.progress import progress_bar
@@ -31,61 +32,33 @@ from crosslearning.learner.evaluation import evaluate
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.signature import content_signature, is_signature
 
-#: Raised when the same question comes to be answered otherwise.
+#: Raised when the same request gets another result.
 _VERSION = 2
 _PURPOSE = "evaluation of a report"
-#: Tasks up to which each is evaluated as if it were alone.
-_FEW_TASKS = 24
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunReport:
-    """Everything that the page says of one run.
+    """The content of the report of one run."""
 
-    Attributes
-    ----------
-    run : str
-        Its folder.
-    config : RunConfig
-    config_text : str
-        The file of it.
-    finished, has_start : bool
-        Whether it came to its end, and whether it started from the policies of another run.
-    tasks : tuple of str
-    iteration, steps, knots : int
-    metrics, on_the_way : sequence of dict
-        Lines of metrics, and evaluations on the way.
-    trials, seed : int
-        Episodes of the evaluation, a policy and a task, and the seed of their starts.
-    evaluation : sequence of dict
-        For every task what its own and the central policy achieve, as JSON holds it.
-    certificate : dict or None
-        As JSON holds it.
-    certificate_page : str
-    paths : tuple of Trajectories
-        Of the central policy; empty if the tasks have no maps.
-    left_out : dict of str to str
-        Why a part is not there, by its name.
-    """
-
-    run: str
+    run: str  #: its folder
     config: RunConfig
-    config_text: str
+    config_text: str  #: the content of config.toml
     finished: bool
-    has_start: bool
+    has_start: bool  #: whether it started from the policies of another run
     tasks: tuple[str, ...]
     iteration: int
     steps: int
     knots: int
     metrics: Sequence[dict[str, Any]]
-    on_the_way: Sequence[dict[str, Any]]
-    trials: int
-    seed: int
-    evaluation: Sequence[dict[str, Any]]
-    certificate: dict[str, Any] | None
+    on_the_way: Sequence[dict[str, Any]]  #: evaluations during the run
+    trials: int  #: evaluation episodes per policy and task
+    seed: int  #: of their starts
+    evaluation: Sequence[dict[str, Any]]  #: per task the results of its own and the central policy
+    certificate: dict[str, Any] | None  #: as in its JSON
     certificate_page: str
-    paths: tuple[Trajectories, ...]
-    left_out: dict[str, str]
+    paths: tuple[Trajectories, ...]  #: of the central policy; empty without maps
+    left_out: dict[str, str]  #: the reason why a part is missing, by its name
 
 
 def gather(
@@ -95,22 +68,21 @@ def gather(
     samples: int = 1000,
     console: Console | None = None,
 ) -> RunReport:
-    """Read a run, evaluate and certify it unless that was done, and return what is known.
+    """Read a run, evaluate and certify it unless that was done, and return its report.
 
-    The evaluation is kept in the run's folder ``report``, the certificate where ``certify``
-    writes it. Both are signed: what somebody else left there, or left of other files, is made
-    again and never repeated.
+    The evaluation is stored in the run's folder ``report``, the certificate where ``certify``
+    writes it. Both are signed: files of other users or of other policies are made again.
 
     Parameters
     ----------
     run : str or Path
-        The run's folder; one that has not finished is taken at its newest checkpoint.
+        The run's folder; a run that has not finished is read at its newest checkpoint.
     trials : int, optional
-        Of the evaluation: episodes a policy and a task; by default 500, or 20 of many tasks.
+        Evaluation episodes per policy and task; by default 500, or 20 for many tasks.
     seed : int
         Of their starts.
     samples : int
-        Fresh gradient samples a task, if there is no certificate yet.
+        Fresh gradient samples per task, if there is no certificate yet.
     console : Console, optional
         Shows progress.
     """
@@ -119,26 +91,27 @@ def gather(
     evaluation: Sequence[dict[str, Any]] = ()
     paths: tuple[Trajectories, ...] = ()
     certificate, page = None, ""
+    metrics = folder.read_metrics()
+
+    @contextmanager
+    def part(name: str, description: str, completed: int) -> Iterator[None]:
+        shown.update(bar, description=description, completed=completed)
+        try:
+            yield
+        except CrossLearningError as problem:
+            left_out[name] = str(problem)
+
     with closing(folder.load()) as learner, progress_bar(console) as shown:
-        bar = shown.add_task("evaluating", total=len(learner.tasks) + 2)
-        trials = trials or (500 if len(learner.tasks) <= _FEW_TASKS else 20)
-        try:
+        N = len(learner.tasks)
+        bar = shown.add_task("evaluating", total=N + 2)
+        trials = trials or (500 if N <= MANY_TASKS else 20)
+        with part("evaluation", "evaluating", 0):
             evaluation = _evaluation(folder, learner, trials, seed, lambda: shown.advance(bar))
-        except CrossLearningError as problem:
-            left_out["evaluation"] = str(problem)
-        shown.update(bar, description="paths", completed=len(learner.tasks))
-        try:
-            paths = trajectories(
-                learner.central, worth_drawing(learner.tasks, folder.read_metrics())
-            )
-        except CrossLearningError as problem:
-            left_out["paths"] = str(problem)
-        shown.update(bar, description="certifying", completed=len(learner.tasks) + 1)
-        try:
+        with part("paths", "paths", N):
+            paths = trajectories(learner.central, worth_drawing(learner.tasks, metrics))
+        with part("certificate", "certifying", N + 1):
             certificate, page = _certificate(folder, learner.iteration, samples, seed)
-        except CrossLearningError as problem:
-            left_out["certificate"] = str(problem)
-        shown.update(bar, completed=len(learner.tasks) + 2)
+        shown.update(bar, completed=N + 2)
         return RunReport(
             run=visible(run),
             config=folder.config(),
@@ -149,7 +122,7 @@ def gather(
             iteration=learner.iteration,
             steps=learner.steps,
             knots=len(learner.family.knots),
-            metrics=folder.read_metrics(),
+            metrics=metrics,
             on_the_way=folder.read_evaluations(),
             trials=trials,
             seed=seed,
@@ -161,60 +134,50 @@ def gather(
         )
 
 
-class _Kept(msgspec.Struct):
-    """What the folder keeps of a report: a question, its answer, and who signed both."""
+class _Stored(msgspec.Struct):
+    """The stored evaluation: a request, its result, and the signature of both."""
 
     asked: dict[str, Any]
     tasks: list[dict[str, Any]]
-    signature: str
+    signature: str = ""
 
-    def signed(self) -> bytes:
-        """Return what the signature is of."""
-        return json.dumps([self.asked, self.tasks], sort_keys=True).encode()
+    def expected_signature(self) -> str | None:
+        content = json.dumps([self.asked, self.tasks], sort_keys=True).encode()
+        return content_signature(_PURPOSE, content)
 
 
 def _evaluation(
-    folder: RunFolder, learner: CrossLearner, trials: int, seed: int, look: Callable[[], object]
+    folder: RunFolder, learner: CrossLearner, trials: int, seed: int, callback: Callable[[], object]
 ) -> list[dict[str, Any]]:
-    """Return what the policies achieve, measured once for these policies.
-
-    What stands in the folder without a signature of this user's is measured again.
-    """
+    """Return the evaluation of these policies, from the folder if this user has signed it."""
     file = folder.model if folder.model.exists() else folder.checkpoints()[-1][1]
     digest = hashlib.sha256(read_bytes(file)).hexdigest()
-    asked = {"version": _VERSION, "trials": trials, "seed": seed, "learner": digest}
-    place = folder.path / "report" / "evaluation.json"
+    request = {"version": _VERSION, "trials": trials, "seed": seed, "learner": digest}
+    path = folder.path / "report" / "evaluation.json"
     with suppress(FileNotFoundError, CrossLearningError):
-        kept = read_json(place, _Kept)
-        if kept.asked == asked and is_signature(
-            kept.signature, content_signature(_PURPOSE, kept.signed())
-        ):
-            return kept.tasks
-    made = _Kept(asked, _measured(learner, trials, seed, look), "")
-    made.signature = content_signature(_PURPOSE, made.signed()) or ""
-    write_atomically(place, json.dumps(msgspec.to_builtins(made), indent=1).encode())
-    return made.tasks
-
-
-def _measured(
-    learner: CrossLearner, trials: int, seed: int, look: Callable[[], object]
-) -> list[dict[str, Any]]:
+        stored = read_json(path, _Stored)
+        signed = is_signature(stored.signature, stored.expected_signature())
+        if stored.asked == request and signed:
+            return stored.tasks
     rows = []
     for number, task in enumerate(learner.tasks):
         policies = [learner.policy(number), learner.central]
         own, central = evaluate(policies, [task], trials=trials, seed=seed)
         rows.append({"task": task.name, "own": plain(own), "central": plain(central)})
-        look()
+        callback()
+    made = _Stored(request, rows)
+    made.signature = made.expected_signature() or ""
+    write_atomically(path, json.dumps(msgspec.to_builtins(made), indent=1).encode())
     return rows
 
 
 def _certificate(
     folder: RunFolder, iteration: int, samples: int, seed: int
 ) -> tuple[dict[str, Any], str]:
-    """Return the certificate of these policies, made now unless this user's is of these files."""
-    kept = kept_certificate(folder.certificate)
-    if kept is not None and kept[0].get("iteration") == iteration:
-        return kept
+    """Return the certificate of these policies, from the folder if this user has signed it."""
+    stored = kept_certificate(folder.certificate)
+    if stored is not None and stored[0].get("iteration") == iteration:
+        return stored
     made = certify(folder.path, samples=samples, seed=seed)
     save_certificate(made, folder.certificate)
     return made.to_plain(), certificate_page(made)

@@ -1,4 +1,4 @@
-"""The report as one page of HTML: no script, no network, every picture inside."""
+"""The report as one page of HTML: no script, no network, all figures inside."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning import __version__
+from crosslearning._base.limits import MANY_TASKS
 from crosslearning._base.pages import security_policy
-from crosslearning._base.statistics import Interval, readable
+from crosslearning._base.statistics import readable
 from crosslearning.errors import InputError
 from crosslearning.figures.certificate import certificate_figure
-from crosslearning.figures.parts import read_interval
+from crosslearning.figures.parts import minus, read_interval
 from crosslearning.figures.paths import trajectory_figure
 from crosslearning.figures.report.gathering import RunReport
-from crosslearning.figures.report_figures import progress_figure, returns_figure
-from crosslearning.figures.run import evaluation_figure, learning_figure
+from crosslearning.figures.run import (
+    evaluation_figure,
+    learning_figure,
+    progress_figure,
+    returns_figure,
+)
 from crosslearning.figures.style import figure_bytes
 from crosslearning.runs.metrics import aims_of
 
 Reports = Sequence[RunReport]
-#: How a report is known, so that no other file is written over.
+#: Marks a report, so that no other file is overwritten.
 PAGE_MARK = '<p class="soft">Made by crosslearning'
-
-#: Tasks of a run that a table shows, the worst of them if there are more.
-_MOST_ROWS = 24
 
 
 def report_page(reports: Reports) -> str:
@@ -65,29 +67,26 @@ def report_page(reports: Reports) -> str:
     )
 
 
-# Sections ---------------------------------------------------------------------------------
-
-
 def _summary(reports: Reports) -> str:
-    rows: dict[str, list[str]] = {
-        "state": [_state(one) for one in reports],
-        "method": [escape(one.config.settings.method) for one in reports],
-        "tasks": [escape(f"{one.config.tasks} ({len(one.tasks)})") for one in reports],
-        "ε": [f"{one.config.settings.epsilon:g}".replace("inf", "∞") for one in reports],
-        "iterations": [f"{one.iteration:,}" for one in reports],
-        "environment steps": [f"{one.steps:,}" for one in reports],
-        "knots": [f"{one.knots:,}" for one in reports],
-        "return, own policies": [_mean(one, "own") for one in reports],
-        "return, central policy": [_mean(one, "central") for one in reports],
-        "certificate": [_verdict(one) for one in reports],
-    }
-    table = _table(["", *(escape(one.run) for one in reports)], [[k, *v] for k, v in rows.items()])
-    note = "Returns are discounted, means over the tasks."
-    return f'{table}<p class="soft">{note}</p>'
-
-
-def _state(one: RunReport) -> str:
-    return "finished" if one.finished else "not finished: its newest checkpoint"
+    unfinished = "not finished: its newest checkpoint"
+    columns = [
+        {
+            "": escape(one.run),
+            "state": "finished" if one.finished else unfinished,
+            "method": escape(one.config.settings.method),
+            "tasks": escape(f"{one.config.tasks} ({len(one.tasks)})"),
+            "ε": f"{one.config.settings.epsilon:g}".replace("inf", "∞"),
+            "iterations": f"{one.iteration:,}",
+            "environment steps": f"{one.steps:,}",
+            "knots": f"{one.knots:,}",
+            "return, own policies": _mean(one, "own"),
+            "return, central policy": _mean(one, "central"),
+            "certificate": _verdict(one),
+        }
+        for one in reports
+    ]
+    headings, *rows = ([name, *(column[name] for column in columns)] for name in columns[0])
+    return f"{_table(headings, rows)}{_soft('Returns are discounted, means over the tasks.')}"
 
 
 def _mean(one: RunReport, policy: str) -> str:
@@ -120,31 +119,25 @@ def _evaluation_table(one: RunReport) -> str:
     shown, left = _worst(one.evaluation)
     for row in shown:
         for policy in ("own", "central"):
-            found = row[policy]
-            shares = [found["rates"].get(name) for name in rates]
-            rows.append(
-                [
-                    # Its name once, for the two rows of a task.
-                    escape(row["task"]) if policy == "own" else "",
-                    policy,
-                    _cell(found["discounted_return"]),
-                    _cell(found["total_return"]),
-                    *("–" if s is None else _minus(read_interval(s).percent()) for s in shares),
-                ]
-            )
+            result = row[policy]
+            shares = [result["rates"].get(name) for name in rates]
+            name = escape(row["task"]) if policy == "own" else ""  # once for both rows
+            returns = [_cell(result[kind]) for kind in ("discounted_return", "total_return")]
+            cells = ["–" if s is None else _minus(read_interval(s).percent()) for s in shares]
+            rows.append([name, policy, *returns, *cells])
     headings = ["task", "policy", "discounted return", "total return", *map(escape, rates)]
-    words = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
+    note = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
     if left:
-        words += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
-    return f'{_table(headings, rows, "numbers")}<p class="soft">{words}</p>'
+        note += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
+    return f"{_table(headings, rows, 'numbers')}{_soft(note)}"
 
 
 def _worst(rows: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], int]:
-    """Return the evaluations to show, and how many are left out: of many tasks the worst."""
-    if len(rows) <= _MOST_ROWS:
+    """Return the evaluations to show, the worst of many tasks, and how many are left out."""
+    if len(rows) <= MANY_TASKS:
         return rows, 0
     order = sorted(rows, key=lambda row: read_interval(row["own"]["discounted_return"]).value)
-    return order[:_MOST_ROWS], len(rows) - _MOST_ROWS
+    return order[:MANY_TASKS], len(rows) - MANY_TASKS
 
 
 def _learning(reports: Reports) -> str:
@@ -162,69 +155,62 @@ def _curves(one: RunReport) -> str:
         "Learning curves: returns, distances to the central policy, knots",
     )
     if one.on_the_way:
-        words = "Evaluations on the way, with bands of 95 %"
-        curves += _figure(lambda: evaluation_figure(one.on_the_way), words)
+        text = "Evaluations on the way, with bands of 95 %"
+        curves += _figure(lambda: evaluation_figure(one.on_the_way), text)
     return curves
 
 
 def _paths(reports: Reports) -> str:
-    """Return the pictures of paths; nothing if no run is on maps."""
-    if not any(one.paths for one in reports):
-        return ""
-
-    def picture(one: RunReport) -> str:
+    def body(one: RunReport) -> str:
         if not one.paths:
             return _left_out(one, "paths")
         return _figure(lambda: trajectory_figure("central", one.paths), "Paths from random starts")
 
-    return _each(reports, picture)
+    return _each(reports, body) if any(one.paths for one in reports) else ""
 
 
 def _certificates(reports: Reports) -> str:
     def body(one: RunReport) -> str:
         if one.certificate is None:
             return _left_out(one, "certificate")
-        found, metrics = one.certificate, one.metrics
-        words = "Distances, multipliers, pruning and stationarity gaps"
+        certificate, metrics = one.certificate, one.metrics
+        text = "Distances, multipliers, pruning and stationarity gaps"
         verdict = "".join(f"<li>{escape(text)}</li>" for text in _sentences(one.certificate_page))
-        picture = _figure(lambda: certificate_figure(found, metrics), words)
+        figure = _figure(lambda: certificate_figure(certificate, metrics), text)
         whole = f"<pre>{escape(one.certificate_page)}</pre>"
-        return f"<ul>{verdict}</ul>{picture}<details><summary>All of it</summary>{whole}</details>"
+        return f"<ul>{verdict}</ul>{figure}{_details('All of it', whole)}"
 
     return _each(reports, body)
 
 
 def _sentences(page: str) -> list[str]:
-    """Return the verdict of a certificate's page, a text for each of its bullets."""
+    """Return the bullets of the verdict of a certificate's page."""
     part = next((part for part in page.split("\n\n") if part.startswith("Verdict\n")), "")
     bullets = part.partition("\n- ")[2].split("\n- ")
     return [" ".join(bullet.split()) for bullet in bullets if bullet]
 
 
 def _configuration(reports: Reports) -> str:
-    """Return what was asked for; of several runs what differs, and then all of it."""
+    """Return the configuration; of several runs the differences first."""
     plain = [one.config.to_plain() for one in reports]
     names = list(dict.fromkeys(name for values in plain for name in values))
-    rows = [[escape(name), *(escape(_word(p.get(name))) for p in plain)] for name in names]
+    rows = [[escape(name), *(escape(_readable(p.get(name))) for p in plain)] for name in names]
     headings = ["", *(escape(one.run) for one in reports)]
     if len(reports) == 1:
-        # Many short lines: beside one another where there is room.
         pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
         return f'<dl class="fields">{pairs}</dl>'
     different = [row for row in rows if len(set(row[1:])) > 1]
-    first = _table(headings, different) if different else "<p>All was asked alike.</p>"
-    whole = f"<details><summary>All fields</summary>{_table(headings, rows)}</details>"
-    return f"<h3>What differs</h3>{first}{whole}"
+    first = _table(headings, different) if different else "<p>The runs are configured alike.</p>"
+    return f"<h3>Differences</h3>{first}{_details('All fields', _table(headings, rows))}"
 
 
-def _word(value: Any) -> str:
-    """Return a value as people write it."""
+def _readable(value: Any) -> str:
     if value is None or value == {}:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(_word, value))
+        return ", ".join(map(_readable, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -235,25 +221,17 @@ def _commands(one: RunReport) -> str:
         f"crosslearning evaluate {again} --trials {one.trials} --seed {one.seed}",
     ]
     if one.certificate is not None:
-        asked = one.certificate
-        lines.append(
-            f"crosslearning certify {again} --samples {asked['samples']} --seed {asked['seed']}"
-        )
-    words = "Save the configuration as <code>config.toml</code>; then:"
+        samples, seed = (one.certificate[name] for name in ("samples", "seed"))
+        lines.append(f"crosslearning certify {again} --samples {samples} --seed {seed}")
+    text = "Save the configuration as <code>config.toml</code>; then:"
     if one.has_start:
-        words = (
+        text = (
             "This run started from the policies of another, which its folder keeps, so that its "
             "configuration alone does not repeat it: begin with <code>crosslearning adapt</code> "
             "from that run in the place of <code>train</code>."
         )
-    whole = f"<pre>{escape(one.config_text)}</pre>"
-    return (
-        f"<p>{words}</p><pre>{escape(chr(10).join(lines))}</pre>"
-        f"<details><summary>config.toml</summary>{whole}</details>"
-    )
-
-
-# Parts ------------------------------------------------------------------------------------
+    whole = _details("config.toml", f"<pre>{escape(one.config_text)}</pre>")
+    return f"<p>{text}</p><pre>{escape(chr(10).join(lines))}</pre>{whole}"
 
 
 def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
@@ -264,38 +242,43 @@ def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
 
 
 def _left_out(one: RunReport, part: str) -> str:
-    return f'<p class="soft">Left out: {escape(one.left_out[part])}.</p>'
+    return _soft(f"Left out: {escape(one.left_out[part])}.")
 
 
-def _figure(draw: Callable[[], Any], words: str) -> str:
-    """Return a picture, or the sentence that says why there is none."""
+def _soft(text: str) -> str:
+    return f'<p class="soft">{text}</p>'
+
+
+def _details(summary: str, body: str) -> str:
+    return f"<details><summary>{summary}</summary>{body}</details>"
+
+
+def _figure(draw: Callable[[], Any], text: str) -> str:
+    """Return a figure, or the reason why there is none."""
     try:
         content = figure_bytes(draw(), "svg")
     except InputError as reason:
-        return f'<p class="soft">Left out: {escape(str(reason))}.</p>'
-    source = base64.b64encode(content).decode()
-    image = f'<img alt="{escape(words)}" src="data:image/svg+xml;base64,{source}">'
-    return f"<figure>{image}</figure>"
+        return _soft(f"Left out: {escape(str(reason))}.")
+    source = f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
+    return f'<figure><img alt="{escape(text)}" src="{source}"></figure>'
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    """Return a table of cells that are HTML already; the first of a row is its heading."""
+    """Return a table of HTML cells; the first of a row is its heading."""
     head = "".join(f"<th>{cell}</th>" for cell in headings)
     body = "".join(
         f"<tr><th>{row[0]}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>"
         for row in rows
     )
-    table = (
-        f'<table class="{kind}">' + f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
-    return f'<div class="scroll">{table}</div>'
+    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table class="{kind}">{table}</table></div>'
 
 
 def _cell(plain: Mapping[str, Any]) -> str:
-    """Return an interval as JSON holds it; a dash where nothing is known."""
-    found: Interval = read_interval(plain)
-    return "–" if math.isnan(found.value) else _minus(str(found))
+    """Return an interval of JSON; a dash where it is unknown."""
+    interval = read_interval(plain)
+    return "–" if math.isnan(interval.value) else _minus(str(interval))
 
 
 def _minus(text: str) -> str:
-    return escape(text).replace("-", "−")
+    return minus(escape(text))

@@ -1,4 +1,4 @@
-"""The paper's other promise, the central policy as a place to adapt from: measured and judged."""
+"""Claims about adaptation from the central policy: measured and judged."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from crosslearning.rkhs import Family
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, random_maps
 
-#: Raised when the same question gets another answer, so that stored answers are made anew.
+#: Raised when the same request gets another result: stored results are then made again.
 VERSION = 1
-#: Learning on the new task: a step about as long as training's last ones.
+#: The step size on the new task is about that of the last training steps.
 STEP_SIZE = 0.3
 ITERATIONS = 100
-#: How many maps that were never trained for are adapted to.
+#: The number of unseen maps.
 MAPS = 5
-#: Where adaptation starts: g, the cross-learned task policies, the average policy, nothing.
+#: Starts of adaptation: g, the cross-learned task policies, the average policy, zero.
 CENTRAL, ZERO = "central", "zero"
 STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
 
@@ -30,7 +30,7 @@ STARTS = (CENTRAL, *RADII, AVERAGE, ZERO)
 def adaptation(experiment: Experiment, seed: int) -> Measurement:
     """Return the measurement of ``curves[kind][target][start]`` of a seed's policies."""
     path = experiment.path / f"seed-{seed}" / "adaptation.json"
-    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed))
+    return Measurement(path, experiment.request(VERSION), _measure, (experiment, seed))
 
 
 def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
@@ -55,9 +55,9 @@ def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
     def by_start(task: Task) -> dict[str, Any]:
         curves = {}
         for start, function in starts.items():
-            found = adaptation_curve(task, function, ITERATIONS, **options)
-            numbers = {"episodes": found.episodes.tolist(), "returns": found.returns.tolist()}
-            curves[start] = {**numbers, "area": found.area}
+            curve = adaptation_curve(task, function, ITERATIONS, **options)
+            numbers = {"episodes": curve.episodes.tolist(), "returns": curve.returns.tolist()}
+            curves[start] = {**numbers, "area": curve.area}
         return curves
 
     return {
@@ -65,11 +65,8 @@ def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
     }
 
 
-# The claims of the abstract and the conclusions, judged like the others. ------------------------
-
 _TARGETS = {"trained": "a trained task, not knowing which", "unseen": "unseen maps"}
-#: key → (what is said, what is measured, the starts that are averaged). Who does not know the
-#: task can only guess which task's policy to start from.
+#: key → (the rival in the claim, the rival as measured, the starts that are averaged).
 _RIVALS = {
     "nothing": ("nothing", "zero", (ZERO,)),
     "average": ("the average policy", "the average policy", (AVERAGE,)),
@@ -78,7 +75,7 @@ _RIVALS = {
 
 
 def _ahead_of(kind: str, starts: Sequence[str]) -> Callable[[Mapping[str, Any]], float]:
-    """Return the number of a claim: by how much g's curves are above those from other starts."""
+    """Return the value of a claim: how far g's curves are above those from other starts."""
 
     def value(measured: Mapping[str, Any]) -> float:
         targets = measured["curves"][kind].values()

@@ -1,9 +1,8 @@
-"""The claims of the numerical section, one by one, as numbers with intervals.
+"""The claims of the numerical section as numbers with intervals.
 
-Every claim is turned into one number per seed that is positive if the claim is true for that
-seed. The estimate is the mean over seeds with Student's 95 % interval; a claim holds if the
-whole interval is positive, does not hold if it is negative, and is undecided otherwise.
-Thresholds are stated with the claim, and were written down before the claims were first judged.
+A claim has one number per seed, positive if it is true for that seed. The estimate is the mean over
+seeds with Student's 95 % interval: a claim holds if the interval is positive, does not hold if it
+is negative, and is undecided otherwise. The thresholds were fixed before the first evaluation.
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, POLICIES
 from crosslearning.reproduction.paper.measure import Measurements
 from crosslearning.runs.study import markdown
 
-#: A rate of crashes up to which a policy counts as one that avoids the obstacle.
-AVOIDS = 0.05
-#: A rate of crashes from which a policy counts as one that crashes.
-CRASHES = 0.5
-#: A rate of arrivals from which a policy counts as one that reaches the goal.
+#: Largest crash rate of a policy that avoids the obstacle, and smallest of one that crashes.
+AVOIDS, CRASHES = 0.05, 0.5
+#: Smallest arrival rate of a policy that reaches the goal.
 REACHES = 0.95
 #: "Similar" and "comparable": within this share of the range between best and worst policy.
 SIMILAR = 0.1
@@ -41,7 +38,7 @@ _Row = tuple[str, str, Callable[[Measurements], float]]
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper in our words, and the number of one seed that decides it."""
+    """A claim of the paper, and its number for one seed."""
 
     key: str
     says: str
@@ -64,7 +61,7 @@ class Verdict:
 
 
 def _at(m: Measurements, policy: str, scene: str, quantity: str) -> float:
-    """Return a quantity in one of the scenes that have a single task of the same name."""
+    """Return a quantity in a scene with a single task of the same name."""
     return float(m[policy]["final"][scene][scene][quantity])
 
 
@@ -82,12 +79,12 @@ def _lowest(number: Callable[[str], float], policy: str, among: Sequence[str]) -
 
 
 def _comparable(m: Measurements) -> float:
-    """Return the least room that the cross-learned policy leaves to "comparable"."""
-    room = []
+    """Return the smallest margin of the cross-learned policy to the limit of "comparable"."""
+    margins = []
     for radius in RADII:
         excess = _cost(m, CROSS, radius) - _cost(m, radius, radius)
-        room.append(SIMILAR * np.ptp([_cost(m, policy, radius) for policy in POLICIES]) - excess)
-    return float(min(room))
+        margins.append(SIMILAR * np.ptp([_cost(m, policy, radius) for policy in POLICIES]) - excess)
+    return float(min(margins))
 
 
 def _similar_means(m: Measurements, policies: Sequence[str]) -> float:
@@ -100,7 +97,7 @@ def _longer(m: Measurements, longer: str, shorter: str, scene: str) -> float:
 
 
 def _efficient(m: Measurements) -> float:
-    """Return by how much both other paths are longer, or what is missing of arriving at all."""
+    """Return by how much both other paths are longer, or the shortfall of the arrival rate."""
     shorter = min(_longer(m, radius, CROSS, "ellipse") for radius in RADII[1:])
     missing = _at(m, CROSS, "ellipse", "arrived") - REACHES
     return min(shorter, missing) if missing < 0 else shorter
@@ -126,7 +123,7 @@ def _own_best(radius: str) -> _Row:
     )
 
 
-#: key → (what the paper says, the number that decides it, how that is computed), in its order.
+#: key → (claim, description of its number, function of it), in the paper's order.
 _CLAIMS: dict[str, _Row] = {
     "circle-agnostic-avoid": (
         "All agnostic policies avoid the circle.",
@@ -237,8 +234,6 @@ _CLAIMS: dict[str, _Row] = {
         lambda m: _at(m, CROSS, "maps", "arrived") - _at(m, AVERAGE, "maps", "arrived"),
     ),
 }
-
-
 CLAIMS = [Claim(key, *row) for key, row in _CLAIMS.items()]
 
 
@@ -262,13 +257,13 @@ def claims_table(verdicts: Sequence[Verdict], converged: bool = True) -> str:
 
 
 def plain_verdict(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict as JSON can hold it: null for an end that one seed does not tell."""
+    """Return a verdict for JSON, with null for unknown ends."""
     unknown = (math.inf, -math.inf)
     return {name: None if value in unknown else value for name, value in asdict(verdict).items()}
 
 
 def write_verdicts(path: Path, scale: Scale, text: str, **content: Any) -> None:
-    """Write verdicts for people and, as JSON beside it, for programs."""
+    """Write verdicts as Markdown and JSON."""
     write_atomically(path.with_suffix(".md"), text.encode())
     plain = {"scale": asdict(scale), "converged": scale.converged, **content}
     write_atomically(path.with_suffix(".json"), json.dumps(plain, indent=1).encode())

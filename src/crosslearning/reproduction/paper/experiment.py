@@ -1,8 +1,7 @@
 """The experiment of the paper's numerical section, as runs that can be resumed.
 
 For every seed, five policies are learned on the paper's three navigation tasks: three agnostic
-ones, each alone on its task; the average policy, which is cross-learning with ε = 0; and
-cross-learning with ε = 3. Each is a run folder; nothing here is kept in memory.
+ones, each on its task alone; the average policy (ε = 0); and the cross-learned one (ε = 3).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ RADII = ("r=0.5", "r=1", "r=2")
 AVERAGE, CROSS = "average", "cross"
 #: The five policies, in the order of the paper's legend.
 POLICIES = (*RADII, AVERAGE, CROSS)
-#: What figures and tables call them.
+#: Their labels in figures and tables.
 LABELS = {
     **{radius: f"agnostic, {radius}" for radius in RADII},
     AVERAGE: "average (ε = 0)",
@@ -32,7 +31,7 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the paper leaves unsaid, and what differs by it."""
+    """One interpretation of what the paper leaves open, and the changes that it means."""
 
     name: str
     says: str
@@ -50,7 +49,7 @@ DEFAULT_READING = Reading("default", "The reading of the errata page.")
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a reproduction is, by default as large as the paper's."""
+    """The size of a reproduction, by default the paper's."""
 
     iterations: int = 29_000
     max_knots: int = 400
@@ -60,19 +59,19 @@ class Scale:
 
     @property
     def converged(self) -> bool:
-        """Whether policies learn as long as the paper's; else verdicts may still change."""
+        """Whether policies learn as long as the paper's."""
         return self.iterations >= Scale.iterations
 
     @property
     def warning(self) -> str:
-        """What is to be said of verdicts at this size; empty if nothing."""
+        """The warning of verdicts at a smaller size, or empty."""
         if self.converged:
             return ""
         part = f"{self.iterations} iterations of the paper's {Scale.iterations}"
         return f"Not converged: {part}; verdicts change on the way there."
 
     def describe(self, seeds: int) -> str:
-        """Return the size in words, as the head of a table."""
+        """Return a description of the size for the head of a table."""
         size = f"{seeds} seeds, {self.iterations} iterations, {self.max_knots} knots"
         warning = "" if self.converged else f"{self.warning}\n\n"
         return f"{size}, {self.trials} evaluation trials.\n\n{warning}"
@@ -89,8 +88,8 @@ class Experiment:
         self.scale = scale
         self.reading = reading
 
-    def asked(self, version: int) -> dict[str, Any]:
-        """Return the question that a measurement answers: the size, the reading, the code."""
+    def request(self, version: int) -> dict[str, Any]:
+        """Return the request of a measurement: the size, the reading, the version."""
         return {**asdict(self.scale), "reading": self.reading.name, "version": version}
 
     def configs(self, seed: int) -> dict[str, RunConfig]:

@@ -1,4 +1,4 @@
-"""What is measured of one run of an experiment, kept beside it as JSON, and a table of rates."""
+"""Measurements of the runs of an experiment, stored as JSON, and a table of rates."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from crosslearning.tasks import Task
 #: measurements[policy] of one seed; see :func:`measurement`.
 Measurements = Mapping[str, Mapping[str, Any]]
 
-#: Raised when the same question gets another answer, so that stored answers are made anew.
+#: Raised when the same request gets another result: stored results are then made again.
 VERSION = 3
 #: The scene whose cost is drawn over training.
 CURVES = "radii"
-#: Scenes with starts all over the area; where only the heading differs, fewer tell as much.
+#: Scenes with random starts; the others differ in the heading only and need fewer trials.
 MANY_STARTS = ("radii", "training")
 FEW = 100
-#: (what it is called, scene, task): where rates are told.
+#: Rows of the table of rates: (label, scene, task).
 PLACES = (
     *((f"training task {radius}", "training", radius) for radius in RADII),
     *((f"{scene}, any heading", scene, scene) for scene in ("circle", "ellipse", "mission")),
@@ -39,8 +39,8 @@ PLACES = (
 
 
 def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
-    """Return the chains of a study with the same seeds: a policy is learned, then measured."""
-    # Seed by seed: what is stopped early has some seeds whole. The longest run of a seed is first.
+    """Return the chains of a study: every policy is learned, then measured."""
+    # Seed by seed, so that a study that is stopped has some complete seeds; the longest run first.
     return [
         [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
         for seed in experiments[0].seeds
@@ -52,16 +52,16 @@ def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
 def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
     """Return the measurement of one policy.
 
-    Its answer has ``final[scene][task]``, the :func:`outcome` of each; ``curves[scene][task]``
-    with ``iteration``, ``cost`` and its ``deviation`` over starts; for random maps the mean over
-    maps under ``maps``; of the cross-learned policy its ``training``.
+    It has ``final[scene][task]``, the :func:`outcome` of each, for random maps their mean;
+    ``curves[scene][task]`` with ``iteration``, ``cost`` and its ``deviation`` over starts; and
+    ``training`` of the cross-learned policy.
     """
     path = experiment.folder(seed, policy).path / "measurements.json"
-    return Measurement(path, experiment.asked(VERSION), _measure, (experiment, seed, policy))
+    return Measurement(path, experiment.request(VERSION), _measure, (experiment, seed, policy))
 
 
 def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return all measurements by seed and policy; those that are missing are made."""
+    """Return all measurements by seed and policy; missing ones are made."""
     return {
         seed: {policy: measurement(experiment, seed, policy).answer() for policy in POLICIES}
         for seed in experiment.seeds
@@ -97,11 +97,11 @@ def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[s
 
 
 def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
-    """Return distances, multipliers, model order and pruning over training, an iteration each."""
+    """Return distances, multipliers, model order and pruning over training, per iteration."""
     lines = experiment.folder(seed, CROSS).read_metrics()
     before = 0
     for line in lines:
-        # A line holds the sum since the last one.
+        # A line has the sum since the last one.
         line["forced_by_cap"] /= line["iteration"] - before
         before = line["iteration"]
     kept = lines[:: max(1, len(lines) // 300)]
@@ -114,14 +114,14 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
 
 
 def rates_table(results: Mapping[int, Measurements]) -> str:
-    """Return Markdown: mean arrivals / crashes, and by how much ε = 0 crashes more than ε = 3."""
+    """Return Markdown: mean arrivals / crashes, and the excess crashes of ε = 0 over ε = 3."""
     headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
     rows = []
     for label, scene, task in PLACES:
         rates = {}
         for policy in POLICIES:
-            found = [m[policy]["final"][scene][task] for m in results.values()]
-            rates[policy] = np.array([(one["arrived"], one["crashed"]) for one in found])
+            final = [m[policy]["final"][scene][task] for m in results.values()]
+            rates[policy] = np.array([(one["arrived"], one["crashed"]) for one in final])
         cells = [f"{a:.0%} / {c:.0%}" for a, c in (rate.mean(axis=0) for rate in rates.values())]
         change = student((rates[AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
         rows.append([label, *cells, change])

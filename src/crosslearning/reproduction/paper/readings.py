@@ -1,4 +1,4 @@
-"""Other readings of what the paper leaves unsaid, and which claims depend on them."""
+"""Other readings of what the paper leaves open, and the claims that depend on them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _tasks(says: str, **changes: Any) -> dict[str, Any]:
 
 
 _UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
-#: By name, what each changes of the default reading: a single point.
+#: The single change of each reading to the default one.
 _OTHERS = {
     "crash-terminate": _tasks(
         "A crash ends the episode, with nothing after it.", crash="terminate"
@@ -82,7 +82,7 @@ _OTHERS = {
 }
 READINGS = (DEFAULT_READING, *(Reading(name, **changes) for name, changes in _OTHERS.items()))
 
-#: The size of a reading's runs: the paper's but for the iterations, and one for a first look.
+#: The size of a reading's runs: the paper's with fewer iterations, and a quick one.
 FULL = Scale(iterations=6_000, snapshots=1, trials=200, maps=100)
 QUICK = Scale(iterations=1000, snapshots=1, trials=50, maps=10)
 
@@ -97,9 +97,9 @@ def compare_readings(
     *,
     on: str = "processes",
 ) -> list[dict[str, Any]] | None:
-    """Run the experiment under every reading; return what was found, or None if interrupted.
+    """Run the experiment under every reading; return the results, or None if interrupted.
 
-    All are compared with the first. One folder a reading goes into ``path``, and the tables.
+    All are compared with the first. ``path`` gets one folder per reading, and the tables.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
     if not run_study([chains_of(experiments)], workers, console, on):
@@ -124,14 +124,14 @@ def worst_arrival(results: Mapping[int, Measurements]) -> float:
 
 
 def changed(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the claims that one reading decides one way and the other the other way."""
+    """Return the claims that two readings decide differently."""
     both = zip(before, after, strict=True)
     decided = {"holds", "does not hold"}
     return [b["key"] for a, b in both if {a["verdict"], b["verdict"]} == decided]
 
 
 def readings_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what was found, as ``readings.json`` holds it, as Markdown: the first is the rule."""
+    """Return the rows of ``readings.json`` as Markdown, compared with the first."""
     headings = ("reading", "what it changes", "arrivals", "hold", "do not", "undecided")
     table = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The numerical section as a study: all runs, all measurements, all claims."""
+"""The numerical section as a study: runs, measurements and claims."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from crosslearning.reproduction.paper.experiment import Experiment, Scale
 from crosslearning.reproduction.paper.measure import chains_of, load_measurements, rates_table
 from crosslearning.runs.study import Chain, run_study
 
-#: The full size, the paper's, and one that takes about two minutes.
+#: The paper's size, and one that takes about two minutes.
 FULL, QUICK = Scale(), Scale(iterations=2000, snapshots=10, trials=100, maps=30)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was measured, by seed, and what it says of the claims."""
+    """The measurements by seed, and the verdicts on the claims."""
 
     experiment: Experiment
     measurements: Mapping[int, Mapping[str, Any]]
@@ -48,13 +48,13 @@ def reproduce(
 ) -> Reproduction | None:
     """Reproduce the numerical section in a folder; return None if interrupted.
 
-    Everything goes there, and is gone on from if it is there already: the runs, their
-    measurements, ``claims.md``, ``claims.json`` and ``rates.md``. ``workers`` and ``on`` are as for
+    An existing reproduction is resumed. The folder gets the runs, their measurements,
+    ``claims.md``, ``claims.json`` and ``rates.md``. ``workers`` and ``on`` are those of
     :func:`crosslearning.runs.study.run_study`.
     """
     experiment = Experiment(path, seeds, scale)
     adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
-    # To adapt takes two runs of a seed: it waits for all of them.
+    # Adaptation needs two runs of a seed, so it comes after all runs.
     adapting: list[Chain] = [[step] for step in adaptations.values()]
     if not run_study([chains_of([experiment]), adapting], workers, console, on):
         return None

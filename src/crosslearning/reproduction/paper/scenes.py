@@ -1,25 +1,31 @@
-"""Where the paper evaluates its policies, and what is measured there.
-
-Everything is read from snapshots, so it can be computed again, and for any policy.
-"""
+"""The scenes of the paper's evaluation: outcomes and paths of policies from snapshots."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.learner import Policy
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes, run_episodes
-from crosslearning.reproduction.paper.experiment import Reading
+from crosslearning.reproduction.paper.experiment import CROSS, POLICIES, Experiment, Reading
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import Episodes
-from crosslearning.tasks import Task, random_maps, task_set
+from crosslearning.tasks import Navigation, Task, navigation_set, random_maps, task_set
 
 #: Σ = diag(0.05, 0.05).
 NOISE_STD = np.sqrt([0.05, 0.05])
 DISCOUNT = 0.9
 MISSION_HORIZON = 120
-#: Random starts of the evaluation, apart from those of training by their own seed.
+#: The seed of the evaluation's starts, different from those of training.
 EVALUATION_SEED = 20_000
+#: The start heading of every drive: from (0.5, 1.5) to the goal (5, 6), with the obstacle between.
+HEADING = math.pi / 4
+#: Scenes of the drives, and their task sets of one map.
+SCENES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "mission"}
 
 
 def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
@@ -45,14 +51,14 @@ def play(function: Family, task: Task, trials: int) -> Episodes:
 
 
 def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
-    """Return what a policy does on a task: means over episodes, and the costs' deviation.
+    """Return the outcome of a policy on a task: means over episodes, and the costs' deviation.
 
-    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps until the last goal; an episode that
-    never gets there counts with all its steps, so that crashing early is not fast.
+    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps to the last goal, or all steps of an
+    episode that does not arrive.
     """
     horizon = horizon_of(task)
-    asked = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
-    played = measure_episodes(_policy(function, task), task, asked, DISCOUNT)
+    options = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
+    played = measure_episodes(_policy(function, task), task, options, DISCOUNT)
     arrived = played.shares["arrived"]
     return {
         "cost": float(np.mean(-played.returns)),
@@ -70,5 +76,57 @@ def _policy(function: Family, task: Task) -> Policy:
 
 
 def horizon_of(task: Task) -> int:
-    """Return how long an episode is at the most: the mission has three goals and takes longer."""
+    """Return the longest episode of a task: the mission has three goals and takes longer."""
     return MISSION_HORIZON if task.name == "mission" else task.horizon
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """One path of a policy, shape (points, 2), to the last goal, a crash or the last step."""
+
+    path: NDArray[np.float64]
+    crashed: bool
+    arrived: bool
+    goals: int
+
+    @property
+    def ending(self) -> str:
+        """The end of the path, for a legend."""
+        if self.arrived:
+            return f" in {len(self.path) - 1} steps"
+        return ", crash" if self.crashed else ", out of time"
+
+
+@dataclass(frozen=True, eq=False)
+class SceneDrives:
+    """The drives of a seed through a scene, by policy; others are other seeds' cross-learned."""
+
+    navigation: Navigation
+    drives: Mapping[str, Drive]
+    others: tuple[Drive, ...] = ()
+
+
+def scene_drives(experiment: Experiment) -> dict[str, SceneDrives]:
+    """Return the drives of the first seed's policies through every scene."""
+    first, *rest = experiment.seeds
+    functions = {policy: experiment.function(first, policy) for policy in POLICIES}
+    others = [experiment.function(seed, CROSS) for seed in rest]
+    by_scene = {}
+    for scene, name in SCENES.items():
+        options = {**experiment.reading.task_options, "heading": HEADING}
+        (navigation,) = navigation_set(name, **options).values()
+        drives = {p: drive(function, navigation, scene) for p, function in functions.items()}
+        bundle = tuple(drive(function, navigation, scene) for function in others)
+        by_scene[scene] = SceneDrives(navigation, drives, bundle)
+    return by_scene
+
+
+def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
+    """Run a policy's mean action once; the scene's name decides how long an episode is."""
+    episodes = play(function, navigation.task(scene), 1)
+    states, outcomes = episodes.states, episodes.outcomes
+    assert states is not None
+    crashed, arrived = bool(outcomes["crashed"][0]), bool(outcomes["arrived"][0])
+    last = int(outcomes["arrival_time"][0]) if arrived else states.shape[1] - 1
+    path = states[0, : last + 1, :2]
+    return Drive(path, crashed and not arrived, arrived, int(outcomes["goals_reached"][0]))

@@ -1,4 +1,4 @@
-"""What the theorem's numbers say, in sentences, each under the name of its topic."""
+"""Sentences about the theorem's numbers, by topic."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def sentences(
     rise: float | None = None,
     weighted: bool = False,
 ) -> dict[str, str]:
-    """Return what the numbers say, vacuous or not, by topic, in the order in which they are read.
+    """Return sentences by topic, in reading order.
 
     The topics are ``possible``, ``gain``, ``iterations`` if the ``rise`` of
     :func:`bounds.iteration_bound` is given and bounds them, ``remedy`` if the gain is vacuous,
     ``step``, ``printed`` and ``stop``; for ε = 0 and ε = ∞ only ``epsilon``. Constants and α may
-    be those of the returns ``weighted`` by their steps.
+    be those of the ``weighted`` returns.
     """
     check_asked(alpha=alpha, delta=delta)
     if constants.epsilon in _EMPTY:
@@ -39,52 +39,52 @@ def sentences(
     gained = bounds.gain(constants, alpha)
     gap = "weighted gap" if weighted else "gap"
     level = f"the weighted α = {alpha:.4g}" if weighted else f"α = {alpha:.4g}"
-    said = {"possible": _possible(constants, alpha, gap, level)}
+    topics = {"possible": _possible(constants, alpha, gap, level)}
     if gained > 0.0:
-        said["gain"] = (
+        topics["gain"] = (
             f"While some {gap} exceeds {level}, an iteration gains at least {gained:.4g} in "
             "expectation."
         )
         if rise is not None:
-            said["iterations"] = (
+            topics["iterations"] = (
                 "So the expected number of iterations before the first α-stationary point is at "
                 f"most {bounds.iteration_bound(constants, alpha, rise):.4g}."
             )
     else:
         size = f" ({gained:.4g})" if math.isfinite(gained) else ""
-        said["gain"] = (
+        topics["gain"] = (
             f"The bound on the gain of an iteration at {level} is not positive{size}: it is "
             "vacuous, and so is the bound on the number of iterations."
         )
-        said["remedy"] = _remedy(constants, alpha)
-    said["step"] = _step(constants, alpha)
+        topics["remedy"] = _remedy(constants, alpha)
+    topics["step"] = _step(constants, alpha)
     printed = bounds.printed_gain(constants, alpha)
     worth = "not positive, hence vacuous" if printed <= 0.0 else "no valid bound: see the docs"
-    said["printed"] = f"The printed γ_F is {printed:.4g}. It is {worth}."
-    said["stop"] = _stop(constants, alpha, delta)
-    return {topic: sentence for topic, sentence in said.items() if sentence}
+    topics["printed"] = f"The printed γ_F is {printed:.4g}. It is {worth}."
+    topics["stop"] = _stop(constants, alpha, delta)
+    return {topic: sentence for topic, sentence in topics.items() if sentence}
 
 
 def rule_sentence(step_rule: str, clip: float) -> str:
-    """Return what a run's step rule and ``step_clip`` mean for the theorem; empty if nothing."""
+    """Return what a run's step rule and ``step_clip`` mean for the theorem, if anything."""
     if step_rule == "constant":
         return ""
-    said = (
+    text = (
         f"The step rule {step_rule!r} divides by the running size of the gradient: the theory's η "
         "is step_size over the gradient's root mean square, different for each task. The theorem "
         "then speaks of the sum of the returns weighted by these steps, as if they stayed as they "
         "are."
     )
     if math.isfinite(clip):
-        said += (
+        text += (
             f" Gradients longer than {clip:g} times their usual size are shortened. That makes the "
             "step biased, which is outside the theory."
         )
     if step_rule == "adam":
-        said += " Momentum mixes old gradients into the step: that is outside the theory."
+        text += " Momentum mixes old gradients into the step: that is outside the theory."
     if step_rule == "decaying":
-        said += " The steps fall over time, and with them the gain: the numbers are those of one η."
-    return said
+        text += " The steps fall over time, and with them the gain: the numbers are those of one η."
+    return text
 
 
 def _possible(constants: Constants, alpha: float, gap: str, level: str) -> str:
@@ -137,10 +137,10 @@ def _step(constants: Constants, alpha: float) -> str:
 
 def _stop(constants: Constants, alpha: float, delta: float) -> str:
     promised = bounds.accuracy(constants, alpha, delta)
-    said = (
+    text = (
         f"A rule that looks once, and stops if all estimated gaps are at most α = {alpha:.4g}, "
         f"stops at a point with a gap above α' = {promised:.4g} with probability at most {delta:g}"
     )
     if promised >= constants.largest_gap:
-        return f"{said}; but no gap can be above {constants.largest_gap:.4g}, so this is vacuous."
-    return f"{said}."
+        return f"{text}; but no gap can be above {constants.largest_gap:.4g}, so this is vacuous."
+    return f"{text}."

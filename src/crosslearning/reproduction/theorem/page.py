@@ -1,4 +1,4 @@
-"""The theorem at a run as a page of text."""
+"""The text page of the theorem at a run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def theory_page(study: TheoryStudy) -> str:
 
 
 def save_theory(study: TheoryStudy, folder: Path) -> list[Path]:
-    """Write ``theory.txt`` and ``.json``, and keep what stood there; see :mod:`text`."""
+    """Write ``theory.txt`` and ``.json``, and keep earlier ones; see :mod:`text`."""
     return text.save_page(folder, "theory", theory_page(study), study.to_json())
 
 
@@ -65,9 +65,9 @@ def _constants(study: TheoryStudy) -> str:
 
 
 def _theorem(t: TheoremNumbers) -> str:
-    said = bullets(list(t.sentences.values()))
+    sentences = bullets(list(t.sentences.values()))
     if t.alpha is None or t.weighted_alpha is None:
-        return said
+        return sentences
     weighted = t.weighted_alpha < t.alpha
     of = " of the weighted returns" if weighted else ""
     rows: dict[str, tuple[float | None, ...]] = {
@@ -81,6 +81,6 @@ def _theorem(t: TheoremNumbers) -> str:
     }
     cells = [[name, *map(number, row), *[""] * (2 - len(row))] for name, row in rows.items()]
     sizes = ", ".join(f"{size:.4g}" for size in t.step_sizes)
-    asked = f" (weighted by the steps: {t.weighted_alpha:.4g})" if weighted else ""
-    at = f"at α = {t.alpha:.4g}{asked}, δ = {t.delta:g}, η = {sizes}"
-    return "\n".join([wrapped(at), table(("", "corrected", "printed"), cells), said])
+    also = f" (weighted by the steps: {t.weighted_alpha:.4g})" if weighted else ""
+    at = f"at α = {t.alpha:.4g}{also}, δ = {t.delta:g}, η = {sizes}"
+    return "\n".join([wrapped(at), table(("", "corrected", "printed"), cells), sentences])

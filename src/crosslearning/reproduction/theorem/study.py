@@ -1,4 +1,4 @@
-"""The theorem at a trained run: constants estimated, numbers evaluated, and what they say."""
+"""The theorem at a trained run: estimated constants, evaluated numbers and sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from crosslearning.reproduction.theorem.estimates import EstimatedConstants, est
 from crosslearning.reproduction.theorem.messages import rule_sentence, sentences
 from crosslearning.runs import RunFolder
 
-#: The method that the theorem speaks of, as files name it.
+#: The method of the theorem, as in files.
 _METHOD = "policy-gradient"
 
 
@@ -52,13 +52,13 @@ class TheoremNumbers:
     printed_gain: float | None = None
     printed_accuracy: float | None = None
     printed_largest_step: float | None = None
-    #: What the numbers say, vacuous or not, by topic; see :func:`words.sentences`.
+    #: Sentences by topic; see :func:`messages.sentences`.
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TheoryStudy(Reading):
-    """What the theorem says of a run; both are empty for a run that it does not speak of."""
+    """The theorem at a run; empty for runs of other methods."""
 
     constants: tuple[EstimatedConstants, ...] = ()
     theorem: TheoremNumbers | None = None
@@ -79,8 +79,8 @@ def study_run(
     run : str or Path
         The run's folder. A run that has not ended is taken at its newest checkpoint.
     alpha : float, optional
-        The stationarity to ask about; by default what the run was asked for, or else the
-        smallest at which every task is certified.
+        The stationarity; by default that of the run's settings, or else the smallest at which
+        every task is certified.
     delta, samples, seed : float, int, int
         The theorem's probability of error; fresh gradient samples per task, and their seed.
     console : Console, optional
@@ -108,7 +108,7 @@ def study_run(
             with working(console, "measuring the stationarity gaps"):
                 alpha = max(own.gap.high for own in stationarity_gaps(learner, samples, seed))
             note["alpha"] = (
-                f"No alpha was asked: the theorem is evaluated at {alpha:.4g}, the smallest at "
+                f"No alpha was given: the theorem is evaluated at {alpha:.4g}, the smallest at "
                 "which every task is certified."
             )
         with working(console, "estimating the constants"):
@@ -128,64 +128,64 @@ def evaluate_theorem(
 ) -> TheoremNumbers:
     """Return the theorem's numbers at a trained family, from the upper ends of the estimates.
 
-    ``alpha`` may be None for ε = 0 and ε = ∞, where there is nothing to ask; ``largest_pruning``
-    is the farthest that pruning moved any policy in one iteration.
+    ``alpha`` may be None for ε = 0 and ε = ∞; ``largest_pruning`` is the largest pruning error of
+    any policy in one iteration.
     """
     settings = learner.settings
     assert isinstance(settings, PolicyGradient)  # the theorem speaks of no other method
     budget = max(largest_pruning, settings.budget if math.isfinite(settings.budget) else 0.0)
     step_sizes = effective_step_sizes(learner)
-    said = {}
+    topics = {}
     if budget > settings.budget:
-        said["budget"] = (
+        topics["budget"] = (
             f"Pruning broke its budget: its largest move in one iteration, {budget:.4g}, stands "
             f"for β = {settings.budget:g} here."
         )
-    said["rule"] = rule_sentence(settings.step_rule, settings.step_clip)
+    topics["rule"] = rule_sentence(settings.step_rule, settings.step_clip)
     try:
         constants = Constants.from_estimates(learner, estimates).replace(budget=budget)
-        found = _numbers(constants, step_sizes, alpha, delta)
+        fields = _numbers(constants, step_sizes, alpha, delta)
     except (InputError, ArithmeticError) as problem:
-        found = {"sentences": {"problem": f"The theorem cannot be evaluated here: {problem}."}}
-    said |= found.pop("sentences")
-    found["sentences"] = {topic: sentence for topic, sentence in said.items() if sentence}
-    return TheoremNumbers(delta, tuple(map(float, step_sizes)), budget, **found)
+        fields = {"sentences": {"problem": f"The theorem cannot be evaluated here: {problem}."}}
+    topics |= fields.pop("sentences")
+    fields["sentences"] = {topic: sentence for topic, sentence in topics.items() if sentence}
+    return TheoremNumbers(delta, tuple(map(float, step_sizes)), budget, **fields)
 
 
 def _numbers(
     constants: Constants, step_sizes: Any, alpha: float | None, delta: float
 ) -> dict[str, Any]:
-    """Return fields of :class:`TheoremNumbers`, with sentences."""
+    """Return fields of :class:`TheoremNumbers`."""
     if alpha is None or not 0.0 < constants.epsilon < math.inf:
         return {"sentences": sentences(constants, 1.0 if alpha is None else alpha, delta)}
-    # The gain is that of the sum of the returns weighted by w_i = η_i / max η, whose gap for
-    # task i is w_i times as large. What a look at the gaps is worth does not depend on steps.
+    # The gain is that of the returns weighted by w_i = η_i / max η, whose gap for task i is w_i
+    # times as large. The accuracy of a stop does not depend on steps.
     weighted = constants.weighted(step_sizes)
     share = float(np.min(step_sizes) / np.max(step_sizes))
-    asked = share * alpha
-    said = sentences(weighted, asked, delta, weighted=share < 1.0)
-    said["stop"] = sentences(constants, alpha, delta)["stop"]
+    level = share * alpha
+    topics = sentences(weighted, level, delta, weighted=share < 1.0)
+    topics["stop"] = sentences(constants, alpha, delta)["stop"]
     if share < 1.0:
         weights = ", ".join(f"{size:.3g}" for size in step_sizes / np.max(step_sizes))
         units = (
             "The tasks' steps differ. Gains, and what is called weighted, are of the returns and "
             f"gaps weighted by η over the largest η ({weights}): a gap of α = {alpha:.4g} counts "
-            f"there as {asked:.4g} or more. A gap without that word is a task's own."
+            f"there as {level:.4g} or more. Any other gap is a task's own."
         )
-        said = {"units": units, **said}
-    sizes = bounds.step_range(weighted, asked)
+        topics = {"units": units, **topics}
+    sizes = bounds.step_range(weighted, level)
     return {
         "alpha": alpha,
-        "weighted_alpha": asked,
-        "gain": bounds.gain(weighted, asked),
+        "weighted_alpha": level,
+        "gain": bounds.gain(weighted, level),
         "accuracy": bounds.accuracy(constants, alpha, delta),
         "noise_floor": bounds.noise_floor(weighted) / share,
         "largest_step": None if sizes is None else sizes[1],
-        "best_step": bounds.best_step(weighted, asked),
-        "batch_for_gain": bounds.batch_for_gain(weighted, asked),
+        "best_step": bounds.best_step(weighted, level),
+        "batch_for_gain": bounds.batch_for_gain(weighted, level),
         "batch_for_accuracy": bounds.batch_for(constants, alpha, 2.0 * alpha, delta),
-        "printed_gain": bounds.printed_gain(weighted, asked),
+        "printed_gain": bounds.printed_gain(weighted, level),
         "printed_accuracy": bounds.printed_accuracy(constants, alpha, delta),
-        "printed_largest_step": bounds.printed_largest_step(weighted, asked),
-        "sentences": said,
+        "printed_largest_step": bounds.printed_largest_step(weighted, level),
+        "sentences": topics,
     }

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from crosslearning.analysis.recording import Film
+from crosslearning.analysis.recording import Recording
 from crosslearning.errors import InputError, MissingExtraError
-from crosslearning.figures.films import check_format, save_film, stills_figure
+from crosslearning.figures.animation import check_format, save_recording, stills_figure
 
 
 def film_of(*lengths, rate=10.0):
@@ -16,11 +16,11 @@ def film_of(*lengths, rate=10.0):
         tuple(np.full((20, 30, 3), 8 * e + 20 * n, np.uint8) for n in range(length))
         for e, length in enumerate(lengths)
     )
-    return Film("a task", "central", episodes, np.zeros(len(lengths)), rate)
+    return Recording("a task", "central", episodes, np.zeros(len(lengths)), rate)
 
 
 def test_a_gif_has_every_picture_for_its_time_and_rests_at_ends(tmp_path):
-    path = save_film(film_of(3, 2), tmp_path / "deep" / "film.gif")
+    path = save_recording(film_of(3, 2), tmp_path / "deep" / "film.gif")
     with Image.open(path) as picture:
         assert picture.n_frames == 5
         stands = []
@@ -32,7 +32,7 @@ def test_a_gif_has_every_picture_for_its_time_and_rests_at_ends(tmp_path):
 
 
 def test_fast_films_leave_pictures_out_but_not_the_last(tmp_path):
-    path = save_film(film_of(8, rate=50.0), tmp_path / "film.gif")
+    path = save_recording(film_of(8, rate=50.0), tmp_path / "film.gif")
     with Image.open(path) as picture:
         shown = []
         for n in range(picture.n_frames):
@@ -48,14 +48,14 @@ def test_stills_show_starts_and_ends(lengths, tmp_path):
     assert titles.count("start") == min(6, len(lengths))
     if lengths[0] > 1:
         assert f"step {lengths[0] - 1}" in titles
-    assert save_film(film_of(*lengths), tmp_path / "still.png").stat().st_size > 0
+    assert save_recording(film_of(*lengths), tmp_path / "still.png").stat().st_size > 0
 
 
 # imageio-ffmpeg leaves the pipes of a film that is not read to its end to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_mp4_is_a_film(tmp_path):
     written = pytest.importorskip("imageio_ffmpeg", reason="the extra 'film' is not installed")
-    path = save_film(film_of(4, 2), tmp_path / "film.mp4")
+    path = save_recording(film_of(4, 2), tmp_path / "film.mp4")
     frames, seconds = written.count_frames_and_secs(str(path))
     assert frames == 4 + 2 + 2 * 9
     assert seconds == pytest.approx(2.4, abs=0.11)
