@@ -66,6 +66,11 @@ def test_wrong_questions_are_told():
     regression = regression_of(*related(0))
     with pytest.raises(InputError, match="segments must be a whole number of at least 2"):
         radius_curve(regression, segments=1)
+    with (
+        pytest.warns(DeprecationWarning, match="stretches is now segments"),
+        pytest.raises(InputError, match="segments must"),
+    ):
+        radius_curve(regression, stretches=1)
     with pytest.raises(InputError, match="an epsilon must be a number of at least 0"):
         radius_curve(regression, [-1.0])
     with pytest.raises(InputError, match="no epsilons"):
