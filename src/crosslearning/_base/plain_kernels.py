@@ -169,9 +169,6 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
     )
 
 
-# Values ---------------------------------------------------------------------------------
-
-
 class PlainFamily:
     """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, evaluated in plain NumPy.
 
@@ -189,7 +186,7 @@ class PlainFamily:
     def __init__(self, kernel: Mapping[str, Any], knots: Floats, weights: Floats) -> None:
         self.kernel, self.knots, self.weights = kernel, knots, weights
         self.products = products_of(kernel, range(knots.shape[1]))
-        for factor in (factor for product in self.products for factor in product.factors):
+        for factor in itertools.chain(*(product.factors for product in self.products)):
             if factor.formula == "pair":
                 raise MissingFormulaError(
                     f"the kernel {factor.label!r} is a formula of its author's, and files never "
@@ -255,9 +252,6 @@ def _sum_of_products(
             values = values * factor.values(x, y)
         total = total + values
     return np.asarray(total)
-
-
-# Descriptions ---------------------------------------------------------------------------
 
 
 def same_kernel(one: Any, other: Any) -> bool:

@@ -151,9 +151,6 @@ def mean_of_known(values: ArrayLike) -> Floats:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-# Skewed samples ----------------------------------------------------------------------------
-
-
 def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:
     """Return the lower margin of a mean in standard errors, given the normal quantile z.
 
