@@ -181,7 +181,9 @@ def many_points() -> list[Row]:
     regression = filled(points, 4, knots)
     fit = regression.fit(0.3 * float(regression.fit(math.inf).distances.max()))
     seconds, used = time.perf_counter() - start, _peak() - before
-    data = sum(x.nbytes + y.nbytes for x, y in zip(*regression.points, strict=True))
+    data = sum(
+        x.nbytes + y.nbytes for x, y in zip(regression.inputs, regression.targets, strict=True)
+    )
     start = time.perf_counter()
     gap = fit.gap()
     certified = time.perf_counter() - start

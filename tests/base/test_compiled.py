@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from crosslearning._base.compiled import FunctionPointer, compiled, pointer_to
+from crosslearning._base.compiled import FunctionPointer, _package_stamp, compiled, pointer_to
 from crosslearning.errors import InputError
+from crosslearning.rkhs import formulas
 from crosslearning.tasks.task import STEP
 
 
@@ -26,6 +28,11 @@ nameless_flow = compiled(lambda parameters, state, action: parameters[0] * state
 @compiled
 def call(step, parameters, state, action):
     return step(parameters, state, action)
+
+
+def test_cached_code_depends_on_every_file_with_compiled_code():
+    _, size = _package_stamp()
+    assert size > 2 * Path(formulas.__file__).stat().st_size
 
 
 def test_a_pointer_keeps_the_rule_of_its_function():

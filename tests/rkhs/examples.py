@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from crosslearning.rkhs import Family, Gaussian
+from crosslearning.rkhs.program import evaluate_pull_back
 
 
 def knots_of(kind: str, generator: np.random.Generator, count: int, dimension: int = 3):
@@ -47,3 +48,15 @@ def extended_distances(before: Family, after: Family) -> np.ndarray:
     gram = np.exp(-np.sum((scaled[:, None] - scaled[None]) ** 2, axis=-1) / 2)
     squares = np.einsum("afp,ab,bfp->f", difference, gram, difference)
     return np.sqrt(np.maximum(squares, 0))
+
+
+def gradient(family, state, adjoint=(1.0,), function=0):
+    """Return the gradient (q,) of adjointᵀ h at one state."""
+    state, adjoint = np.array(state, dtype=np.float64), np.array(adjoint, dtype=np.float64)
+    program, features, rows = family.expansion
+    point, work = np.empty(len(features)), np.empty((4, len(family.knots)))
+    out = np.empty(len(state))
+    evaluate_pull_back(
+        program, features, rows[function], state, adjoint, point, work, np.empty_like(point), out
+    )
+    return out

@@ -236,7 +236,7 @@ def test_tasks_without_points_whose_functions_coincide(seed, sizes, epsilon):
 
 
 def test_a_search_that_is_cut_short_says_so(monkeypatch):
-    monkeypatch.setattr("crosslearning.rkhs.multipliers._MOST_STEPS", 2)
+    monkeypatch.setattr("crosslearning.rkhs.multipliers._MAX_STEPS", 2)
     regression = regression_of(*related(4, (12, 3, 20, 7), unlike=0.6))
     for method in ("exact", "relaxed"):
         fit = regression.fit(0.3, method)

@@ -9,7 +9,7 @@ from scipy.optimize import check_grad
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs import CrossRegression, Sum, most_likely
-from crosslearning.rkhs.evidence import _beliefs, _checked, _Search, _starts
+from crosslearning.rkhs.evidence import _checked, _priors, _Search, _starts
 
 
 def planted(seed, tasks=4, points=80, widths=(1.0, 1.5, 3.0), noise=(0.1, 0.3), alike=0.8):
@@ -52,8 +52,8 @@ def test_it_is_the_evidence_of_the_regression_that_it_describes():
         theta = [*np.log(found.widths / found.units), math.log(found.signal), linear, odds]
         theta = np.array([*theta, *np.log(found.noise)])
         away = [
-            (value - belief.centre) / belief.spread
-            for value, belief in zip(theta, _beliefs(3, 2), strict=True)
+            (value - prior.centre) / prior.spread
+            for value, prior in zip(theta, _priors(3, 2), strict=True)
         ]
         if alike is not None:
             del away[5]
@@ -80,7 +80,7 @@ def test_no_start_alone_is_better_where_data_are_few(seed):
     units = found.units
     search = _Search(points, units, set(), None)
     for start in _starts(3, 2, units, None):
-        assert found.evidence >= -search.climbed(start, 60).fun - 0.05
+        assert found.evidence >= -search.maximum(start, 60).fun - 0.05
 
 
 def test_a_start_of_the_past_is_one_more():

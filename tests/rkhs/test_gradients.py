@@ -17,14 +17,9 @@ from crosslearning.rkhs import (
     Polynomial,
     Product,
 )
+from tests.rkhs.examples import gradient
 
 WIDTHS = np.array([1.0, 2.0, 0.5])
-
-
-def gradient(family, state, adjoint=(1.0,), function=0):
-    """Return the gradient (q,) of adjointᵀ h at one state."""
-    states, which = np.array([state], dtype=np.float64), np.array([function])
-    return family.expansion.pull_back(states, which, np.array([adjoint], dtype=np.float64))[0]
 
 
 def test_a_linear_function_has_its_matrix():

@@ -14,7 +14,7 @@ from tests.rkhs.cross_examples import NOISE, regression_of, related
 def test_it_is_the_plain_cross_validation(method):
     inputs, targets = related(0, (13, 8, 0, 20))
     epsilons = [0.0, 0.2, 0.8, math.inf]
-    curve = radius_curve(regression_of(inputs, targets), epsilons, stretches=4, method=method)
+    curve = radius_curve(regression_of(inputs, targets), epsilons, segments=4, method=method)
     for e, epsilon in enumerate(epsilons):
         means, sizes = [], []
         for fold in range(4):
@@ -64,7 +64,12 @@ def test_tasks_that_are_the_same_choose_consensus():
 
 def test_wrong_questions_are_told():
     regression = regression_of(*related(0))
-    with pytest.raises(InputError, match="stretches must be a whole number of at least 2"):
+    with pytest.raises(InputError, match="segments must be a whole number of at least 2"):
+        radius_curve(regression, segments=1)
+    with (
+        pytest.warns(DeprecationWarning, match="stretches is now segments"),
+        pytest.raises(InputError, match="segments must"),
+    ):
         radius_curve(regression, stretches=1)
     with pytest.raises(InputError, match="an epsilon must be a number of at least 0"):
         radius_curve(regression, [-1.0])

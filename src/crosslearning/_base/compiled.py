@@ -1,8 +1,8 @@
-"""How this library compiles: one decorator, so that every compiled body follows one rule.
+"""Decorators and pointers for functions that are compiled with Numba.
 
-A compiled body takes arrays and numbers, fills what it is told to fill, draws no random
-number and lives at module level, where its machine code is cached on disk. Its readable
-reference is its own ``.py_func``.
+A compiled function takes arrays and numbers, fills its output arguments, draws no random number
+and is defined at module level, so that its machine code is cached on disk. Its ``.py_func`` is
+the readable reference.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _package_stamp() -> tuple[float, int]:
-    """Return the newest change and the total size of the files that hold compiled code."""
-    paths = Path(__file__).parent.rglob("*.py")
+    """Return the last change and the total size of the package's files with compiled code."""
+    paths = Path(__file__).parents[1].rglob("*.py")
     stats = [path.stat() for path in paths if b"crosslearning._base.compiled" in path.read_bytes()]
     return max(s.st_mtime for s in stats), sum(s.st_size for s in stats)
 
@@ -36,17 +36,14 @@ _STAMP = _package_stamp()
 
 
 def _stamped(cached: Any) -> None:
-    """Make cached machine code depend on every file that holds compiled code.
-
-    Numba looks only at the file of the function itself, not at those of the functions it calls.
-    """
+    """Invalidate cached machine code when a file of a called function changes, too."""
     index = getattr(getattr(cached, "_cache", None), "_cache_file", None)
     if index is not None:
         index._source_stamp = (index._source_stamp, _STAMP)
 
 
 def _has_file(function: Callable[..., Any]) -> bool:
-    # What was typed into a prompt has no file beside which its machine code could lie.
+    # Functions typed at a prompt have no file, and no cache.
     return Path(function.__code__.co_filename).exists()
 
 
@@ -74,15 +71,15 @@ def compiled(function: F) -> F:
 
 def compiled_reordered(function: F) -> F:
     """Compile a module-level function whose sums may be reordered to run in SIMD lanes."""
-    # NaN and infinity keep their meaning: a bad number is seen rather than optimised away.
+    # NaN and infinity keep their meaning, so that invalid numbers are seen.
     return _compile(function, {"contract", "reassoc", "nsz"})
 
 
 def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """Return the machine code of a compiled function for the types of these arguments.
 
-    Calling it skips Numba's look at the arguments, which for function pointers takes longer
-    than a whole rollout. Every later call must have arguments of exactly the same types.
+    Calling it skips Numba's dispatch, which for function pointers takes longer than a whole
+    rollout. Every later call must have arguments of exactly the same types.
     """
     compile_for: Callable[..., Callable[..., Any]] = function.compile  # type: ignore[attr-defined]
     return compile_for(tuple(numba.typeof(argument) for argument in arguments))
@@ -96,18 +93,16 @@ class FastEntry:
         self._entry: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call it."""
         if self._entry is None:
             self._entry = entry_point(self._function, *arguments)
         return self._entry(*arguments)
 
 
 class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
-    """A compiled function that other compiled code takes as an ordinary argument.
+    """A compiled function that other compiled code takes as an argument.
 
-    All functions of one signature have one type, so the code that calls them is compiled
-    once and cached, whichever function it is given. A function that :func:`compiled` made
-    keeps its rule; in a plain Python function nothing is fused.
+    All functions of one signature have one type, so the calling code is compiled once. Functions
+    made by :func:`compiled` keep their floating-point rule; in others nothing is fused.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
@@ -130,7 +125,7 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
             ) from problem
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The address is this process's own; another one finds the function by its name.
+        # Addresses differ between processes: another one imports the function by its name.
         module, name = self.python.__module__, self.python.__qualname__
         if "<" in name:
             raise InputError(
@@ -140,7 +135,6 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
         return _find, (module, name, self._signature)
 
     def __deepcopy__(self, memo: Any) -> FunctionPointer:
-        # In one process a copy is the same code; sending is another matter.
         return self
 
     def __wrapper_address__(self) -> int:
@@ -148,13 +142,13 @@ class FunctionPointer(types.WrapperAddressProtocol):  # type: ignore[misc]
         return int(address)
 
     def signature(self) -> Any:
-        """Return the signature, as Numba's wrapper address protocol asks."""
+        """Return the signature, which Numba's wrapper address protocol requires."""
         return self._signature
 
 
 @functools.cache
 def pointer_to(function: Callable[..., Any], signature: Any) -> FunctionPointer:
-    """Return the pointer to a function, always the same one; it is compiled on first use."""
+    """Return the pointer to a function, one for each signature."""
     return FunctionPointer(function, signature)
 
 

@@ -1,7 +1,7 @@
-"""Files that are either whole or not there: atomic writes, tensors and documents with a checksum.
+"""Atomic writes, guarded run folders, and tensor files and documents with a checksum.
 
-A tensor file is a safetensors file whose metadata names its kind, its format version and a
-digest of everything in it; a document is a JSON file that does. Nothing in them is ever executed.
+A tensor file is a safetensors file whose metadata hold its kind, its format version and a digest
+of its content; a document is a JSON file with the same fields. Nothing in them is ever executed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.ordinary_files import cannot_read as cannot_read
 from crosslearning._base.ordinary_files import check_size
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
 
 Arrays = dict[str, NDArray[Any]]
 
-#: What Python raises at data that are not what they should be, however strange they are.
+#: The exceptions that Python raises for malformed data.
 MALFORMED = (
     ValueError,
     KeyError,
@@ -37,21 +38,12 @@ MALFORMED = (
     MemoryError,
 )
 
-#: How the names of files end that are being written; they begin with a dot.
+#: The suffix of temporary files; their names begin with a dot.
 PART = ".part"
 
 
 def check_page(path: Path, mark: str, kind: str) -> None:
-    """Refuse to write a page over what is no page of its kind.
-
-    Parameters
-    ----------
-    path : Path
-    mark : str
-        What every page of the kind holds.
-    kind : str
-        What it is called, such as ``"playground"``.
-    """
+    """Refuse to overwrite a file that lacks the ``mark`` of pages of its ``kind``."""
     if path.is_dir():
         raise InputError(
             f"{path} is a folder; give the name of a file with --out, such as {kind}.html"
@@ -65,24 +57,23 @@ def check_page(path: Path, mark: str, kind: str) -> None:
 def write_atomically(path: str | Path, content: bytes) -> None:
     """Write ``content`` to ``path``: readers see the old file or the new one, never a part.
 
-    The bytes go to a temporary file in the same folder, reach the disk, and take the final
-    name in one step.
+    The bytes go to a temporary file in the same folder, are flushed to disk, and are renamed.
     """
     target = Path(path)
-    # A name may be as long as the system lets it be, and this one is longer.
-    whole = f".{target.name[:40]}.{secrets.token_hex(6)}{PART}"
+    # The temporary name is longer than the final one, which may have the greatest length allowed.
+    temporary = f".{target.name[:40]}.{secrets.token_hex(6)}{PART}"
     try:
         with _folder_of(target, make=True) as (folder, name):
             try:
-                handle = os.open(_in(folder, whole), _NEW, 0o666, dir_fd=folder.descriptor)
+                handle = os.open(_in(folder, temporary), _NEW, 0o666, dir_fd=folder.descriptor)
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
-                _rename(folder, whole, name)
+                _rename(folder, temporary, name)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(_in(folder, whole), dir_fd=folder.descriptor)
+                    os.unlink(_in(folder, temporary), dir_fd=folder.descriptor)
                 raise
     except OSError as problem:
         raise StorageError(
@@ -92,18 +83,18 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove what killed writers left in a folder that nobody else writes to."""
+    """Remove the temporary files of killed writers; no one else may be writing to the folder."""
     with contextlib.suppress(OSError):
         for name in list_folder(folder):
             if name.startswith(".") and name.endswith(PART):
                 remove_file(folder / name)
 
 
-# Run folders: nothing is reached through a link ------------------------------------------------
+# Run folders: symbolic links are not followed ---------------------------------------------------
 
 #: Folders of runs and studies that this process has opened.
 _guarded: set[Path] = set()
-#: Not on Windows.
+#: Absent on Windows.
 _NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
@@ -111,40 +102,40 @@ _HAS_FOLDERS = {os.open, os.mkdir, os.unlink, os.rename} <= os.supports_dir_fd
 
 
 class _Folder(NamedTuple):
-    """A folder that is open, or where folders cannot be opened its path."""
+    """An open folder; without a descriptor on Windows."""
 
     descriptor: int | None
     path: Path
 
 
 def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))  # noqa: PTH100  (links are to be seen, not followed)
+    return Path(os.path.abspath(path))  # noqa: PTH100  (resolve() would follow links)
 
 
 def guard(folder: Path, within: Iterable[str] | None = None) -> None:
-    """Refuse a run folder that holds links or special files, and follow none in it from now on.
+    """Refuse a run folder that holds links or special files, and follow no link in it afterwards.
 
-    The folder itself may be a link: its user has named it. Where ``within`` is given, folders with
-    other names are not looked into.
+    The folder itself may be a link, since the user has named it. ``within`` restricts the check
+    to the folders of these names.
     """
     _guarded.add(_absolute(folder))
-    _refuse_strange(folder, None if within is None else frozenset(within))
+    _refuse_links(folder, None if within is None else frozenset(within))
 
 
-def _refuse_strange(folder: Path, within: frozenset[str] | None) -> None:
+def _refuse_links(folder: Path, within: frozenset[str] | None) -> None:
     try:
         entries = list(os.scandir(folder))
     except OSError:
-        return  # what is not there, or cannot be looked into, holds nothing that could be followed
+        return  # missing or unreadable
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith(".") if within is None else entry.name in within:
-                _refuse_strange(Path(entry.path), None)
+                _refuse_links(Path(entry.path), None)
         elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):
-            raise _strange(Path(entry.path))
+            raise _not_regular(Path(entry.path))
 
 
-def _strange(path: Path) -> StorageError:
+def _not_regular(path: Path) -> StorageError:
     what = "a link" if path.is_symlink() else "neither a file nor a folder"
     return StorageError(
         f"{path} is {what}, and a run is made of plain files: nothing was read or written through "
@@ -154,10 +145,7 @@ def _strange(path: Path) -> StorageError:
 
 @contextlib.contextmanager
 def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[_Folder, str]]:
-    """Yield the open folder of a file and the name that the file has in it.
-
-    Below a guarded folder no component is followed if it is a link.
-    """
+    """Yield the open folder of a file and its name; below a guarded folder links are refused."""
     absolute = _absolute(path)
     root = next((one for one in reversed(absolute.parents) if one in _guarded), absolute.parent)
     if make:
@@ -166,7 +154,7 @@ def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[_Folder, str]]:
     if not _HAS_FOLDERS:  # pragma: no cover  (Windows)
         for place in (root.joinpath(*between[: i + 1]) for i in range(len(between))):
             if place.is_symlink():
-                raise _strange(place)
+                raise _not_regular(place)
             if make:
                 place.mkdir(exist_ok=True)
         yield _Folder(None, absolute.parent), name
@@ -190,10 +178,10 @@ def _in(folder: _Folder, name: str) -> str:
 
 
 def _rename(folder: _Folder, old: str, new: str) -> None:
-    """Give a file its final name in one step, and bring that to the disk."""
+    """Rename a file atomically, and flush the folder to disk."""
     at = folder.descriptor
     os.replace(_in(folder, old), _in(folder, new), src_dir_fd=at, dst_dir_fd=at)
-    with contextlib.suppress(OSError):  # where the system lets folders be opened
+    with contextlib.suppress(OSError):  # Windows cannot open folders
         handle = os.open(_in(folder, "."), os.O_RDONLY, dir_fd=at)
         try:
             os.fsync(handle)
@@ -202,19 +190,16 @@ def _rename(folder: _Folder, old: str, new: str) -> None:
 
 
 def _no_link(path: Path) -> int:
-    """Return the flag that refuses a link, in a guarded folder, and say so if it is one."""
+    """Return the flag that refuses links in a guarded folder; raise if the path is a link."""
     if not any(one in _guarded for one in _absolute(path).parents):
         return 0
     if path.is_symlink():
-        raise _strange(path)
+        raise _not_regular(path)
     return _NOFOLLOW
 
 
 def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Return the descriptor of a plain file, and of nothing else.
-
-    In a guarded folder no link is followed to it; a pipe is not waited for.
-    """
+    """Return the descriptor of a regular file; pipes, devices and guarded links are refused."""
     flags |= _NONBLOCK | getattr(os, "O_BINARY", 0) | _no_link(path)
     with _folder_of(path) as (folder, name):
         handle = os.open(_in(folder, name), flags, 0o666, dir_fd=folder.descriptor)
@@ -223,12 +208,12 @@ def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
         os.close(handle)
         if stat.S_ISDIR(kind):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise _strange(path)
+        raise _not_regular(path)
     return handle
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a plain file; see :func:`open_file`."""
+    """Return the content of a regular file; see :func:`open_file`."""
     with os.fdopen(open_file(path), "rb") as stream:
         check_size(path, os.fstat(stream.fileno()).st_size)
         return stream.read()
@@ -242,32 +227,27 @@ def list_folder(path: Path) -> list[str]:
         flags = os.O_RDONLY | os.O_DIRECTORY | _no_link(path)
         handle = os.open(name, flags, dir_fd=folder.descriptor)
     try:
-        return os.listdir(handle)  # noqa: PTH208  (a path could be another by now)
+        return os.listdir(handle)  # noqa: PTH208  (the path may have been replaced since)
     finally:
         os.close(handle)
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError), _folder_of(path) as (folder, name):
         os.unlink(_in(folder, name), dir_fd=folder.descriptor)
 
 
 def rename_file(path: Path, name: str) -> None:
-    """Give a file another name in its folder, in one step."""
+    """Rename a file within its folder, atomically."""
     with _folder_of(path) as (folder, old):
         _rename(folder, old, name)
 
 
-def cannot_read(path: Path, problem: OSError) -> StorageError:
-    """Return the error for a file or folder that is there and cannot be read."""
-    return StorageError(
-        f"cannot read {path}: {problem.strerror or problem}; see that you may read it"
-    )
+# Tensor files and documents ---------------------------------------------------------------------
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]], content: Mapping[str, Any]) -> str:
-    """Return a digest of the arrays and of everything in ``content``."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -285,8 +265,7 @@ def write_tensors(
 ) -> None:
     """Write named arrays and a JSON description to one file, atomically.
 
-    ``kind`` and ``version``, of its format, say what the file is: :func:`read_tensors` checks both.
-    The arrays keep their dtypes and shapes; the description is plain data.
+    :func:`read_tensors` checks the kind and the format version.
     """
     # Imported here and below: a policy's file, which is a document, needs NumPy alone.
     from safetensors.numpy import save
@@ -294,58 +273,57 @@ def write_tensors(
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = {"kind": kind, "version": version, **description}
     content["sha256"] = _digest(contiguous, content)
-    # One key only: safetensors writes several in an order that differs from run to run, and
-    # the same content must be the same file.
+    # One key, since safetensors orders several differently from run to run.
     metadata = {"crosslearning": json.dumps(content, sort_keys=True)}
     write_atomically(path, save(contiguous, metadata=metadata))
 
 
 def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
-    """Return the arrays and the description that were written, or say what is wrong."""
+    """Return the arrays and the description that were written."""
     source = Path(path)
     with _opened(source) as opened:
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         description = _description(source, opened, kind, version)
-        try:
-            same = description.pop("sha256", None) == _digest(arrays, description)
-        except MALFORMED as problem:
-            raise FileFormatError(f"{source} is not a crosslearning file") from problem
+        same = description.pop("sha256", None) == _digest(arrays, description)
     if not same:
         raise FileFormatError(_CHANGED.format(source))
     return arrays, description
 
 
 def read_description(path: str | Path, kind: str, version: int) -> dict[str, Any]:
-    """Return the description alone, at once, however large the arrays are.
-
-    A file that was cut short is refused; one that was edited is not, see :func:`read_tensors`.
-    """
+    """Return the description without reading the arrays; the checksum is not verified."""
     source = Path(path)
     with _opened(source) as opened:
         return _description(source, opened, kind, version)
 
 
 @contextlib.contextmanager
-def _opened(source: Path) -> Iterator[Any]:
-    """Open a tensor file, or say what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
-
+def _reading(source: Path, damage: str, *malformed: type[Exception]) -> Iterator[None]:
+    """Turn the exceptions of reading a file into the library's errors."""
     try:
-        with os.fdopen(open_file(source), "rb") as stream:
-            # By the descriptor, so that it is read what was opened.
-            same = Path(f"/dev/fd/{stream.fileno()}")
-            with safe_open(same if same.exists() else source, framework="numpy") as opened:
-                yield opened
+        yield
     except FileNotFoundError as problem:
         raise InputError(f"no such file: {source}") from problem
     except CrossLearningError:
         raise
     except OSError as problem:
         raise cannot_read(source, problem) from problem
-    except (SafetensorError, *MALFORMED) as problem:
+    except MALFORMED + malformed as problem:
         raise FileFormatError(
-            f"{source} is damaged or cut short ({problem}); restore it from a copy"
+            f"{source} is {damage} ({problem}); restore it from a copy"
         ) from problem
+
+
+@contextlib.contextmanager
+def _opened(source: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    reading = _reading(source, "damaged or cut short", SafetensorError)
+    with reading, os.fdopen(open_file(source), "rb") as stream:
+        # By its descriptor: the path may have been replaced since.
+        same = Path(f"/dev/fd/{stream.fileno()}")
+        with safe_open(same if same.exists() else source, framework="numpy") as opened:
+            yield opened
 
 
 def _description(source: Path, opened: Any, kind: str, version: int) -> dict[str, Any]:
@@ -358,33 +336,22 @@ def _description(source: Path, opened: Any, kind: str, version: int) -> dict[str
 
 
 def write_document(path: str | Path, kind: str, version: int, content: Mapping[str, Any]) -> None:
-    """Write plain data to a JSON file, atomically, with its kind, format version and checksum."""
+    """Write plain data to a JSON file, atomically, with kind, format version and checksum."""
     text = json.dumps(document(kind, version, content), allow_nan=False)
     write_atomically(path, f"{text}\n".encode())
 
 
 def document(kind: str, version: int, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain data with what :func:`read_document` checks."""
+    """Return plain data with the fields that :func:`read_document` checks."""
     whole = {"kind": kind, "version": version, **content}
     return {**whole, "sha256": _digest({}, whole)}
 
 
 def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
-    """Return the data that were written, or say what is wrong.
-
-    A document without a checksum, such as one that another program wrote, is taken as it is.
-    """
+    """Return the data that were written; a checksum is optional, as other programs write none."""
     source = Path(path)
-    try:
+    with _reading(source, "damaged, cut short, or no JSON"):
         content = json.loads(read_file(source))
-    except FileNotFoundError as problem:
-        raise InputError(f"no such file: {source}") from problem
-    except OSError as problem:
-        raise cannot_read(source, problem) from problem
-    except MALFORMED as problem:
-        raise FileFormatError(
-            f"{source} is damaged, cut short, or no JSON ({problem}); restore it from a copy"
-        ) from problem
     _check_kind(source, content, kind, version)
     if "sha256" in content and content.pop("sha256") != _digest({}, content):
         raise FileFormatError(_CHANGED.format(source))
@@ -397,15 +364,14 @@ _CHANGED = (
 
 
 def _check_kind(source: Path, description: Any, kind: str, version: int) -> None:
-    """Refuse what is not of this kind, or of a newer version."""
     try:
-        found_kind, found_version = description["kind"], description["version"]
+        actual_kind, actual_version = description["kind"], description["version"]
     except (KeyError, TypeError) as problem:
         raise FileFormatError(f"{source} is not a crosslearning file") from problem
-    if found_kind != kind:
-        raise FileFormatError(f"{source} holds a {found_kind}, expected a {kind}")
-    if not isinstance(found_version, int) or found_version > version:
+    if actual_kind != kind:
+        raise FileFormatError(f"{source} holds a {actual_kind}, expected a {kind}")
+    if not isinstance(actual_version, int) or actual_version > version:
         raise FileFormatError(
-            f"{source} has format version {found_version}, this crosslearning reads up to "
+            f"{source} has format version {actual_version}, this crosslearning reads up to "
             f"{version}; install a newer crosslearning"
         )

@@ -1,4 +1,4 @@
-"""Ctrl-C without harm: what is under way is finished first."""
+"""Signals that wait until the current step is finished."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from types import FrameType
 def deferred(
     signals: Sequence[signal.Signals] = (signal.SIGINT,), notice: Callable[[], None] | None = None
 ) -> Iterator[threading.Event]:
-    """Turn signals into an event, so that nothing is left half done; ``notice`` answers the first.
+    """Turn signals into an event; ``notice`` is called at the first, and a second one interrupts.
 
-    A second one raises KeyboardInterrupt at once. BoxSpec reach only the main thread; elsewhere,
-    or where somebody else deals with Ctrl-C already, the event stays unset.
+    Python delivers signals to the main thread only. In other threads, and where Ctrl-C already
+    has a handler, the event stays unset.
     """
-    asked = threading.Event()
-    theirs = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    if theirs or threading.current_thread() is not threading.main_thread():
-        yield asked
+    received = threading.Event()
+    handled = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    if handled or threading.current_thread() is not threading.main_thread():
+        yield received
         return
     before = {number: signal.getsignal(number) for number in signals}
 
-    def ask(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+    def receive(number: int, frame: FrameType | None) -> None:
+        if received.is_set():
             raise KeyboardInterrupt
-        asked.set()
+        received.set()
         if notice is not None:
             notice()
 
     for number in before:
-        signal.signal(number, ask)
+        signal.signal(number, receive)
     try:
-        yield asked
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

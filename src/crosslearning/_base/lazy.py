@@ -1,7 +1,4 @@
-"""Packages that import what they export only when it is asked for.
-
-``crosslearning --help`` must not wait for a compiler, nor those who read settings alone.
-"""
+"""Packages that import what they export on first use, so that ``crosslearning --help`` is fast."""
 
 from __future__ import annotations
 
@@ -11,15 +8,7 @@ from typing import Any
 
 
 def lazy_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package.
-
-    Parameters
-    ----------
-    package : str
-        Its ``__name__``.
-    homes : mapping of str to str
-        The module in which each exported name is defined.
-    """
+    """Return the ``__getattr__`` of a package; ``homes`` maps each exported name to its module."""
 
     def load(name: str) -> Any:
         if name not in homes:

@@ -1,4 +1,4 @@
-"""Modules under their names of version 0.2: importing one warns, and gives the one of today."""
+"""Old module names of version 0.2: importing one warns and returns the module that replaced it."""
 
 from __future__ import annotations
 
@@ -37,36 +37,30 @@ MOVED = {
 
 
 class _Moved(MetaPathFinder, Loader):
-    """Finds modules under their old names."""
-
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how to load a module that has moved; None for all others."""
         package, _, name = fullname.partition(".")
-        if package != "crosslearning" or name not in MOVED:
-            return None
-        return ModuleSpec(fullname, self)
+        return ModuleSpec(fullname, self) if package == "crosslearning" and name in MOVED else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return the module of today."""
-        today = f"crosslearning.{MOVED[spec.name.partition('.')[2]]}"
+        new_name = f"crosslearning.{MOVED[spec.name.partition('.')[2]]}"
         warnings.warn(
-            f"{spec.name} is now {today}; the old name goes with version 0.4",
+            f"{spec.name} is now {new_name}; the old name goes with version 0.4",
             DeprecationWarning,
             stacklevel=2,
         )
-        module = importlib.import_module(today)
+        module = importlib.import_module(new_name)
         spec.loader_state = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave the module as it is: it was loaded under its name of today."""
+        # The module was executed under its new name; importlib has replaced its spec.
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
 
 
 def install() -> None:
-    """Let old names be imported."""
+    """Make the old names importable."""
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
         sys.meta_path.append(_Moved())

@@ -1,7 +1,7 @@
-"""Plain data that a folder holds: read from ordinary files alone, and of a known form.
+"""JSON of a known form, read from regular files.
 
-Whoever sends a folder decides what its files hold. So a reader says which form it expects, and
-whatever else is there, JSON of any shape or a pipe in the place of a file, ends in a sentence.
+The files of a folder may come from anyone. A reader names the form it expects; anything else is
+a FileFormatError.
 """
 
 from __future__ import annotations
@@ -21,10 +21,7 @@ _Form = TypeVar("_Form")
 
 
 def read_json(path: Path, form: type[_Form]) -> _Form:
-    """Return the JSON of a file, of a form such as a ``msgspec.Struct``, or say what is wrong.
-
-    A file that is not there is Python's ``FileNotFoundError``, for whoever can do without.
-    """
+    """Return the JSON of a file in a form such as a ``msgspec.Struct``; see :func:`read_bytes`."""
     return decode(read_bytes(path), form, path)
 
 
@@ -41,7 +38,7 @@ def decode(content: bytes | str, form: type[_Form], source: object) -> _Form:
 
 @contextmanager
 def expecting(source: object) -> Iterator[None]:
-    """Say that a source is to blame, if its data turn out not to fit what is made of them."""
+    """Name the source in the error if its data do not fit."""
     try:
         yield
     except CrossLearningError:
@@ -55,7 +52,7 @@ def expecting(source: object) -> Iterator[None]:
 
 
 def json_text(data: Any, **options: Any) -> str:
-    """Return plain data as JSON text, with null in the place of a number that is not finite."""
+    """Return plain data as JSON text; numbers that are not finite become null."""
     return json.dumps(_finite(data), allow_nan=False, **options)
 
 

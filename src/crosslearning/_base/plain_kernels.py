@@ -1,8 +1,7 @@
-"""Kernels in plain NumPy, from the plain data that a file holds.
+"""Kernels in plain NumPy, from the plain data of a file.
 
-They serve checks that must not trust the library's numerics, policies that act where there is no
-compiler, and whoever writes a kernel down in another language. Nothing of the library is used but
-its errors, so that an error here or there shows as a difference.
+They serve verification, policies without a compiler, and exports to other languages. They share
+nothing with :mod:`crosslearning.rkhs`, so that an error in either shows as a difference.
 
 A kernel is a sum of products of factors, and a factor is a formula of two feature vectors.
 """
@@ -22,44 +21,31 @@ from crosslearning.errors import FileFormatError, MissingFormulaError
 
 Floats = NDArray[np.float64]
 
-#: Units in the last place that two right implementations of one formula may lie apart.
+#: Units in the last place by which two correct implementations of a formula may differ.
 _UNITS = 64.0
 _PRECISION = float(np.finfo(np.float64).eps)
-#: Formulas of the features' Euclidean distance, and those of points divided by their widths.
+#: Formulas of the Euclidean distance of features, and of points divided by their widths.
 _STATIONARY = ("gaussian", "matern32", "matern52")
 _SCALED = ("laplacian", "linear", "polynomial", "pair")
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """One factor of a kernel: an embedding of points, and a formula of two embedded ones.
+    """One factor of a kernel: an embedding of points, and a formula of two embedded ones."""
 
-    Attributes
-    ----------
-    formula : str
-        ``gaussian``, ``matern32``, ``matern52``, ``laplacian``, ``polynomial``, or ``pair`` for
-        one of the user's.
-    reads : tuple of int
-        The coordinates of a point that enter by a linear map.
-    whitening : array, shape (features, len(reads))
-        That map.
-    logarithmic : tuple of (coordinate, size)
-        Which of them are bent before: c·asinh(x/c) in the place of x.
-    circles : tuple of (coordinate, frequency, radius)
-        Coordinates that wrap around, each with two features: radius · (cos, sin)(frequency · x).
-    bias, degree : float, int
-        Of the polynomial.
-    condition : float
-        By how much a nearly singular covariance multiplies what rounding does.
-    """
-
+    #: ``gaussian``, ``matern32``, ``matern52``, ``laplacian``, ``polynomial`` or ``pair``.
     formula: str
+    #: The coordinates that enter by a linear map, and that map, shape (features, len(reads)).
     reads: tuple[int, ...]
     whitening: Floats
+    #: (coordinate, size c): c·asinh(x/c) replaces x before the map.
     logarithmic: tuple[tuple[int, float], ...] = ()
+    #: (coordinate, frequency, radius): two features, radius · (cos, sin)(frequency · x).
     circles: tuple[tuple[int, float, float], ...] = ()
+    #: Of the polynomial.
     bias: float = 0.0
     degree: int = 1
+    #: The factor by which a nearly singular covariance amplifies rounding errors.
     condition: float = 1.0
     label: str = ""
 
@@ -96,19 +82,17 @@ class Factor:
         """Return the distances of all pairs of embedded points, shape (n, m)."""
         total = np.zeros((left.shape[1], right.shape[1]))
         for one, other in zip(left, right, strict=True):
-            # By differences: in products of large coordinates the digits would cancel.
-            # Squares that overflow are infinitely far apart, as they should be.
+            # Products of large coordinates would cancel; squares may overflow to infinity.
             with np.errstate(over="ignore"):
                 difference = one[:, None] - other[None, :]
                 total += np.abs(difference) if self.formula == "laplacian" else difference**2
         return total if self.formula == "laplacian" else np.sqrt(total)
 
     def error(self, rows: Floats) -> Floats:
-        """Bound what rounding may have done to the values at all pairs of points."""
+        """Return bounds on the rounding errors of the values at all pairs of points."""
         if self.formula == "polynomial":
             largest = (self.bias + np.abs(rows).T @ np.abs(rows)) ** self.degree
             return np.asarray(_UNITS * self.degree * _PRECISION * largest)
-        # Large coordinates cancel in differences.
         reach = self.condition * (1.0 + float(np.max(np.abs(rows), initial=0.0)))
         return _UNITS * _PRECISION * reach * np.minimum(1.0 + self.apart(rows, rows), 3.0)
 
@@ -122,14 +106,9 @@ class Product:
 
 
 def products_of(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> list[Product]:
-    """Return the products that a kernel is the sum of, or say what is wrong with its description.
+    """Return the products whose sum is the kernel that ``Kernel.to_dict`` described.
 
-    Parameters
-    ----------
-    kernel : mapping
-        As ``Kernel.to_dict`` gives it.
-    dimensions : sequence of int
-        Which coordinates of a point it reads.
+    ``dimensions`` are the coordinates of a point that it reads.
     """
     name = kernel["kernel"]
     if name in _STATIONARY:
@@ -190,9 +169,6 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
     )
 
 
-# Values ---------------------------------------------------------------------------------
-
-
 class PlainFamily:
     """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, evaluated in plain NumPy.
 
@@ -204,13 +180,13 @@ class PlainFamily:
     weights : array, shape (L, functions, p)
     """
 
-    #: States that are evaluated together, which bounds the memory.
+    #: States in a batch, which bounds the memory.
     _ROWS = 1024
 
     def __init__(self, kernel: Mapping[str, Any], knots: Floats, weights: Floats) -> None:
         self.kernel, self.knots, self.weights = kernel, knots, weights
         self.products = products_of(kernel, range(knots.shape[1]))
-        for factor in (factor for product in self.products for factor in product.factors):
+        for factor in itertools.chain(*(product.factors for product in self.products)):
             if factor.formula == "pair":
                 raise MissingFormulaError(
                     f"the kernel {factor.label!r} is a formula of its author's, and files never "
@@ -248,21 +224,20 @@ def kernel_matrix(kernel: Mapping[str, Any], points: Floats) -> tuple[Floats, Fl
     errors = np.zeros((len(points), len(points)))
     for product, rows in zip(products, embedded, strict=True):
         size = largest = np.full_like(errors, product.scale)
-        for factor, own in zip(product.factors, rows, strict=True):
-            values = np.abs(factor.values(own, own))
-            size, largest = size * values, largest * (values + factor.error(own))
+        for factor, z in zip(product.factors, rows, strict=True):
+            values = np.abs(factor.values(z, z))
+            size, largest = size * values, largest * (values + factor.error(z))
         errors += largest - size + _UNITS * _PRECISION * largest
     return _sum_of_products(products, embedded, embedded), errors
 
 
 def kernel_features(kernel: Mapping[str, Any], points: Floats) -> Floats:
-    """Return the numbers by which compiled code knows points (n, q), shape (r, n)."""
+    """Return the features of points (n, q) as compiled code has them, shape (r, n)."""
     rows = _embedded(products_of(kernel, range(points.shape[1])), points)
-    return np.concatenate([own for product in rows for own in product])
+    return np.concatenate([z for product in rows for z in product])
 
 
 def _embedded(products: Sequence[Product], points: Floats) -> list[list[Floats]]:
-    """Return the features of points for every factor of every product."""
     return [[factor.features(points) for factor in product.factors] for product in products]
 
 
@@ -279,11 +254,8 @@ def _sum_of_products(
     return np.asarray(total)
 
 
-# Descriptions ---------------------------------------------------------------------------
-
-
 def same_kernel(one: Any, other: Any) -> bool:
-    """Tell whether two descriptions mean one kernel, however its widths are written."""
+    """Return whether two descriptions mean the same kernel, however its widths are written."""
     if not isinstance(one, Mapping) or not isinstance(other, Mapping):
         return False
     try:
@@ -298,7 +270,7 @@ def _normal_form(kernel: Mapping[str, Any]) -> Any:
         size = len(kernel["std"] if kernel.get("std") is not None else kernel["covariance"])
         covariance = _covariance(kernel, size)
         marked = (sorted(_marked(kernel, what).items()) for what in ("periodic", "logarithmic"))
-        return [name, covariance.tolist(), *([list(pair) for pair in own] for own in marked)]
+        return [name, covariance.tolist(), *([list(pair) for pair in pairs] for pairs in marked)]
     if name in ("product", "sum"):
         parts = [[_normal_form(part), list(dims)] for part, dims in kernel["parts"]]
         return [name, parts, _scales(kernel) if name == "sum" else []]
@@ -314,7 +286,6 @@ def _alike(one: Any, other: Any) -> bool:
 
 
 def _scales(kernel: Mapping[str, Any]) -> list[float]:
-    """Return what each part of a sum is multiplied by."""
     given = kernel.get("scales")
     scales = [1.0] * len(kernel["parts"]) if given is None else [float(scale) for scale in given]
     if len(scales) != len(kernel["parts"]) or not all(0.0 <= s < math.inf for s in scales):

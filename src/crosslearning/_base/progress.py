@@ -1,4 +1,4 @@
-"""Progress bars: of learning and of studies, where somebody sees them move."""
+"""Progress bars of learning and of studies, shown in terminals only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rich.text import Text
 
 
 class Rate(ProgressColumn):
-    """How many a second."""
+    """Steps per second."""
 
     def render(self, task: Task) -> Text:
         """Return the text of the column."""
@@ -30,7 +30,7 @@ class Rate(ProgressColumn):
 
 
 def progress_bar(console: Console | None, *columns: str | ProgressColumn) -> Progress:
-    """Return a bar with columns behind it, hidden where nobody would see it move."""
+    """Return a bar with columns; it is hidden outside terminals."""
     # The bar of a worker process would be drawn over that of its parent.
     worker = multiprocessing.parent_process() is not None
     hidden = console is None or console.quiet or not console.is_terminal or worker
@@ -42,21 +42,10 @@ def progress_bar(console: Console | None, *columns: str | ProgressColumn) -> Pro
 def learning_bar(
     progress: bool | Console, unit: str, done: int, total: int
 ) -> Iterator[Callable[..., object]]:
-    """Show how far a learner is, how fast, the time left, the knots, and who is at work.
+    """Show a learner's progress, rate, remaining time, knots and workers.
 
-    Parameters
-    ----------
-    progress : bool or Console
-        Where: True is the terminal, if standard error is one; False is nowhere.
-    unit : str
-        What is counted: ``"iterations"`` or ``"steps"``.
-    done, total : int
-        How many there are, and how many there will be.
-
-    Yields
-    ------
-    callable
-        ``show(done, knots, workers="")``; the last in words.
+    ``progress`` is a console, True for standard error or False for no bar; ``unit`` is
+    ``"iterations"`` or ``"steps"``. Yields ``show(done, knots, workers="")``.
     """
     console = Console(stderr=True) if progress is True else progress or None
     columns = MofNCompleteColumn(), unit, TaskProgressColumn(), Rate(), TimeRemainingColumn()

@@ -1,7 +1,7 @@
-"""Numbers with intervals: one type for all of them, and the ways to compute one.
+"""Confidence intervals: one type, and the ways to compute one.
 
-Student's for means, Wilson's for shares, Bonett and Price's for differences of paired shares, and
-Hall's for means of very skewed samples. Where nothing is known of an end, it is infinite.
+Student's for means, Wilson's for proportions, Bonett and Price's for differences of paired
+proportions, and Hall's for means of skewed samples. Unknown bounds are infinite.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from crosslearning.errors import InputError
 
 Floats = NDArray[np.float64]
 
-#: The confidence of every interval whose maker was asked for no other.
+#: The default confidence level.
 CONFIDENCE = 0.95
 _Z = 1.959963984540054  # the normal quantile of a two-sided 95 %
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with an interval, of 95 % unless whoever made it was asked for another level."""
+    """A number with its confidence interval, of 95 % unless another level was given."""
 
     value: float
     low: float
@@ -32,39 +32,36 @@ class Interval:
 
     @property
     def known(self) -> bool:
-        """Whether both ends are finite: one value alone says nothing about others."""
+        """Whether both bounds are finite; those of a single value are not."""
         return math.isfinite(self.low) and math.isfinite(self.high)
 
     def __str__(self) -> str:
         return self.format()
 
     def format(self, spec: str | None = None) -> str:
-        """Return the number and its ends in brackets; without ends that are not known."""
+        """Return the number with its bounds in brackets, if they are known."""
         spec = spec or readable(self.value, self.low, self.high)
         ends = f" [{self.low:{spec}}, {self.high:{spec}}]" if self.known else ""
         return f"{self.value:{spec}}{ends}"
 
     def percent(self, spec: str = ".1f") -> str:
-        """Return a share or a difference of shares in per cent."""
+        """Return a proportion or a difference of proportions in per cent."""
         ends = f" [{100 * self.low:{spec}}, {100 * self.high:{spec}}]" if self.known else ""
         return f"{100 * self.value:{spec}} %{ends}"
 
     def within(self, low: float = -math.inf, high: float = math.inf) -> Interval:
-        """Return the interval cut to where the number can be, as a share between 0 and 1."""
+        """Return the interval clipped to the range of the number, such as 0 to 1."""
         return Interval(self.value, max(self.low, low), min(self.high, high))
 
 
 def readable(*numbers: float) -> str:
-    """Return how to write numbers side by side: three digits, but thousands in full.
-
-    ``-1000``, not ``-1e+03``; from a million on there is no other way.
-    """
+    """Return the format of numbers side by side: three digits, but ``-1000``, not ``-1e+03``."""
     largest = max((abs(number) for number in numbers if math.isfinite(number)), default=0.0)
     return ".0f" if 999.5 <= largest < 1e6 else ".3g"
 
 
 def checked_confidence(confidence: float) -> float:
-    """Return a level of confidence, or say what is wrong with it."""
+    """Return a confidence level that is between 0 and 1."""
     if not 0.0 < confidence < 1.0:
         raise InputError(f"confidence must be between 0 and 1, such as 0.95, got {confidence}")
     return float(confidence)
@@ -81,14 +78,14 @@ def student_quantile(level: float, degrees: float) -> float:
 
 
 def f_tail(value: float, first: float, second: float) -> float:
-    """Return the probability that a number of Fisher's F(first, second) is above ``value``."""
+    """Return the probability that a sample of the F(first, second) distribution exceeds a value."""
     from scipy.special import fdtrc
 
     return float(fdtrc(first, second, value))
 
 
 def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Return a mean with Student's two-sided interval, without ends for a single value."""
+    """Return a mean with Student's two-sided interval; a single value has no bounds."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) == 0 or not np.all(np.isfinite(numbers)):
         raise InputError(f"an interval needs finite numbers, got {values!r}")
@@ -101,28 +98,25 @@ def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
 
 
 def mean_with_unknown(values: Floats) -> Interval:
-    """Return the mean of the values that are not NaN; without any, everything is NaN."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     known = values[np.isfinite(values)]
     return student(known) if len(known) else Interval(math.nan, math.nan, math.nan)
 
 
 def wilson(successes: NDArray[np.bool_]) -> Interval:
-    """Return a share with Wilson's interval, which is right near 0 and 1 too."""
+    """Return a proportion with Wilson's interval, which is valid near 0 and 1, too."""
     n = len(successes)
     rate = float(np.mean(successes))
     centre = (rate + _Z * _Z / (2 * n)) / (1 + _Z * _Z / n)
     half = _Z * math.sqrt(rate * (1 - rate) / n + _Z * _Z / (4 * n * n)) / (1 + _Z * _Z / n)
-    # At the ends the interval begins at the rate itself, which rounding would miss.
+    # Exact where rounding would miss it.
     low = 0.0 if rate == 0.0 else centre - half
     high = 1.0 if rate == 1.0 else centre + half
     return Interval(rate, low, high)
 
 
 def share(shares: NDArray[Any]) -> Interval:
-    """Return a share: of successes, or, of tasks that have a share each, their mean.
-
-    NaN stands for unknown and is left out.
-    """
+    """Return the proportion of successes, or the mean of the tasks' proportions without NaN."""
     if shares.dtype == np.bool_:
         return wilson(shares)
     known = shares[np.isfinite(shares)]
@@ -133,11 +127,10 @@ def share(shares: NDArray[Any]) -> Interval:
 
 
 def difference_of_shares(first: NDArray[Any], second: NDArray[Any]) -> Interval:
-    """Return the difference of two paired shares with Bonett and Price's interval.
+    """Return the difference of two paired proportions with Bonett and Price's interval.
 
-    It is Wald's with one success added to each kind of discordant pair, so that it is right for
-    few of them too: without any it is not the single point 0. Of shares by task, the mean of the
-    tasks' differences is taken.
+    It is Wald's with one success added to each kind of discordant pair, so that it is valid for
+    few of them, too. For proportions by task, it is the mean of the tasks' differences.
     """
     if first.dtype != np.bool_ or second.dtype != np.bool_:
         return mean_with_unknown(first - second).within(-1.0, 1.0)
@@ -150,7 +143,7 @@ def difference_of_shares(first: NDArray[Any], second: NDArray[Any]) -> Interval:
 
 
 def mean_of_known(values: ArrayLike) -> Floats:
-    """Return means along the first axis without what is NaN; NaN where nothing is known."""
+    """Return means along the first axis that leave NaN out; NaN where there is nothing else."""
     numbers = np.asarray(values, dtype=np.float64)
     known = ~np.isnan(numbers)
     count = known.sum(axis=0)
@@ -158,15 +151,12 @@ def mean_of_known(values: ArrayLike) -> Floats:
     return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
-# Skewed samples ----------------------------------------------------------------------------
-
-
 def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:
-    """Return how many standard errors below a mean the truth may be; z is the normal answer.
+    """Return the lower margin of a mean in standard errors, given the normal quantile z.
 
     With T the t-statistic and a = skewness/√count, the polynomial T + aT²/3 + a²T³/27 + a/6 is
-    nearly normal (Hall's transformation): its inverse at z. Never less than z: a skewness seen
-    in a sample widens a bound, but does not narrow it. Above a mean, the skewness changes sign.
+    nearly normal (Hall's transformation). The margin is its inverse at z, but at least z. For the
+    upper margin, change the sign of the skewness.
     """
     a = np.asarray(skewness, dtype=np.float64) / np.sqrt(count)
     # As a → 0 the inverse tends to z.
@@ -183,7 +173,7 @@ def skewness_of(values: Floats) -> float:
 
 
 def hall_bounds(values: Floats, z: float) -> tuple[float, float]:
-    """Return lower and upper bounds for a mean, each at the level of the quantile z."""
+    """Return lower and upper bounds of a mean, each at the level of the quantile z."""
     n, skewness = len(values), skewness_of(values)
     error = float(values.std(ddof=1)) / np.sqrt(n)
     low = values.mean() - error * float(hall_margin(skewness, n, z))
@@ -194,10 +184,10 @@ def hall_bounds(values: Floats, z: float) -> tuple[float, float]:
 def root_interval(value: float, influence: Floats, z: float) -> Interval:
     """Return √value with its interval, for a positive number that is a mean of squares.
 
-    ``influence``, shape (n,), is what each sample adds to n times the estimate, up to a constant;
-    z is the quantile of one end.
+    ``influence``, shape (n,), are the samples' contributions to n times the estimate, up to a
+    constant; z is the quantile of one bound.
     """
-    # Centred at the estimate, whose own value may hold a correction of order 1/n.
+    # Centred at the estimate, which may hold a correction of order 1/n.
     _, high = hall_bounds(influence - influence.mean() + value, z)
     if value <= 0.0:
         return Interval(0.0, 0.0, float(np.sqrt(max(high, 0.0))))

@@ -1,12 +1,11 @@
 """Functions in a reproducing kernel Hilbert space: kernels, families, projections, pruning."""
 
-from crosslearning.rkhs.contract import check_kernel
 from crosslearning.rkhs.cross_fit import CrossFit, Gap, Optimality
 from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.dictionary import Dictionary, prune
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
-from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.kernels.base import Kernel, check_kernel
 from crosslearning.rkhs.kernels.composed import (
     Linear,
     PairKernel,

@@ -1,4 +1,4 @@
-"""Checks of the input that the public functions of this room share."""
+"""Checks of the arguments of public functions."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ Integers = NDArray[np.int64]
 
 
 def finite_array(what: str, given: ArrayLike, shape: tuple[int | None, ...]) -> Floats:
-    """Return ``given`` as a C-contiguous array of that shape, where None is any length, and finite.
-
-    ``what`` is its name, for the message.
-    """
+    """Return ``given`` as a finite C-contiguous array of that shape, where None is any length."""
     try:
         array = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError) as problem:
         message = f"{what} must be an array of numbers, got {type(given).__name__}"
         raise InputError(message) from problem
     expected = "(" + ", ".join("any" if n is None else str(n) for n in shape) + ")"
-    # ascontiguousarray turns a lone number into one of shape (1,); judge what was given.
+    # ascontiguousarray turns a scalar into an array of shape (1,).
     if np.ndim(given) != len(shape) or any(
         n is not None and n != m for n, m in zip(shape, array.shape, strict=True)
     ):

@@ -1,4 +1,4 @@
-"""Ridge regressions of N tasks that multipliers tie to a centre: one quadratic problem.
+"""Ridge regressions of N tasks that are coupled to a centre by multipliers.
 
 For multipliers μ_i ≥ 0, in the coordinates of :class:`KnotCoordinates`, f_1 … f_N and f_c minimise
 
@@ -10,10 +10,8 @@ With A_i = Φ_iᵀΦ_i/σ² + ρ and b_i = Φ_iᵀy_i/σ², and with d_i = f_i �
     S = Σ_i μ_i A_i (A_i + μ_i)⁻¹.
 
 The eigenvectors of Φ_iᵀΦ_i serve every multiplier. A task with fewer points than knots needs only
-as many of them as it has points: on all that is orthogonal to them, A_i is ρ.
-
-In every formula μ = ∞ stands for all tasks being the same, and μ = 0 for each being alone, where
-any centre does; the mean is taken.
+as many as it has points: on the orthogonal complement A_i is ρ. μ = ∞ pools the tasks; μ = 0
+separates them, and the centre is their mean.
 """
 
 from __future__ import annotations
@@ -28,60 +26,54 @@ from scipy.linalg import solve_triangular
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
 
 
 class Statistics(NamedTuple):
-    """What the functions need to know of a task's points, in the knots' coordinates."""
+    """Sufficient statistics of a task's points, in the knots' coordinates."""
 
-    #: ΦᵀΦ, shape (m, m).
-    product: Floats
-    #: Φᵀy, shape (m, p).
-    right: Floats
-    #: Σ y², shape (p,).
-    squares: Floats
-    #: How many points, and what the knots leave unexplained of them: Σ κ(x, x) − |φ(x)|².
+    product: Floats  # ΦᵀΦ, shape (m, m)
+    right: Floats  # Φᵀy, shape (m, p)
+    squares: Floats  # Σ y², shape (p,)
     points: int
-    unexplained: float
+    unexplained: float  # Σ κ(x, x) − |φ(x)|²
 
     @classmethod
     def none(cls, knots: int, outputs: int) -> Statistics:
         """Return the statistics of no points."""
         return cls(np.zeros((knots, knots)), np.zeros((knots, outputs)), np.zeros(outputs), 0, 0.0)
 
-    def plus(self, phi: Floats, y: Floats, unexplained: Floats) -> Statistics:
-        """Return the statistics with further points, φ of shape (m, n) and y of shape (n, p)."""
-        return Statistics(
-            self.product + phi @ phi.T,
-            self.right + phi @ y,
-            self.squares + np.sum(y**2, axis=0),
-            self.points + len(y),
-            self.unexplained + float(np.sum(unexplained)),
-        )
+    def plus(self, coordinates: KnotCoordinates, inputs: Floats, targets: Floats) -> Statistics:
+        """Return the statistics with further points: inputs (n, q) and targets (n, p)."""
+        total = self
+        for part in blocks(len(inputs)):
+            phi, y = coordinates.features(inputs[part]), targets[part]
+            unexplained = coordinates.unexplained(inputs[part], phi)
+            total = Statistics(
+                total.product + phi @ phi.T,
+                total.right + phi @ y,
+                total.squares + np.sum(y**2, axis=0),
+                total.points + len(y),
+                total.unexplained + float(np.sum(unexplained)),
+            )
+        return total
 
     @classmethod
     def together(cls, parts: Sequence[Statistics]) -> Statistics:
         """Return the statistics of the points of all parts."""
-        return cls(
-            np.sum([part.product for part in parts], axis=0),
-            np.sum([part.right for part in parts], axis=0),
-            np.sum([part.squares for part in parts], axis=0),
-            sum(part.points for part in parts),
-            sum(part.unexplained for part in parts),
-        )
+        products, rights, squares, points, unexplained = zip(*parts, strict=True)
+        product, right, square = (np.sum(parts, axis=0) for parts in (products, rights, squares))
+        return cls(product, right, square, sum(points), sum(unexplained))
 
 
 class Solution(NamedTuple):
     """Functions in the knots' coordinates, for given multipliers."""
 
     multipliers: Floats
-    #: f_c, shape (m, p).
-    centre: Floats
-    #: d_i = f_i − f_c, shape (N, m, p).
-    differences: Floats
-    #: The Cholesky factor of S for every output; none where the tasks are alone.
-    factors: list[Floats]
-    #: Σ_i b_iᵀ f_i: what the functions take off Σ y²/σ².
-    explained: float
+    centre: Floats  # f_c, shape (m, p)
+    differences: Floats  # d_i = f_i − f_c, shape (N, m, p)
+    factors: list[Floats]  # Cholesky factors of S by output; none for separate tasks
+    explained: float  # Σ_i b_iᵀ f_i, the reduction of Σ y²/σ²
 
     @property
     def functions(self) -> Floats:
@@ -95,16 +87,7 @@ class Solution(NamedTuple):
 
 
 class CoupledRidge:
-    """The quadratic problem of some data.
-
-    Parameters
-    ----------
-    tasks : sequence of N Statistics
-    variance : array, shape (p,)
-        σ² of every output.
-    ridge : float
-        ρ.
-    """
+    """The quadratic problem of N tasks, with σ² of every output, shape (p,), and ρ."""
 
     def __init__(self, tasks: Sequence[Statistics], variance: Floats, ridge: float) -> None:
         self.tasks = list(tasks)
@@ -126,20 +109,18 @@ class CoupledRidge:
 
     @property
     def size(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self.tasks)
 
     def _seen(self, functions: Floats) -> Floats:
-        """Return Qᵢᵀ f_i: of shape (N, r, p) for (N, m, p), or for one (m, p) that all see."""
+        """Return Qᵢᵀ f_i, shape (N, r, p), of functions (N, m, p) or (m, p)."""
         return np.asarray(self.vectors.transpose(0, 2, 1) @ functions)
-
-    # For given multipliers -------------------------------------------------------------
 
     def solve(self, multipliers: Floats) -> Solution:
         """Return the functions for multipliers (N,): all infinite, or all finite."""
         if not np.any(multipliers):
             return self.alone
-        own = self.weights + self.ridge
+        A = self.weights + self.ridge
         mu, share, plain_share = self._shares(multipliers)
         factors = self._factors(share, plain_share)
         p = len(self.variance)
@@ -148,11 +129,10 @@ class CoupledRidge:
         seen = self._seen(centre)
         if np.isinf(multipliers[0]):
             differences = np.zeros((self.size, *centre.shape))
-            return Solution(
-                multipliers, centre, differences, factors, float(np.sum(self.right * seen))
-            )
-        # (A + μ)⁻¹ (b − A f_c): on the eigenvectors, and −ρ/(ρ + μ) f_c on what is left.
-        moved = (self.right - own * seen) / (own + mu)
+            explained = float(np.sum(self.right * seen))
+            return Solution(multipliers, centre, differences, factors, explained)
+        # (A + μ)⁻¹ (b − A f_c): on the eigenvectors, and −ρ/(ρ + μ) f_c off them.
+        moved = (self.right - A * seen) / (A + mu)
         left = self.ridge / (self.ridge + mu)
         differences = self.vectors @ (moved + left * seen) - left * centre
         explained = float(np.sum(self.right * (seen + moved)))
@@ -160,28 +140,25 @@ class CoupledRidge:
 
     @cached_property
     def alone(self) -> Solution:
-        """Every task by itself, around the mean."""
+        """The separate solutions, around their mean."""
         functions = self.vectors @ (self.right / (self.weights + self.ridge))
         centre = functions.mean(axis=0)
         explained = float(np.sum(self.right**2 / (self.weights + self.ridge)))
         return Solution(np.zeros(self.size), centre, functions - centre, [], explained)
 
     def _shares(self, multipliers: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return μ, and μ/(A + μ) on the eigenvectors and off them.
-
-        The shapes are (N, 1, 1), (N, r, p) and (N, 1, 1).
-        """
+        """Return μ (N, 1, 1), and μ/(A + μ) on the eigenvectors (N, r, p) and off (N, 1, 1)."""
         mu = multipliers[:, None, None]
         if np.isinf(multipliers[0]):
             return mu, np.ones_like(self.weights), np.ones_like(mu)
         return mu, mu / (self.weights + self.ridge + mu), mu / (self.ridge + mu)
 
     def _factors(self, share: Floats, plain_share: Floats) -> list[Floats]:
-        """Return the Cholesky factor of S for every output; one for those of the same noise."""
+        """Return the Cholesky factor of S for every output; outputs of the same noise share it."""
         m = self.vectors.shape[1]
-        found: dict[float, Floats] = {}
+        factors: dict[float, Floats] = {}
         for o, variance in enumerate(self.variance.tolist()):
-            if variance in found:
+            if variance in factors:
                 continue
             # μA/(A + μ) less its value ρμ/(ρ + μ) off the eigenvectors, without cancellation.
             beyond = np.sqrt(self.weights[:, :, o] * share[:, :, o] * plain_share[:, :, 0])
@@ -191,18 +168,16 @@ class CoupledRidge:
                 system += weighted @ weighted.T
             system.flat[:: m + 1] += self.ridge * float(plain_share.sum())
             try:
-                found[variance] = np.asarray(np.linalg.cholesky(system), dtype=np.float64)
+                factors[variance] = np.asarray(np.linalg.cholesky(system), dtype=np.float64)
             except np.linalg.LinAlgError as problem:
                 raise NumericalError(
                     f"a cross-learned regression on {m} knots broke down: {problem}; is the noise "
                     "far below the last digits of the targets?"
                 ) from problem
-        return [found[variance] for variance in self.variance.tolist()]
-
-    # What the search for multipliers needs ---------------------------------------------
+        return [factors[variance] for variance in self.variance.tolist()]
 
     def dual(self, solution: Solution, epsilon: float) -> float:
-        """Return the Lagrange dual: the least of the Lagrangian of |f_i − f_c| ≤ ε."""
+        """Return the Lagrange dual of the constraints |f_i − f_c| ≤ ε."""
         pull = float(np.sum(solution.multipliers)) * epsilon**2 if epsilon > 0.0 else 0.0
         return self.total - solution.explained - pull
 
@@ -213,25 +188,20 @@ class CoupledRidge:
         """
         mu = solution.multipliers[:, None, None]
         seen = self._seen(solution.differences)
-        own = self.weights + self.ridge
+        A = self.weights + self.ridge
         # On the eigenvectors and off them; |off|² is the small difference of two squares.
         off = solution.differences - self.vectors @ seen
-        inverse = np.sum(seen**2 / (own + mu), axis=(1, 2))
+        inverse = np.sum(seen**2 / (A + mu), axis=(1, 2))
         inverse += np.sum(off**2, axis=(1, 2)) / (self.ridge + mu[:, 0, 0])
-        w = self.vectors @ (own / (own + mu) * seen) + self.ridge / (self.ridge + mu) * off
+        w = self.vectors @ (A / (A + mu) * seen) + self.ridge / (self.ridge + mu) * off
         curvature = np.diag(inverse)
         for o, factor in enumerate(solution.factors):
             v = solve_triangular(factor, w[:, :, o].T, lower=True)
             curvature += v.T @ v
         return np.asarray(curvature)
 
-    # The Gaussian process --------------------------------------------------------------
-
     def covariance(self, multipliers: Floats) -> Floats:
-        """Return C, shape (N, N), for which C_ij κ is the functions' covariance before the data.
-
-        Its inverse is ρ + diag(μ) − μμᵀ/Σμ.
-        """
+        """Return C (N, N), where C_ij κ is the prior covariance; C⁻¹ = ρ + diag(μ) − μμᵀ/Σμ."""
         rho, N = self.ridge, self.size
         if np.isinf(multipliers[0]):
             return np.full((N, N), 1.0 / (N * rho))
@@ -242,7 +212,7 @@ class CoupledRidge:
         return covariance
 
     def log_evidence(self, solution: Solution) -> float:
-        """Return the logarithm of the probability density of all targets."""
+        """Return the log density of all targets."""
         mu, _, plain_share = self._shares(solution.multipliers)
         m, p = solution.centre.shape
         points = sum(task.points for task in self.tasks)
@@ -257,14 +227,14 @@ class CoupledRidge:
         return -0.5 * float(logarithm + self.total - solution.explained)
 
     def variance_at(self, solution: Solution, task: int, phi: Floats) -> Floats:
-        """Return the variance of f_task after the data at φ (m, n), shape (n, p)."""
+        """Return the posterior variance of f_task at φ (m, n), shape (n, p)."""
         mu, share, plain_share = self._shares(solution.multipliers)
         seen = self.vectors[task].T @ phi
         off = phi - self.vectors[task] @ seen
         variance = np.zeros((phi.shape[1], len(self.variance)))
         if not np.isinf(solution.multipliers[0]):
-            own = self.weights[task] + self.ridge + mu[task]
-            variance += np.einsum("kn,ko->no", seen**2, 1.0 / own)
+            A = self.weights[task] + self.ridge + mu[task]
+            variance += np.einsum("kn,ko->no", seen**2, 1.0 / A)
             variance += (np.sum(off**2, axis=0) / (self.ridge + mu[task]))[0][:, None]
         for o, factor in enumerate(solution.factors):
             w = self.vectors[task] @ (share[task][:, o, None] * seen) + plain_share[task] * off
@@ -272,10 +242,9 @@ class CoupledRidge:
         return variance
 
     def drawn(self, solution: Solution, normal: Floats) -> Floats:
-        """Return what samples of f_1 … f_N add to their means, shape (S, N, m, p).
+        """Return the deviations of posterior samples from the mean, shape (S, N, m, p).
 
-        ``normal``, shape (S, N + 1, m, p), are standard normal numbers: of the tasks and, last,
-        of the centre that they share.
+        ``normal``, shape (S, N + 1, m, p), are standard normal numbers, those of the centre last.
         """
         mu, share, plain_share = self._shares(solution.multipliers)
         N = self.size
@@ -286,13 +255,11 @@ class CoupledRidge:
             added += plain * normal[:, :N]
             added += self.vectors @ (beyond * self._seen(normal[:, :N]))
         if solution.factors:
-            centre = np.stack(
-                [
-                    solve_triangular(factor, normal[:, N, :, o].T, lower=True, trans=1).T
-                    for o, factor in enumerate(solution.factors)
-                ],
-                axis=-1,
-            )[:, None]
+            outputs = [
+                solve_triangular(factor, normal[:, N, :, o].T, lower=True, trans=1).T
+                for o, factor in enumerate(solution.factors)
+            ]
+            centre = np.stack(outputs, axis=-1)[:, None]
             added += plain_share * centre
             added += self.vectors @ ((share - plain_share) * self._seen(centre))
         return added

@@ -1,4 +1,4 @@
-"""What a cross-learned regression found, and how good it is."""
+"""The fit of a cross-learned regression: functions, posterior, and measures of optimality."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
 from crosslearning.rkhs.family import Family
 from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
-from crosslearning.rkhs.multipliers import FitStatus, Found
+from crosslearning.rkhs.multipliers import FitStatus
 
 
 class Optimality(NamedTuple):
-    """How well the conditions of Karush, Kuhn and Tucker hold; all zero at the solution.
+    """Residuals of the Karush-Kuhn-Tucker conditions; all zero at the solution.
 
     Attributes
     ----------
     stationarity : float
-        The slope of the Lagrangian in f_1 … f_N and f_c, relative to that of the data at zero.
+        The gradient of the Lagrangian in f_1 … f_N and f_c, relative to that of the data at zero.
     feasibility : float
-        By how much the farthest function is beyond ε, as a share of ε.
+        The excess of the largest distance over ε, relative to ε.
     complementarity : float
         The largest μ_i |ε² − ‖f_i − f_c‖²|, relative to the objective; for the relaxed method
         that of their sum.
@@ -50,14 +50,14 @@ class Optimality(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """The objective between two bounds, over all functions and not only those on the knots.
+    """The duality gap over all functions, not only those on the knots.
 
     Attributes
     ----------
     primal : float
         The objective of the fit.
     dual : float
-        No functions within ε of a centre have a lower objective.
+        A lower bound on the objective of any functions within ε of a centre.
 
     Examples
     --------
@@ -77,15 +77,8 @@ class Gap(NamedTuple):
 
     @property
     def relative(self) -> float:
-        """At most this share of the objective could still be gained."""
+        """The gap relative to the objective."""
         return max(self.primal - self.dual, 0.0) / max(abs(self.primal), 1e-300)
-
-
-class Points(NamedTuple):
-    """The points that were fitted: N arrays (n_i, q) and N arrays (n_i, p)."""
-
-    inputs: Sequence[Floats]
-    targets: Sequence[Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,15 +88,15 @@ class CrossFit:
     Attributes
     ----------
     epsilon : float
-        The radius that was asked for, or that a multiplier leads to.
+        The radius that was given, or that results from a multiplier.
     method : str
         ``"exact"`` or ``"relaxed"``.
     status : FitStatus
         How the search for the multipliers ended, as a sentence.
     residual : float
-        How far the farthest distance was from where it should be, as a share of ε.
+        The largest error of a distance, relative to ε.
     steps : int
-        How many systems for the centre that took, line searches not counted.
+        Newton steps.
 
     Examples
     --------
@@ -126,39 +119,8 @@ class CrossFit:
     coordinates: KnotCoordinates = field(repr=False)
     problem: CoupledRidge = field(repr=False)
     solution: Solution = field(repr=False)
-    points: Points = field(repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        found: Found,
-        problem: CoupledRidge,
-        coordinates: KnotCoordinates,
-        points: Points,
-        epsilon: float,
-        method: str,
-    ) -> CrossFit:
-        """Return the fit that a search found; what rounding left beyond ε is pulled inside."""
-        solution = found.solution
-        distances = solution.distances
-        reached = float(np.max(distances) if method == "exact" else _root_mean_square(distances))
-        if reached > epsilon > 0.0:
-            # A little less than ε, for the norm of what is computed to be at most ε.
-            limit = epsilon * (1.0 - 4.0 * np.finfo(np.float64).eps)
-            farthest = distances if method == "exact" else np.full_like(distances, reached)
-            shorter = limit / np.maximum(farthest, limit)
-            solution = solution._replace(differences=solution.differences * shorter[:, None, None])
-        return cls(
-            epsilon,
-            method,
-            found.status,
-            found.residual,
-            found.steps,
-            coordinates,
-            problem,
-            solution,
-            points,
-        )
+    inputs: Sequence[Floats] = field(repr=False)
+    targets: Sequence[Floats] = field(repr=False)
 
     @cached_property
     def family(self) -> Family:
@@ -169,7 +131,7 @@ class CrossFit:
 
     @property
     def multipliers(self) -> Floats:
-        """μ_i, what a little more of ε² would take off the objective, shape (N,)."""
+        """The multipliers μ_i of the constraints, shape (N,)."""
         return self.solution.multipliers
 
     @cached_property
@@ -185,22 +147,11 @@ class CrossFit:
         """Return the weights (m, F, p) of functions (F, m, p) in the knots' coordinates."""
         return self.coordinates.weights(functions)
 
-    # The Gaussian process --------------------------------------------------------------
-
     def samples(self, normal: Floats) -> Floats:
-        """Return functions drawn from the posterior, in the knots' coordinates.
+        """Return posterior samples in the knots' coordinates, shape (S · N, m, p).
 
-        What the knots cannot explain is not drawn; :meth:`variance` has it.
-
-        Parameters
-        ----------
-        normal : array, shape (S, N + 1, m, p)
-            Standard normal numbers.
-
-        Returns
-        -------
-        array, shape (S · N, m, p)
-            The tasks of a sample together; they share its centre.
+        ``normal``, shape (S, N + 1, m, p), are standard normal numbers. The tasks of a sample are
+        adjacent and share its centre. The residual variance of the knots is not included.
         """
         m, p = self.solution.centre.shape
         given = finite_array("normal", normal, (None, self.problem.size + 1, m, p))
@@ -210,8 +161,7 @@ class CrossFit:
     def variance(self, task: int, points: ArrayLike) -> Floats:
         """Return the posterior variance of a task's function at points (n, q), shape (n, p).
 
-        It is that of the function, without the noise of a measurement. Where the knots leave
-        something of a point unexplained, the prior's variance of that is added.
+        The noise of a measurement is not included; the residual variance of the knots is.
         """
         if not 0 <= task < self.problem.size:
             raise InputError(f"no task {task}; there are {self.problem.size}, from 0")
@@ -226,39 +176,29 @@ class CrossFit:
         return variance
 
     def log_evidence(self) -> float:
-        """Return the logarithm of the marginal likelihood of all targets.
+        """Return the log marginal likelihood of all targets.
 
-        Of the Gaussian process on the knots, less ½ Σ_i C_ii Σ_n (κ(x, x) − |φ(x)|²)/σ² for what
-        they leave unexplained: a lower bound on that of the whole process (Titsias, 2009), and
-        equal to it if there are as many knots as it takes.
+        It is that of the Gaussian process on the knots less ½ Σ_i C_ii Σ_n (κ(x, x) − |φ(x)|²)/σ²:
+        a lower bound on that of the whole process (Titsias, 2009).
         """
         prior = np.diagonal(self.problem.covariance(self.multipliers))
         left = float(prior @ [task.unexplained for task in self.problem.tasks])
         unexplained = left * float(np.sum(1.0 / self.problem.variance))
         return self.problem.log_evidence(self.solution) - 0.5 * unexplained
 
-    # How good it is --------------------------------------------------------------------
-
     @cached_property
     def _errors(self) -> list[Floats]:
         """Y − f_i(x) at every point of every task, N arrays (n_i, p)."""
-        errors = [targets.copy() for targets in self.points.targets]
-        for x, error, function in zip(self.points.inputs, errors, self.functions(), strict=True):
+        errors = [targets.copy() for targets in self.targets]
+        for x, error, function in zip(self.inputs, errors, self.functions(), strict=True):
             for part in blocks(len(x)):
                 error[part] -= self.coordinates.features(x[part]).T @ function
         return errors
 
     def residuals(self) -> Floats:
-        """Return the root mean square of y − f_i(x), a task and an output, shape (N, p).
-
-        It is NaN for a task without points.
-        """
-        shape = (self.problem.size, len(self.problem.variance))
-        residuals = np.full(shape, np.nan)
-        for i, errors in enumerate(self._errors):
-            if len(errors):
-                residuals[i] = np.sqrt(np.mean(errors**2, axis=0))
-        return residuals
+        """Return the root mean square of y − f_i(x) by task and output, (N, p); NaN if no data."""
+        none = np.full(len(self.problem.variance), np.nan)
+        return np.array([np.sqrt(np.mean(e**2, axis=0)) if len(e) else none for e in self._errors])
 
     def objective(self) -> float:
         """Return Σ_i [ Σ_n |y − f_i(x)|²/σ² + ρ ‖f_i‖² ]."""
@@ -266,7 +206,7 @@ class CrossFit:
         return misfit + self.problem.ridge * float(np.sum(self.functions() ** 2))
 
     def optimality(self) -> Optimality:
-        """Return how well the conditions of optimality hold on the knots."""
+        """Return the residuals of the optimality conditions on the knots."""
         mu, d = self.multipliers, self.solution.differences
         variance, rho = self.problem.variance, self.problem.ridge
         functions, tasks = self.functions(), self.problem.tasks
@@ -293,17 +233,16 @@ class CrossFit:
         return Optimality(stationarity, max(beyond - 1.0, 0.0), complementarity)
 
     def gap(self) -> Gap:
-        """Return the objective, and a bound below which no functions at all can bring it.
+        """Return the objective and its lower bound over all functions.
 
         The bound is the dual objective 2αᵀy − αᵀ(C ⊗ K + σ²)α − ε² Σμ of the whole problem, K
-        being the kernel at all pairs of points, at the α = t (y − f)/σ² of the best t. So it
-        says what fewer knots than points cost, and what multipliers that are not quite right
-        do. It takes the kernel at all pairs of points, a block at a time.
+        being the kernel at all pairs of points, at the α = t (y − f)/σ² of the best t. It takes
+        the kernel at all pairs of points, in blocks.
         """
         variance = self.problem.variance
         covariance = self.problem.covariance(self.multipliers)
         alphas = [error / variance for error in self._errors]
-        linear = sum(float(np.sum(a * y)) for a, y in zip(alphas, self.points.targets, strict=True))
+        linear = sum(float(np.sum(a * y)) for a, y in zip(alphas, self.targets, strict=True))
         square = sum(float(np.sum(variance * a**2)) for a in alphas)
         square += self._kernel_form(alphas, covariance)
         best = linear**2 / square if square > 0.0 else 0.0
@@ -315,7 +254,7 @@ class CrossFit:
         """Return αᵀ(C ⊗ K)α, from every pair of blocks once."""
         parts = [
             (i, x[rows], alpha[rows])
-            for i, (x, alpha) in enumerate(zip(self.points.inputs, alphas, strict=True))
+            for i, (x, alpha) in enumerate(zip(self.inputs, alphas, strict=True))
             for rows in blocks(len(x))
         ]
         total = 0.0
@@ -324,7 +263,3 @@ class CrossFit:
                 form = float(np.sum(alpha * (self.coordinates.kernel(x, others) @ beta)))
                 total += (1.0 if a == b else 2.0) * float(covariance[i, j]) * form
         return total
-
-
-def _root_mean_square(distances: Floats) -> float:
-    return math.sqrt(float(np.mean(distances**2)))

@@ -4,10 +4,9 @@ Given data (x_n, y_n) of N tasks, f_1 … f_N and f_c solve
 
     minimise   Σ_i [ Σ_n |y_n − f_i(x_n)|²/σ² + ρ ‖f_i‖² ]   subject to   ‖f_i − f_c‖ ≤ ε,
 
-the paper's problem with a ridge regression in the place of every return. ε = 0 is one function for
-the pooled data, ε = ∞ one for each task alone. With a multiplier μ_i for every constraint it is
-quadratic (:mod:`crosslearning.rkhs.coupled_ridge`), so that only the N multipliers have to be
-searched for (:mod:`crosslearning.rkhs.multipliers`).
+the paper's problem with a ridge regression in the place of every return. ε = 0 pools the data,
+ε = ∞ separates the tasks. With a multiplier μ_i for every constraint it is quadratic
+(:mod:`crosslearning.rkhs.coupled_ridge`); :mod:`crosslearning.rkhs.multipliers` finds these.
 """
 
 from __future__ import annotations
@@ -22,24 +21,22 @@ from numpy.typing import ArrayLike
 from crosslearning.errors import InputError
 from crosslearning.rkhs.checks import Floats, count, finite_array, radius
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
-from crosslearning.rkhs.cross_fit import CrossFit, Points
+from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
-from crosslearning.rkhs.multipliers import FitStatus, Found, search
+from crosslearning.rkhs.knot_coordinates import KnotCoordinates
+from crosslearning.rkhs.multipliers import FitStatus, SearchResult, search
 from crosslearning.rkhs.projection import projection_of
 
 __all__ = ["CrossFit", "CrossRegression"]
 
-#: Spreads of two tasks' targets that are farther apart are probably in other units.
+#: Targets whose spreads differ by a larger ratio are probably in different units.
 _UNLIKELY_RATIO = 30.0
-#: Points from which a task's spread is known.
+#: The number of points that determine a task's spread.
 _ENOUGH_POINTS = 10
 
 
 class CrossRegression:
-    """Data of N tasks, ready to be fitted with any radius.
-
-    A task may have no points: its function is then what the others say of it.
+    """Data of N tasks, to be fitted with any radius; a task may have no points.
 
     Parameters
     ----------
@@ -47,14 +44,14 @@ class CrossRegression:
     tasks, outputs : int
         N, and the dimension of the values.
     noise : float, or one for each output
-        Standard deviation σ of what the functions are not to explain.
+        Standard deviation σ of the targets' noise.
     ridge : float
         ρ: one over the variance of the functions' values, where κ(x, x) = 1.
     max_knots : int
-        The budget of knots. They are chosen from the data, those first that the others explain
-        least. :meth:`CrossFit.gap` says what the budget costs.
+        The cap on the knots, which are chosen from the data by pivoted Cholesky factorisation.
+        :meth:`CrossFit.gap` measures its cost.
     tolerance : float
-        No further knots once this share of the kernel is left unexplained at every point.
+        The relative residual of the kernel at which no further knots are chosen.
 
     Examples
     --------
@@ -99,10 +96,7 @@ class CrossRegression:
         self.forget_knots()
 
     def forget_knots(self) -> None:
-        """Choose the knots anew from all points at the next fit.
-
-        Otherwise those that were chosen stay, and later points get what is left of the budget.
-        """
+        """Choose the knots anew at the next fit; otherwise further points only add knots."""
         self._coordinates = KnotCoordinates(self.kernel)
         self._statistics: list[Statistics] = []
         self._taken = [0] * self.tasks
@@ -111,7 +105,7 @@ class CrossRegression:
     @property
     def coordinates(self) -> KnotCoordinates:
         """The knots, and coordinates of functions on them, for the points so far."""
-        self._take_in()
+        self._update()
         return self._coordinates
 
     @property
@@ -122,20 +116,15 @@ class CrossRegression:
     @property
     def problem(self) -> CoupledRidge:
         """The quadratic problem of the points so far."""
-        self._take_in()
+        self._update()
         if self._problem is None:
             self._problem = CoupledRidge(self._statistics, self.noise**2, self.ridge)
         return self._problem
 
-    @property
-    def points(self) -> Points:
-        """The points so far."""
-        return Points(tuple(self.inputs), tuple(self.targets))
-
     def add(self, task: int, inputs: ArrayLike, targets: ArrayLike) -> None:
         """Add points of a task: inputs (n, q), targets (n, outputs).
 
-        Targets of an output are in the same unit for all tasks, and best of zero mean.
+        Targets must have the same units in all tasks, and should have zero mean.
         """
         if not 0 <= task < self.tasks:
             raise InputError(f"no task {task}; there are {self.tasks}, from 0")
@@ -152,30 +141,37 @@ class CrossRegression:
         epsilon : float
             ε; 0 pools the data, infinity separates the tasks.
         method : {"exact", "relaxed"}
-            Whether every distance is bounded by ε, or the root of their mean square.
+            Whether every distance is bounded by ε, or their root mean square.
         """
-        projection_of(method)  # an unknown method is told here
+        projection_of(method)  # raises for an unknown method
         epsilon = radius("epsilon", epsilon)
         return self._fitted(search(self.problem, epsilon, method), epsilon, method)
 
     def at(self, multiplier: float) -> CrossFit:
-        """Return the functions for one multiplier, the same for all tasks; infinity pools.
-
-        It is the relaxed fit of the radius that the multiplier leads to.
-        """
+        """Return the relaxed fit for one multiplier, the same for all tasks; infinity pools."""
         multiplier = radius("multiplier", multiplier)
         solution = self.problem.solve(np.full(self.tasks, multiplier))
         reached = float(np.sqrt(np.mean(solution.distances**2)))
-        found = Found(solution, FitStatus.PENALISED, 0.0, 1)
-        return self._fitted(found, math.inf if multiplier == 0.0 else reached, "relaxed")
+        result = SearchResult(solution, FitStatus.PENALISED, 0.0, 1)
+        return self._fitted(result, math.inf if multiplier == 0.0 else reached, "relaxed")
 
-    def _fitted(self, found: Found, epsilon: float, method: str) -> CrossFit:
-        return CrossFit.of(found, self.problem, self._coordinates, self.points, epsilon, method)
+    def _fitted(self, result: SearchResult, epsilon: float, method: str) -> CrossFit:
+        """Return the fit of a search, with functions that rounding left beyond ε pulled inside."""
+        solution, status, residual, steps = result
+        distances, exact = solution.distances, method == "exact"
+        reached = float(np.max(distances)) if exact else math.sqrt(float(np.mean(distances**2)))
+        if reached > epsilon > 0.0:
+            # A little less than ε, so that the computed norm is at most ε.
+            limit = epsilon * (1.0 - 4.0 * np.finfo(np.float64).eps)
+            farthest = distances if exact else np.full_like(distances, reached)
+            shorter = limit / np.maximum(farthest, limit)
+            solution = solution._replace(differences=solution.differences * shorter[:, None, None])
+        data = tuple(self.inputs), tuple(self.targets)
+        parts = self._coordinates, self.problem, solution, *data
+        return CrossFit(epsilon, method, status, residual, steps, *parts)
 
-    # Data ------------------------------------------------------------------------------
-
-    def _take_in(self) -> None:
-        """Bring knots and statistics up to date with the points that were added."""
+    def _update(self) -> None:
+        """Update knots and statistics with the points that were added."""
         fresh = [x[n:] for x, n in zip(self.inputs, self._taken, strict=True)]
         if not any(len(x) for x in fresh):
             if not self._statistics:
@@ -183,25 +179,20 @@ class CrossRegression:
             return
         self._warn_of_units()
         self._problem = None
-        room = self.max_knots - len(self._coordinates)
-        grown = self._coordinates.grown(np.concatenate(fresh), self.tolerance, room)
+        most = self.max_knots - len(self._coordinates)
+        grown = self._coordinates.grown(np.concatenate(fresh), self.tolerance, most)
         if len(grown) == 0:
             raise InputError(
                 f"the {self.kernel.name} kernel is zero at every point: nothing can be fitted"
             )
         if grown is not self._coordinates:
-            # Knots that are new change every product: all points are gone through again.
+            # New knots change every product.
             self._coordinates = grown
             self._taken = [0] * self.tasks
-            self._statistics = [
-                Statistics.none(len(grown), self.outputs) for _ in range(self.tasks)
-            ]
-        for i in range(self.tasks):
-            x, y = self.inputs[i][self._taken[i] :], self.targets[i][self._taken[i] :]
-            for part in blocks(len(x)):
-                phi = grown.features(x[part])
-                left = grown.unexplained(x[part], phi)
-                self._statistics[i] = self._statistics[i].plus(phi, y[part], left)
+            self._statistics = [Statistics.none(len(grown), self.outputs)] * self.tasks
+        for i, n in enumerate(self._taken):
+            x, y = self.inputs[i][n:], self.targets[i][n:]
+            self._statistics[i] = self._statistics[i].plus(grown, x, y)
             self._taken[i] += len(x)
 
     def _warn_of_units(self) -> None:
@@ -209,7 +200,7 @@ class CrossRegression:
         spreads = [np.std(y, axis=0) for y in self.targets if len(y) >= _ENOUGH_POINTS]
         if len(spreads) < 2:
             return
-        # What is not more than noise says nothing of units.
+        # Spreads below the noise are not compared.
         ratios = np.max(spreads, axis=0) / np.maximum(np.min(spreads, axis=0), self.noise)
         o = int(np.argmax(ratios))
         if ratios[o] > _UNLIKELY_RATIO:

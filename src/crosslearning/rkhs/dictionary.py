@@ -1,8 +1,7 @@
-"""The working dictionary: functions on knots that come and go.
+"""The working dictionary: functions on knots that are inserted and removed.
 
-:class:`Family` is a value; :class:`Dictionary` is the place where an algorithm changes one
-thousands of times. It holds functions; :class:`~crosslearning.rkhs.geometry.Geometry` keeps
-the knots beneath them.
+:class:`Family` is immutable; a :class:`Dictionary` is changed in place at every iteration. The
+knots and their Gram matrix are in its :class:`~crosslearning.rkhs.geometry.Geometry`.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from crosslearning.rkhs.geometry import Geometry
 from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.projection import Method, Projection, projection_of
-from crosslearning.rkhs.pruning import RIDGE, PruningCertificate
+from crosslearning.rkhs.pruning import FORCED_BY_CAP, RIDGE, WITHIN_BUDGET, PruningCertificate
 from crosslearning.rkhs.removal import remove_within
 from crosslearning.rkhs.slots import Slots, add_multiples
 
-#: Weights beyond which a cache does not hold them: from there on products take the place of loops.
+#: More weights than a cache holds: matrix products replace loops.
 MANY_WEIGHTS = 2**18
-#: States beyond which what is novel among them is looked for in parts, and the size of a part.
+#: More states are searched for novel ones in parts of this size.
 MANY_STATES, _PART = 8192, 2048
-#: Where weights are many, the knots above the cap that pruning is to choose from, as a share of it.
+#: Where weights are many, the knots above the cap that pruning chooses from, relative to the cap.
 _SPARE = 0.25
 
 
@@ -37,10 +36,9 @@ class Dictionary:
     Parameters
     ----------
     functions, outputs : int
-        How many functions share the knots, and the dimension p of their values.
+        The number of functions that share the knots, and the dimension p of their values.
     guarded : int, optional
-        How many of the functions, from the first, the pruning budget guards; the others are
-        carried along. By default all.
+        The number of functions, from the first, that the pruning budget guards; by default all.
 
     Examples
     --------
@@ -80,7 +78,7 @@ class Dictionary:
 
     @property
     def rebuilds(self) -> int:
-        """How often the inverse of the Gram matrix was computed afresh."""
+        """How often the inverse of the Gram matrix was computed anew."""
         return self._geometry.rebuilds
 
     @property
@@ -99,23 +97,18 @@ class Dictionary:
         return self._slots.gram[: len(self), : len(self)].copy()
 
     def family(self, functions: int | None = None) -> Family:
-        """Return the first ``functions`` functions (by default all) as a value."""
+        """Return the first ``functions`` functions, by default all."""
         stop = self.functions if functions is None else count("functions", functions)
         weights = np.ascontiguousarray(self.weights[:, :stop])
         return Family._trusted(self.kernel, self.knots, weights)
 
     @property
     def expansion(self) -> Expansion:
-        """The functions in the form that compiled code reads; it changes with the dictionary."""
+        """The functions for compiled code; a view, which changes with the dictionary."""
         return Expansion(self.kernel.program, self._slots.features, self._slots.rows)
 
-    # Checkpoints ----------------------------------------------------------------------
-
     def state(self) -> tuple[dict[str, Floats], dict[str, int]]:
-        """Return everything that the next operation depends on: arrays, and whole numbers.
-
-        :meth:`from_state` gives a dictionary that goes on bit for bit as this one would.
-        """
+        """Return the arrays and integers from which :meth:`from_state` continues bit for bit."""
         arrays, numbers = self._geometry.state()
         return arrays, {"guarded": self.guarded, **numbers}
 
@@ -123,7 +116,7 @@ class Dictionary:
     def from_state(
         cls, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Mapping[str, int]
     ) -> Dictionary:
-        """Return the dictionary that :meth:`state` described."""
+        """Return the dictionary of a :meth:`state`."""
         try:
             rows = finite_array("the dictionary's rows", arrays["rows"], (None, None, None))
             functions, outputs, _ = rows.shape
@@ -131,21 +124,13 @@ class Dictionary:
             dictionary._geometry.restore(arrays, numbers)
         except InputError as problem:
             raise FileFormatError(str(problem)) from problem
-        # None is all of them to a caller, but no number in a file.
         dictionary.guarded = int(numbers["guarded"])
         return dictionary
 
-    # Growing ---------------------------------------------------------------------------
-
     def extend(self, knots: ArrayLike, weights: ArrayLike) -> None:
-        """Add κ(knot, ·) weight to the functions.
+        """Add κ(knot, ·) weight to the functions, for knots (n, q) and weights (n, functions, p).
 
-        A knot that is already there, to the last bit, only adds its weights.
-
-        Parameters
-        ----------
-        knots : array_like, shape (n, q)
-        weights : array_like, shape (n, functions, p)
+        A knot that equals one of the dictionary, to the last bit, only adds its weights.
         """
         new = finite_array("knots", knots, (None, self.kernel.dimension))
         added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
@@ -154,25 +139,17 @@ class Dictionary:
         self._geometry.insert(new, added)
 
     def replace(self, weights: ArrayLike) -> None:
-        """Give the functions other weights, shape (L, functions, p), on the same knots."""
+        """Set the weights, shape (L, functions, p), on the same knots."""
         shape = (len(self), self.functions, self.outputs)
         new = finite_array("weights", weights, shape)
         self._slots.rows[:, :, : len(self)] = new.transpose(1, 2, 0)
 
     def novel(self, states: ArrayLike, tolerance: float, most: int) -> NDArray[np.int64]:
-        """Return which states say something that the knots do not, the newest to them first.
+        """Return at most ``most`` states, of shape (n, q), that are novel, the most novel first.
 
-        A pivoted Cholesky factorisation of what the knots leave of the states' Gram matrix:
-        each state in turn is the one farthest from the span of the knots and of the states
-        chosen before it, as long as the square of that distance is above ``tolerance`` times
-        κ(s, s) and no more than ``most`` are chosen. Very many states are looked at in parts,
-        each against what was chosen from the parts before it.
-
-        Parameters
-        ----------
-        states : array_like, shape (n, q)
-        tolerance : float
-        most : int
+        A pivoted Cholesky factorisation: each is the farthest from the span of the knots and of
+        the states chosen before it, as long as the squared distance is above ``tolerance`` times
+        κ(s, s). Many states are searched in parts.
         """
         points = finite_array("states", states, (None, self.kernel.dimension))
         if len(points) <= MANY_STATES:
@@ -182,24 +159,21 @@ class Dictionary:
             known.extend(self.knots, np.zeros((len(self), 1, 1)))
         parts = -(-len(points) // _PART)
         for first in range(parts):
-            # Each has states of all tasks and times.
+            # Each part has states of all tasks and times.
             part = np.arange(first, len(points), parts)
-            found = part[known._geometry.novel(points[part], tolerance, most - len(chosen))]
-            chosen = np.concatenate([chosen, found])
+            new = part[known._geometry.novel(points[part], tolerance, most - len(chosen))]
+            chosen = np.concatenate([chosen, new])
             if len(chosen) == most:
                 break
-            if len(found):
-                known.extend(points[found], np.zeros((len(found), 1, 1)))
+            if len(new):
+                known.extend(points[new], np.zeros((len(new), 1, 1)))
         return chosen
-
-    # Functions -------------------------------------------------------------------------
 
     def differences(self) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ of the guarded functions, of which g is the last.
 
         The inner product is that of the kernel κ + λδ, in which pruning is an orthogonal
-        projection. It is never below κ's, and only so much above as λ = 1e-6 times the
-        squared weights makes it. Shape (guarded − 1, guarded − 1).
+        projection; its norm is never below κ's. Shape (guarded − 1, guarded − 1).
         """
         rows = self._slots.rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
@@ -214,9 +188,9 @@ class Dictionary:
     def project(self, epsilon: float, method: Method = "exact") -> Projection:
         """Project the guarded functions, the centre last among them, in place.
 
-        The distances are those of κ + λδ, see :meth:`differences`: so ‖h_i − g‖ ≤ ε holds
-        now, and pruning, which moves all functions by one orthogonal projector of that same
-        geometry, cannot break it. The arguments are those of :func:`crosslearning.rkhs.project`.
+        The distances are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
+        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε. The
+        arguments are those of :func:`crosslearning.rkhs.project`.
         """
         if self.guarded < 2:
             raise InputError("a projection needs at least two functions; the last is the centre")
@@ -230,11 +204,7 @@ class Dictionary:
         return weighted_inner_products(self._slots.gram, self._slots.rows)
 
     def mix(self, matrix: ArrayLike) -> None:
-        """Replace the functions by h'_f = Σ_g matrix[f, g] h_g.
-
-        A square matrix smaller than the number of functions mixes the first ones and leaves
-        the others.
-        """
+        """Replace the first functions by h'_f = Σ_g matrix[f, g] h_g, with a square matrix."""
         mixing = finite_array("matrix", matrix, (None, None))
         first = len(mixing)
         if mixing.shape != (first, first) or not 0 < first <= self.functions:
@@ -252,15 +222,13 @@ class Dictionary:
         """Add to function i factors[i] times function first + i."""
         add_multiples(self._slots.rows, first, factors)
 
-    # Pruning ---------------------------------------------------------------------------
-
     def prune(
         self, budget: float, max_knots: int | None = None, before: PruningCertificate | None = None
     ) -> PruningCertificate:
-        """Remove knots while every guarded function moves by at most ``budget`` in all.
+        """Remove knots while every guarded function moves by at most ``budget`` in all (CDKOMP).
 
-        CDKOMP over the common dictionary. Beyond the budget it removes only what it must:
-        knots that are nearly combinations of others, and what exceeds ``max_knots``.
+        Removed beyond the budget are only knots that are nearly combinations of others, and those
+        above ``max_knots``.
 
         Parameters
         ----------
@@ -269,16 +237,16 @@ class Dictionary:
         max_knots : int, optional
             The cap on the model order.
         before : PruningCertificate, optional
-            Of an earlier pruning, with which this one shares the budget and the certificate.
+            Of an earlier pruning that shares the budget and the certificate.
         """
         budget = radius("budget", budget)
         cap = len(self) if max_knots is None else count("max_knots", max_knots)
         moved = np.zeros(self.guarded) if before is None else before.errors[: self.guarded]
-        found = remove_within(self._geometry, budget, cap, moved, self._many(len(self)))
-        return found if before is None else before.followed_by(found)
+        pruned = remove_within(self._geometry, budget, cap, moved, self._many(len(self)))
+        return pruned if before is None else before.followed_by(pruned)
 
     def crowded_by(self, new: int, max_knots: int) -> bool:
-        """Whether there are so many new knots, and weights, that most should be folded at once."""
+        """Return whether so many new knots should be added by :meth:`extend_within`."""
         size = len(self) + new
         return self._many(size) and size > max_knots + int(_SPARE * max_knots)
 
@@ -287,9 +255,8 @@ class Dictionary:
     ) -> PruningCertificate:
         """Add to the functions as :meth:`extend` does, but keep few of the new knots.
 
-        So many that the dictionary is a quarter larger than ``max_knots``; what the others carry
-        is projected onto the rest, and the certificate says how far that moves each function.
-        There may be any number of new knots: they are taken in parts.
+        The dictionary grows to at most 1.25 times ``max_knots``. The other new knots are projected
+        onto it, and the certificate bounds the error.
         """
         budget, cap = radius("budget", budget), count("max_knots", max_knots)
         new = finite_array("knots", knots, (None, self.kernel.dimension))
@@ -297,8 +264,7 @@ class Dictionary:
         rebuilds, removed, errors = self.rebuilds, 0, np.zeros(self.functions)
         parts = -(-len(new) // cap)
         for k, part in enumerate(np.array_split(np.arange(len(new)), parts)):
-            room = cap + int(_SPARE * cap) - len(self)
-            most = max(0, room) // (parts - k)
+            most = max(0, cap + int(_SPARE * cap) - len(self)) // (parts - k)
             if most < len(part):
                 folded = self._geometry.fold(new[part], added[part], most)
                 self._slots.rows[:, :, : len(self)] += folded.onto_old
@@ -309,19 +275,11 @@ class Dictionary:
             else:
                 self.extend(new[part], added[part])
         within = bool(np.max(errors[: self.guarded]) <= budget)
-        nothing = np.zeros(self.functions)
-        return PruningCertificate(
-            budget=budget,
-            errors=errors,
-            budgeted_errors=errors if within else nothing,
-            conditioning_errors=nothing,
-            cap_errors=nothing if within else errors,
-            removed=removed,
-            forced_by_conditioning=0,
-            forced_by_cap=0 if within else removed,
-            knots=len(self),
-            rebuilds=self.rebuilds - rebuilds,
-        )
+        reason = WITHIN_BUDGET if within else FORCED_BY_CAP
+        by_reason, counts = np.zeros((3, self.functions)), np.zeros(3, dtype=np.int64)
+        by_reason[reason], counts[reason] = errors, removed
+        new_rebuilds = self.rebuilds - rebuilds
+        return PruningCertificate.of(budget, errors, by_reason, counts, len(self), new_rebuilds)
 
     def _many(self, knots: int) -> bool:
         return knots * self.functions * self.outputs > MANY_WEIGHTS
@@ -335,11 +293,10 @@ def prune(
     Parameters
     ----------
     family : Family
-        Functions on a common dictionary; all are guarded.
     budget : float
-        β ≥ 0: how far each function may move, an RKHS norm.
+        β ≥ 0: the largest distance that each function may move, an RKHS norm.
     max_knots : int, optional
-        The cap on the number of knots; it goes before the budget.
+        The cap on the number of knots; it has priority over the budget.
 
     Examples
     --------

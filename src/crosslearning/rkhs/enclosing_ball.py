@@ -1,4 +1,4 @@
-"""The smallest ball that holds some points, from their inner products alone."""
+"""The smallest enclosing ball of points, from their inner products."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from crosslearning.rkhs.checks import Floats
 
 
 def smallest_ball(gram: Floats) -> tuple[Floats, float]:
-    """Return the centre of the smallest ball around N points, and its radius.
+    """Return the coefficients λ (N,) of the centre of the smallest enclosing ball, and its radius.
 
-    The centre is c = Σ_i λ_i x_i with λ_i ≥ 0 and Σ λ_i = 1; λ is what is returned, shape (N,).
-    It maximises the dual, Σ_i λ_i |x_i − c|², which is concave in λ and at most the square of the
-    radius: the largest |x_i − c|² less the dual bounds the error, and the search ends where
-    rounding hides it.
+    The centre is c = Σ_i λ_i x_i with λ_i ≥ 0 and Σ λ_i = 1. It maximises the dual,
+    Σ_i λ_i |x_i − c|², which is concave in λ: the largest |x_i − c|² less the dual bounds the
+    error.
 
     The search is an active-set method. A Newton step moves λ on the simplex of the points with
-    λ_i > 0, as far as all stay positive; a point whose λ_i comes to 0 leaves. Where these points
-    are all as far from the centre, the farthest of the others joins. The dual never falls.
+    λ_i > 0, as far as all stay positive; a point whose λ_i becomes 0 leaves. Where these points
+    are equally far from the centre, the farthest of the others joins. The dual never falls.
 
     Parameters
     ----------
@@ -63,10 +62,9 @@ def smallest_ball(gram: Floats) -> tuple[Floats, float]:
 
 
 def _newton_step(gram: Floats, distances: Floats, carrying: Floats, rounding: float) -> Floats:
-    """Return the step of λ, with sum 0, to where the points that carry are as far as one another.
+    """Return the step of λ, with sum 0, that makes the carrying points equally distant.
 
-    Where they are affinely dependent there may be no such place: there the step is a long one
-    along the dependence, and ends where a point leaves.
+    If they are affinely dependent, it is a long step along the dependence.
     """
     base, *rest = np.flatnonzero(carrying)
     edges = gram[rest] - gram[base]

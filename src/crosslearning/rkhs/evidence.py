@@ -1,10 +1,9 @@
-"""Widths, noise and likeness of tasks from the data: the largest marginal likelihood.
+"""Hyperparameters by marginal likelihood: widths, noise and the correlation of tasks.
 
-The functions of N tasks are taken for Gaussian processes of covariance
-s² (c + (1 − c) δ_ij) κ(x, x'), with κ the sum of a Gaussian kernel and of a linear one; c, between
-0 and 1, says how alike the tasks are. Seen as a regression with a centre
-(:mod:`crosslearning.rkhs.cross_regression`), c = 1 is ε = 0, c = 0 is ε = ∞, and in between a
-multiplier belongs to every c.
+The functions of N tasks are Gaussian processes of covariance s² (c + (1 − c) δ_ij) κ(x, x'), with
+κ the sum of a Gaussian and a linear kernel, and c in [0, 1] the correlation of tasks. As a
+regression with a centre (:mod:`crosslearning.rkhs.cross_regression`), c = 1 is ε = 0, c = 0 is
+ε = ∞, and every c in between has a multiplier.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ from crosslearning.rkhs.kernels.base import Kernel
 from crosslearning.rkhs.kernels.composed import Linear, Sum
 from crosslearning.rkhs.kernels.stationary import Gaussian
 
-#: Points of all tasks together that are looked at: more say little more of so few numbers.
+#: Points of all tasks together: more would hardly change so few numbers.
 _POINTS = 320
-_MOST_STEPS = 60
-#: The same where it is decided from which start to go on.
+_MAX_STEPS = 60
+#: The same for the choice among the starts.
 _FEW_POINTS = 96
 _FEW_STEPS = 30
-#: The share of the evidence whose gain in a step is too little to go on for.
+#: The relative gain of evidence in a step at which the search ends.
 _ENOUGH = 1e-5
-#: Beyond this root mean square, targets are out of reach of what is believed before the data.
+#: The largest root mean square of targets that the priors allow.
 _LARGEST_TARGETS = 30.0
 
 
-class _Belief(NamedTuple):
-    """What is thought of a number before the data: of its logarithm, or of the odds of c."""
+class _Prior(NamedTuple):
+    """A normal prior with bounds, of the logarithm of a number or of the log odds of c."""
 
     centre: float
     spread: float
@@ -44,34 +43,33 @@ class _Belief(NamedTuple):
     high: float
 
 
-#: For inputs and targets of unit spread. It matters only where there are hardly any data.
-_WIDTH = _Belief(math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
-_SIGNAL = _Belief(0.0, 2.0, math.log(0.01), math.log(1e3))
-_LINEAR = _Belief(-1.0, 2.0, math.log(1e-4), math.log(1e2))
-_ALIKE = _Belief(2.0, 4.0, -6.0, 9.0)
-_NOISE = _Belief(math.log(0.01), 3.0, math.log(5e-3), 0.0)
+#: For inputs and targets of unit spread. The priors matter only for very few data.
+_WIDTH = _Prior(math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
+_SIGNAL = _Prior(0.0, 2.0, math.log(0.01), math.log(1e3))
+_LINEAR = _Prior(-1.0, 2.0, math.log(1e-4), math.log(1e2))
+_ALIKE = _Prior(2.0, 4.0, -6.0, 9.0)
+_NOISE = _Prior(math.log(0.01), 3.0, math.log(5e-3), 0.0)
 
 
 class Hyperparameters(NamedTuple):
-    """What the evidence chooses.
+    """The hyperparameters of greatest evidence.
 
     Attributes
     ----------
     widths : array, shape (q,)
         Of the Gaussian kernel.
     units : array, shape (q,)
-        Of the linear one: the spread of the inputs.
+        Of the linear kernel: the spread of the inputs.
     linear : float
-        What the linear kernel is multiplied by.
+        The scale of the linear kernel.
     signal : float
-        s²: the variance of the Gaussian part's values.
+        s²: the variance of the Gaussian part.
     alike : float
-        c.
+        c: the correlation of tasks.
     noise : array, shape (p,)
         Standard deviations.
     evidence : float
-        The logarithm of the marginal likelihood of the points that were looked at, less half of
-        the squares by which the numbers are away from what is believed before the data.
+        The log marginal likelihood of the points that were used, plus the log prior.
 
     Examples
     --------
@@ -91,17 +89,17 @@ class Hyperparameters(NamedTuple):
     evidence: float
 
     def ridge(self, tasks: int) -> float:
-        """Return ρ of the regression that has these covariances."""
+        """Return ρ of the regression with these covariances."""
         return 1.0 / (self.signal * (1.0 - self.alike + self.alike * tasks))
 
     def multiplier(self, tasks: int) -> float:
-        """Return μ of that regression: infinite for tasks that are all the same."""
+        """Return μ of that regression; infinite for equal tasks."""
         if self.alike >= 1.0:
             return math.inf
         return self.alike * tasks * self.ridge(tasks) / (1.0 - self.alike)
 
     def kernel(self, periodic: Sequence[int] = ()) -> Kernel:
-        """Return κ; functions are not linear in coordinates that are angles."""
+        """Return κ; its linear part leaves out angles."""
         straight = [d for d in range(len(self.widths)) if d not in set(periodic)]
         curved = Gaussian(std=self.widths, periodic=list(periodic))
         linear = Linear(std=self.units[straight].tolist(), bias=1.0)
@@ -117,24 +115,24 @@ def most_likely(
     start: Hyperparameters | None = None,
     alike: float | None = None,
 ) -> Hyperparameters:
-    """Return the hyperparameters under which the targets are the least surprising.
+    """Return the hyperparameters of greatest evidence.
 
-    The evidence can have several local maxima, most of all where data are few: everything may be
-    a rough function, or a smooth one with noise. So it is climbed from several starts, on some of
-    the points, and on from the best.
+    The evidence can have several local maxima, above all for few data: a rough function, or a
+    smooth one with noise. So it is maximised from several starts on a subset of the points, and
+    from the best of them on more points.
 
     Parameters
     ----------
     inputs : sequence of N arrays, shapes (n_i, q)
         A task may have no points. A coordinate that does not vary gets a width near 1.5.
     targets : sequence of N arrays, shapes (n_i, p)
-        Of about zero mean and unit spread, over all tasks: beneath 0.005 everything is noise.
+        Of about zero mean and unit spread, over all tasks: below 0.005 everything is noise.
     periodic : sequence of int
         Coordinates that are angles.
     start : Hyperparameters, optional
-        One more place to begin from.
+        A further start.
     alike : float, optional
-        c, if it is not to be searched for.
+        c, if it is known.
 
     Examples
     --------
@@ -156,11 +154,11 @@ def most_likely(
     units = np.array([math.sqrt(spread) or 1.0 for spread in spreads])
     few = points.some(_FEW_POINTS)
     more = len(few.x) < len(points.x)
-    search, steps = _Search(few, units, angles, alike), _FEW_STEPS if more else _MOST_STEPS
-    found = [search.climbed(first, steps) for first in _starts(q, p, units, start)]
-    best = min(found, key=lambda one: float(one.fun))
+    search, steps = _Search(few, units, angles, alike), _FEW_STEPS if more else _MAX_STEPS
+    maxima = [search.maximum(first, steps) for first in _starts(q, p, units, start)]
+    best = min(maxima, key=lambda one: float(one.fun))
     if more:
-        best = _Search(points, units, angles, alike).climbed(best.x, _MOST_STEPS)
+        best = _Search(points, units, angles, alike).maximum(best.x, _MAX_STEPS)
     theta = best.x
     signal = math.exp(theta[q])
     return Hyperparameters(
@@ -174,13 +172,13 @@ def most_likely(
     )
 
 
-def _beliefs(q: int, p: int) -> list[_Belief]:
+def _priors(q: int, p: int) -> list[_Prior]:
     return [_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p
 
 
 def _starts(q: int, p: int, units: Floats, given: Hyperparameters | None) -> list[Floats]:
-    """Return where to begin: with smooth functions, rough ones, much noise, and as was given."""
-    usual = np.array([belief.centre for belief in _beliefs(q, p)])
+    """Return the starts: smooth functions, rough ones, much noise, and the given one."""
+    usual = np.array([prior.centre for prior in _priors(q, p)])
     rough, noisy = usual.copy(), usual.copy()
     rough[:q] = math.log(0.5)
     noisy[:q], noisy[q + 3 :] = math.log(3.0), math.log(0.3)
@@ -188,33 +186,32 @@ def _starts(q: int, p: int, units: Floats, given: Hyperparameters | None) -> lis
     if given is not None:
         odds = math.log(max(given.alike, 1e-9) / max(1.0 - given.alike, 1e-9))
         linear = math.log(given.linear * given.signal)
-        own = [math.log(given.signal), linear, odds]
-        starts.append(np.concatenate([np.log(given.widths / units), own, np.log(given.noise)]))
+        scales = [math.log(given.signal), linear, odds]
+        starts.append(np.concatenate([np.log(given.widths / units), scales, np.log(given.noise)]))
     return starts
 
 
 class _Points(NamedTuple):
-    """Points of all tasks: inputs (n, q), targets (n, p), and whose they are (n,)."""
+    """Points of all tasks: inputs (n, q), targets (n, p), and the index of the task (n,)."""
 
     x: Floats
     y: Floats
     task: NDArray[np.int64]
 
     def some(self, most: int) -> _Points:
-        """Return at most so many of the points, evenly over tasks and over time."""
+        """Return at most so many of the points, evenly spaced over tasks and time."""
         tasks = np.unique(self.task)
         each = max(1, most // len(tasks))
         rows = []
         for i in tasks:
-            own = np.flatnonzero(self.task == i)
-            picked = np.linspace(0, len(own) - 1, min(each, len(own))).round().astype(int)
-            rows.append(own[picked])
+            members = np.flatnonzero(self.task == i)
+            picked = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
+            rows.append(members[picked])
         kept = np.concatenate(rows)
         return _Points(self.x[kept], self.y[kept], self.task[kept])
 
 
 def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
-    """Return all points, or say what is wrong with them."""
     if len(inputs) != len(targets):
         raise InputError(
             f"inputs are of {len(inputs)} tasks and targets of {len(targets)}; give one array of "
@@ -223,8 +220,8 @@ def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
     if not any(map(len, inputs)):
         raise InputError("there are no points to learn from; give some")
     q, p = np.shape(inputs[0])[-1], np.shape(targets[0])[-1]
-    x = [finite_array(f"inputs of task {i}", own, (None, q)) for i, own in enumerate(inputs)]
-    y = [finite_array(f"targets of task {i}", own, (len(x[i]), p)) for i, own in enumerate(targets)]
+    x = [finite_array(f"inputs of task {i}", x, (None, q)) for i, x in enumerate(inputs)]
+    y = [finite_array(f"targets of task {i}", y, (len(x[i]), p)) for i, y in enumerate(targets)]
     points = _Points(
         np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(x)), list(map(len, x)))
     )
@@ -261,14 +258,13 @@ class _Search:
         straight = x[:, [d for d in range(q) if d not in angles]]
         self.products = 1.0 + straight @ straight.T
         self.same = points.task[:, None] == points.task
-        beliefs = _beliefs(q, self.y.shape[1])
-        self.bounds = np.array([(belief.low, belief.high) for belief in beliefs])
-        self._centre = np.array([belief.centre for belief in beliefs])
-        self._spread = np.array([belief.spread for belief in beliefs])
+        priors = _priors(q, self.y.shape[1])
+        self.bounds = np.array([(prior.low, prior.high) for prior in priors])
+        self._centre = np.array([prior.centre for prior in priors])
+        self._spread = np.array([prior.spread for prior in priors])
         self._constant = 0.5 * self.y.size * math.log(2.0 * math.pi)
 
-    def climbed(self, first: Floats, steps: int) -> OptimizeResult:
-        """Return the end of a search that begins at ``first``."""
+    def maximum(self, first: Floats, steps: int) -> OptimizeResult:
         return minimize(
             self,
             np.clip(first, *self.bounds.T),
@@ -279,7 +275,7 @@ class _Search:
         )
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return it for the logarithms of widths, s², linear part and noise, and the odds of c."""
+        """Return them for logarithms of widths, s² and linear part, log odds of c, log noise."""
         q = len(self.squares)
         inverse = np.exp(-2.0 * theta[:q])
         c = _from_odds(theta[q + 2]) if self.alike is None else self.alike

@@ -21,9 +21,8 @@ FILE_VERSION = 1
 
 
 class Family:
-    """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, all on the same knots s_m.
+    """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, all on the same knots s_m; immutable.
 
-    A family is a value: its arrays are read-only, and every operation returns a new one.
     Where one function is the centre of the others, it is the last.
 
     Parameters
@@ -73,14 +72,14 @@ class Family:
 
     @classmethod
     def _trusted(cls, kernel: Kernel, knots: Floats, weights: Floats) -> Family:
-        """Return a family of arrays that are known to be good and not shared."""
+        """Return a family without checking or copying its arrays."""
         family = cls.__new__(cls)
         family._set(kernel, knots, weights)
         return family
 
     @classmethod
     def zeros(cls, kernel: Kernel, functions: int, outputs: int) -> Family:
-        """Return the family of ``functions`` functions that are zero, with no knots."""
+        """Return ``functions`` functions that are zero, without knots."""
         shape = (0, count("functions", functions), count("outputs", outputs))
         return cls._trusted(kernel, np.empty((0, kernel.dimension)), np.empty(shape))
 
@@ -92,15 +91,13 @@ class Family:
 
     @property
     def functions(self) -> int:
-        """How many functions there are."""
+        """The number of functions."""
         return int(self.weights.shape[1])
 
     @property
     def outputs(self) -> int:
         """The dimension p of their values."""
         return int(self.weights.shape[2])
-
-    # Evaluation ------------------------------------------------------------------------
 
     @cached_property
     def _features(self) -> Floats:
@@ -109,7 +106,7 @@ class Family:
     @cached_property
     def _rows(self) -> Floats:
         """Weights as (functions, p, L), one contiguous row per output."""
-        # A copy in any case: of read-only arrays compiled code would need a second version.
+        # Always a copy: for read-only arrays Numba would compile a second version.
         return np.array(self.weights.transpose(1, 2, 0), order="C")
 
     def __call__(self, states: ArrayLike) -> Floats:
@@ -131,10 +128,8 @@ class Family:
 
     @cached_property
     def expansion(self) -> Expansion:
-        """The functions in the form that compiled code reads."""
+        """The functions for compiled code."""
         return Expansion(self.kernel.program, self._features, self._rows)
-
-    # Geometry --------------------------------------------------------------------------
 
     @cached_property
     def gram(self) -> Floats:
@@ -152,10 +147,7 @@ class Family:
         return _norms(self.gram, self._rows)
 
     def differences(self) -> Floats:
-        """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N).
-
-        Built from differences of the weights: what the functions share cancels exactly.
-        """
+        """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N)."""
         if self.functions < 2:
             raise InputError("differences need at least two functions; the last is the centre")
         return weighted_inner_products(self.gram, self._rows[:-1] - self._rows[-1])
@@ -165,10 +157,7 @@ class Family:
         return _norms(self.gram, self._rows[:-1] - self._rows[-1])
 
     def distances_to(self, other: Family) -> Floats:
-        """Return ‖h_f − h'_f‖, shape (functions,), between families with one kernel.
-
-        They may have different knots.
-        """
+        """Return ‖h_f − h'_f‖, shape (functions,), between families of the same kernel."""
         if other.kernel != self.kernel or other.weights.shape[1:] != self.weights.shape[1:]:
             raise InputError(
                 f"distances need the same kernel, functions and outputs; got {self} and {other}"
@@ -176,13 +165,11 @@ class Family:
         knots = np.concatenate([self.knots, other.knots])
         if len(knots) == 0:
             return np.zeros(self.functions)
-        # Knots that both have must meet, so that equal weights cancel exactly.
+        # Common knots are merged, so that equal weights cancel exactly.
         unique, index = np.unique(knots, axis=0, return_inverse=True)
         difference = np.zeros((len(unique), self.functions, self.outputs))
         np.add.at(difference, index, np.concatenate([self.weights, -other.weights]))
         return Family._trusted(self.kernel, unique, difference).norms()
-
-    # Algebra ---------------------------------------------------------------------------
 
     def mix(self, matrix: ArrayLike) -> Family:
         """Return h'_f = Σ_g matrix[f, g] h_g; the matrix has shape (new functions, functions)."""
@@ -205,8 +192,6 @@ class Family:
                 family.__dict__[cached] = self.__dict__[cached]
         return family
 
-    # Files -----------------------------------------------------------------------------
-
     def save(self, path: str | Path) -> None:
         """Write the family to a safetensors file, atomically."""
         arrays = {"knots": self.knots, "weights": self.weights}
@@ -219,8 +204,8 @@ class Family:
         Parameters
         ----------
         kernel : Kernel, optional
-            Needed only if the family was saved with a kernel from a formula of your own;
-            its name and dimension must be those in the file.
+            Required only for families with a :class:`PairKernel`; its label and dimension must be
+            those in the file.
         """
         arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
         stored: Any = description.get("kernel")

@@ -1,7 +1,7 @@
-"""The formulas of kernels: their values and slopes between one point and all knots.
+"""The formulas of kernels: values and slopes between one point and all knots.
 
-A factor of a kernel is a formula over a slice of the features. Every body here fills a column,
-with one number per knot, in loops that run in SIMD lanes.
+A factor of a kernel is a formula over a slice of the features. Every function here fills a
+column, one number per knot, in loops that are vectorised.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from crosslearning.rkhs.checks import Floats
 if TYPE_CHECKING:
     from crosslearning.rkhs.program import KernelProgram
 
-# What a factor computes from two feature vectors z, z' (slices of the embedding).
+# The formula of a factor, of two feature vectors z, z' (slices of the embedding).
 GAUSSIAN = 0  # exp(-|z-z'|² / 2)
 MATERN_3_2 = 1  # (1+r) exp(-r),          r = √3 |z-z'|
 MATERN_5_2 = 2  # (1+r+r²/3) exp(-r),     r = √5 |z-z'|
 LAPLACIAN = 3  # exp(-Σ|z-z'|)
 POLYNOMIAL = 4  # (bias + z·z')^degree
 PAIR = 5  # a formula of the user's
-CONSTANT = 6  # a number, the bias: reads no feature, and is never the first of a product
+CONSTANT = 6  # a number, the bias; never the first factor of a product
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
 # Adding and subtracting 1.5·2⁵² rounds a small double to an integer held in its low bits.
 _ROUND = 6755399441055744.0
-# Below this a kernel value is under 1e-304: no sum of ours can see the difference.
+# Below this a kernel value is under 1e-304, which no sum can resolve.
 _SMALLEST_EXPONENT = -700.0
 # The cube root of a double's precision balances truncation and rounding in a central difference.
 _DIFFERENCE_STEP = 6.0554544523933395e-06
@@ -39,11 +39,11 @@ _DIFFERENCE_STEP = 6.0554544523933395e-06
 
 @compiled
 def exp_of_negative(x: float) -> float:
-    """Return exp(x) for x ≤ 0 to the last two units, in a form that becomes SIMD code.
+    """Return exp(x) for x ≤ 0 to the last two units, in a form that vectorises.
 
     exp(x) = 2ⁿ exp(r) with n = round(x / ln 2) and |r| ≤ ½ ln 2. exp(r) = 1 + r + r² c(r)
     where c is the Chebyshev fit of degree 9 to (exp(r) − 1 − r)/r² (relative error 2e-17),
-    its even and odd powers summed apart to shorten the chain. A NaN stays a NaN.
+    its even and odd powers summed apart to shorten the chain. NaN is preserved.
     """
     x = _SMALLEST_EXPONENT if x < _SMALLEST_EXPONENT else x
     shifted = x * _LOG2_E + _ROUND
@@ -67,10 +67,10 @@ def exp_of_negative(x: float) -> float:
 
 @compiled_reordered
 def _squared_distances(features: Floats, point: Floats, start: int, stop: int, out: Floats) -> None:
-    """Fill out[m] = Σ_d (features[d, m] - point[d])², four dimensions a pass where it can.
+    """Fill out[m] = Σ_d (features[d, m] - point[d])², up to four dimensions per pass.
 
-    The rows and numbers are taken out of their arrays first: the compiler cannot know that
-    ``out`` is not among them, and would load them anew for every knot.
+    Rows and numbers are local variables, because the compiler cannot know that ``out`` does not
+    overlap with their arrays.
     """
     d = start
     if (stop - start) % 2 == 1:
@@ -90,12 +90,8 @@ def _squared_distances(features: Floats, point: Floats, start: int, stop: int, o
         d += 2
     while d < stop:
         row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
-        row_3, value_3, row_4, value_4 = (
-            features[d + 2],
-            point[d + 2],
-            features[d + 3],
-            point[d + 3],
-        )
+        row_3, row_4 = features[d + 2], features[d + 3]
+        value_3, value_4 = point[d + 2], point[d + 3]
         for m in range(out.shape[0]):
             a, b = row[m] - value, row_2[m] - value_2
             c, e = row_3[m] - value_3, row_4[m] - value_4
@@ -176,8 +172,8 @@ def factor_pull_back(
 ) -> None:
     """Fill out[d] = Σ_m weights[m] ∂/∂point[d] of factor f, for the features d that it reads.
 
-    ``slopes``, shape (L,), is work space. Where the Laplacian has a kink, the slope is the mean of
-    those on both sides. A user's formula has no derivative: central differences stand in.
+    ``slopes``, shape (L,), is work space. At its kink the Laplacian has the mean slope of both
+    sides. The slopes of a user's formula are central differences.
     """
     kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
     if kind == GAUSSIAN:

@@ -1,21 +1,23 @@
-"""The geometry of a dictionary's knots: their Gram matrix K, and the inverse P = (K + λI)⁻¹.
+"""The Gram matrix K of a dictionary's knots, and the inverse P = (K + λI)⁻¹.
 
-Both are kept up to date while knots come and go, so that inserting and removing a few costs two
-matrix products. P drifts by rounding; a probe tests it on the way.
+Both are updated as knots are inserted and removed; a few of them cost two matrix products. P
+drifts by rounding: a probe tests it at every insertion.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import blas, lapack
+from scipy.linalg import blas, lapack, solve_triangular
+from scipy.sparse import csr_array
 
 from crosslearning.errors import FileFormatError, NumericalError
-from crosslearning.rkhs.checks import Floats, finite_array
-from crosslearning.rkhs.folding import Folded, fold
+from crosslearning.rkhs.checks import Floats, Integers, finite_array
 from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.pivoted_cholesky import pivoted_cholesky
 from crosslearning.rkhs.program import kernel_matrix
 from crosslearning.rkhs.pruning import RIDGE
 from crosslearning.rkhs.slots import Slots, close_gaps, fill_symmetric, insert_knots
@@ -24,50 +26,50 @@ from crosslearning.rkhs.slots import Slots, close_gaps, fill_symmetric, insert_k
 _CAPACITY_STEP = 16
 #: Removals between two updates of P.
 BLOCK = 64
-#: P is computed afresh when a column of P(K + λI) differs from the identity's by more.
+#: P is computed anew when a column of P(K + λI) differs from the identity's by more.
 DRIFT_LIMIT = 1e-7
-# What files call the numbers of a state, and what they are called here.
+#: A squared distance that is rounding alone: λ, by which all new knots differ, is far above.
+_ROUNDING = 1e-9
+# Names of the numbers of a state in files, and the attributes that hold them.
 _NUMBERS = {"rebuilds": "rebuilds", "_size": "size", "_covered": "covered", "_probe": "_probe"}
 
 
+class Folded(NamedTuple):
+    """The new knots that are kept, and the weights that replace those of all new knots."""
+
+    chosen: Integers  # (m,)
+    weights: Floats  # (m, functions, p), on the chosen knots
+    onto_old: Floats  # (functions, p, L), added on the old knots
+    squared_errors: Floats  # (functions,), squared distances that the functions move
+
+
 class Geometry:
-    """Knots in slots, with K and P.
-
-    The weights of functions lie in the slots too, and move with their knots.
-
-    Parameters
-    ----------
-    functions, outputs : int
-        How many functions have weights on the knots, and the dimension p of their values.
-    """
+    """Knots in slots, with K, P and the weights of functions to R^outputs."""
 
     def __init__(self, kernel: Kernel, functions: int, outputs: int) -> None:
         self.kernel = kernel
-        #: How often P was computed afresh.
         self.rebuilds = 0
         self.size = 0  # knots
-        self.covered = 0  # knots that P covers; the rest wait for the next pruning
+        self.covered = 0  # knots that P covers; the others are inserted by the next pruning
         self._probe = 0
-        self._weights = (functions, outputs)  # the shape of one knot's
+        self._weights = (functions, outputs)
         self.slots = Slots(*map(np.zeros, self._shapes(0)))
         self._factored: Floats | None = None  # the last Cholesky factor, while it is that of K
 
     @property
     def capacity(self) -> int:
-        """How many knots there is room for."""
+        """The number of slots."""
         return len(self.slots.knots)
 
-    # Checkpoints ----------------------------------------------------------------------
-
     def state(self) -> tuple[dict[str, Floats], dict[str, int]]:
-        """Return everything that the next operation depends on: arrays, and whole numbers."""
+        """Return the arrays and the integers of a checkpoint."""
         arrays = {name: array.copy() for name, array in self.slots._asdict().items()}
-        return arrays, {name: getattr(self, own) for name, own in _NUMBERS.items()}
+        return arrays, {name: getattr(self, attribute) for name, attribute in _NUMBERS.items()}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, int]) -> None:
-        """Take a state back, or raise an error if it does not fit."""
+        """Restore a state; raise an error if its parts do not fit together."""
         capacity = np.shape(arrays["rows"])[-1]
-        # Compiled code does not look at bounds: what does not fit together ends here.
+        # Compiled code does not check bounds.
         checked = (
             finite_array(f"the dictionary's {name}", arrays[name], shape).copy()
             for name, shape in zip(Slots._fields, self._shapes(capacity), strict=True)
@@ -78,16 +80,11 @@ class Geometry:
                 f"the dictionary has room for {capacity} knots, but claims {numbers['_size']}, "
                 f"{numbers['_covered']} of them covered"
             )
-        for name, own in _NUMBERS.items():
-            setattr(self, own, int(numbers[name]))
-
-    # Growing and shrinking -------------------------------------------------------------
+        for name, attribute in _NUMBERS.items():
+            setattr(self, attribute, int(numbers[name]))
 
     def insert(self, new: Floats, weights: Floats) -> None:
-        """Add knots, shape (n, q), and their weights, shape (n, functions, p), to the slots.
-
-        A knot that is already there, to the last bit, only adds its weights.
-        """
+        """Insert knots (n, q) with weights (n, functions, p); an equal knot adds its weights."""
         self._factored = None
         self.reserve(self.size + len(new), filler=new[0])
         size = insert_knots(self.kernel.program, self.slots, self.size, new, weights)
@@ -96,12 +93,11 @@ class Geometry:
         self.size = size
 
     def _shapes(self, C: int) -> tuple[tuple[int, ...], ...]:
-        """Return the shapes of the arrays of C slots."""
         r = int(self.kernel.program.factors[-1, 2])
         return (C, self.kernel.dimension), (r, C), (*self._weights, C), (C, C), (C, C), (C,)
 
     def reserve(self, size: int, filler: Floats | None = None) -> None:
-        """Make room for ``size`` knots, or give much unused room back."""
+        """Grow the arrays to ``size`` knots, or shrink them if they are far larger."""
         capacity = -(-size // _CAPACITY_STEP) * _CAPACITY_STEP
         if size <= self.capacity and capacity > self.capacity // 2:
             return
@@ -115,7 +111,7 @@ class Geometry:
             self.slots.features[:, keep:] = self.kernel.embed(filler[None, :])
 
     def update(self, Z: Floats, V: Floats, alive: NDArray[np.bool_]) -> None:
-        """Close the gaps that removed knots left and bring P up to date in one product."""
+        """Close the gaps of removed knots and update P in one product."""
         left = np.concatenate([Z, V])
         size = close_gaps(alive, self.slots, left)
         if len(left):
@@ -128,21 +124,14 @@ class Geometry:
         self._factored = None
 
     def close(self, alive: NDArray[np.bool_]) -> None:
-        """Close the gaps that removed knots left, and let P be computed when it is next needed."""
+        """Close the gaps of removed knots; P is computed when it is next needed."""
         self.size = close_gaps(alive, self.slots, np.empty((0, self.capacity)))
         self.slots.inverse[:] = 0.0
         self.covered = 0
         self._factored = None
 
-    # The inverse -----------------------------------------------------------------------
-
-    def _cover(self) -> None:
-        """Let P cover all knots."""
-        if self.covered < self.size:
-            self.rebuild(self.size)
-
     def rebuild(self, size: int) -> None:
-        """Compute P afresh from K by Cholesky, over the first ``size`` knots."""
+        """Compute P from K by Cholesky, over the first ``size`` knots."""
         self.rebuilds += 1
         self.covered = size
         if size == 0:
@@ -164,7 +153,7 @@ class Geometry:
     def insertion(self) -> Floats:
         """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots.
 
-        Tests P on the way, and computes it afresh if it has drifted.
+        P is tested, and computed anew if it has drifted.
         """
         n = self.size - self.covered
         if n > max(2 * BLOCK, self.covered // 2):
@@ -182,7 +171,7 @@ class Geometry:
         """Return the insertion's Z, or None if P fails its test or the block its Cholesky."""
         old, new = slice(0, self.covered), slice(self.covered, self.size)
         n = self.size - self.covered
-        # Columns for one product with P: the new knots', and one of P's own as a probe.
+        # Columns for one product with P: those of the new knots, and one of K as a probe.
         columns = np.zeros((n + 1, self.capacity))
         columns[:n, old] = self._normalised_gram(new, old)
         j = self._next_probe()
@@ -208,7 +197,7 @@ class Geometry:
         return np.asarray(Z)
 
     def _next_probe(self) -> int:
-        """Return which column of P to test: the largest diagonal entry, or each in turn."""
+        """Return the column of P to test: that of the largest diagonal entry, or each in turn."""
         self._probe += 1
         if self.covered == 0:
             return 0
@@ -225,13 +214,10 @@ class Geometry:
             block.flat[:: len(block) + 1] += RIDGE
         return block
 
-    # What is asked of it ---------------------------------------------------------------
-
     def inner_products(self, functions: Floats) -> Floats:
         """Return the inner products of functions (F, p, L) through K + λI = CCᵀ.
 
-        Rows of C are the knots' coordinates in an orthonormal basis: half the work, and C serves
-        for the inverse too.
+        This is half the work of products with K, and C serves for the inverse, too.
         """
         F, p, L = functions.shape
         if not self.kernel.normalised:
@@ -244,11 +230,9 @@ class Geometry:
         return np.asarray(upper + np.triu(upper, 1).T)
 
     def novel(self, points: Floats, tolerance: float, most: int) -> NDArray[np.int64]:
-        """Return which points are far from the span of the knots, the farthest first.
-
-        A pivoted Cholesky factorisation of what the knots leave of the points' Gram matrix.
-        """
-        self._cover()
+        """Return which points are far from the span of the knots, the farthest first."""
+        if self.covered < self.size:
+            self.rebuild(self.size)
         embedded = self.kernel.embed(points)
         length = np.sqrt(self.kernel.diagonal(points)) if not self.kernel.normalised else None
 
@@ -264,29 +248,30 @@ class Geometry:
         known[:, self.size :] = 0.0
         solved = known @ self.slots.inverse
         left = 1.0 - np.einsum("nc,nc->n", known, solved)
-        # Most points are near the knots: only the others are looked at again.
+        # Most points are near the knots; only the others are candidates.
         far = np.flatnonzero(left > tolerance)
         points, embedded = points[far], np.ascontiguousarray(embedded[:, far])
-        known, solved, left = known[far], solved[far], left[far]
+        known, solved = known[far], solved[far]
         length = None if length is None else length[far]
-        rows = np.zeros((min(most, len(far)), len(far)))
-        chosen: list[int] = []
-        for k in range(len(rows)):
-            j = int(np.argmax(left))
-            if left[j] <= tolerance:
-                break
+
+        def column(j: int) -> tuple[Floats, Floats]:
             one = np.ascontiguousarray(embedded[:, j : j + 1])
-            column = columns(one, None if length is None else 1.0 / length[j : j + 1])[:, 0]
-            column -= known @ solved[j] + rows[:k, j] @ rows[:k]
-            rows[k] = column / np.sqrt(left[j])
-            left -= rows[k] ** 2
-            left[j] = 0.0
-            chosen.append(j)
+            scale = None if length is None else 1.0 / length[j : j + 1]
+            return columns(one, scale)[:, 0], known @ solved[j]
+
+        chosen, _ = pivoted_cholesky(left[far], most, column, lambda left: left, tolerance)
         return np.asarray(far[chosen])
 
     def fold(self, new: Floats, weights: Floats, most: int) -> Folded:
-        """Return what becomes of new knots, (n, q) and (n, functions, p), if ``most`` are kept."""
-        self._cover()
+        """Keep ``most`` of new knots (n, q) with weights (n, functions, p), and fold the others.
+
+        Inserting all and removing most would cost far more. The knots are kept whose removal would
+        move some function the farthest; fewer, if float64 cannot tell the others from them. The
+        others are projected onto the old and the kept knots. That is an orthogonal projection,
+        like every pruning, so its error is known exactly.
+        """
+        if self.covered < self.size:
+            self.rebuild(self.size)
         old, embedded = slice(0, self.size), self.kernel.embed(new)
         between, among = np.empty((len(new), self.capacity)), np.empty((len(new), len(new)))
         kernel_matrix(self.kernel.program, self.slots.features, embedded, between)
@@ -301,10 +286,32 @@ class Geometry:
         if not (np.all(np.isfinite(between)) and np.all(np.isfinite(among))):
             raise self._not_finite()
         among.flat[:: len(among) + 1] += RIDGE
-        inverse = self.slots.inverse[old, old]
-        folded = fold(inverse, between, among, weights / scale[:, None, None], most)
-        kept = folded.weights * scale[folded.chosen, None, None]
-        return folded._replace(weights=kept, onto_old=folded.onto_old * self.slots.scale[old])
+        weights = weights / scale[:, None, None]
+        n, F, p = weights.shape
+        onto = between @ self.slots.inverse[old, old]
+        # The Gram matrix of the new knots' residuals.
+        left = among
+        left -= onto @ between.T
+        largest = np.max(np.einsum("nfp,nfp->nf", weights, weights), axis=1)
+        diagonal = np.diagonal(left).copy()
+        chosen, rows = pivoted_cholesky(
+            diagonal, most, lambda j: (left[j], 0.0), lambda r: largest * r, _ROUNDING
+        )
+        others = np.setdiff1d(np.arange(n), chosen)
+        explained = rows[:, others]
+        shares = solve_triangular(rows[:, chosen], explained) if len(chosen) else explained
+        residual = left[np.ix_(others, others)] - explained.T @ explained
+        # Only one task has weights on each new knot: most are zero.
+        moved = csr_array(weights[others].reshape(len(others), F * p).T)
+        squares = np.asarray(moved.multiply(moved @ residual).sum(axis=1))
+        kept = weights[chosen].reshape(len(chosen), F * p) + (moved @ shares.T).T
+        onto_old = np.asarray(moved @ (onto[others] - shares.T @ onto[chosen]))
+        return Folded(
+            chosen,
+            kept.reshape(len(chosen), F, p) * scale[chosen, None, None],
+            onto_old.reshape(F, p, -1) * self.slots.scale[old],
+            np.maximum(squares.reshape(F, p).sum(axis=1), 0.0),
+        )
 
     def _not_finite(self) -> NumericalError:
         return NumericalError(

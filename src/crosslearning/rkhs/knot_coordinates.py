@@ -1,8 +1,8 @@
-"""Functions on knots in coordinates in which the RKHS inner product is the plain one.
+"""Functions on knots, in orthonormal coordinates.
 
 With K = L Lᵀ the knots' Gram matrix, the function of coordinates c is Σ_m κ(s_m, ·) w_m with
 w = L⁻ᵀ c; its norm is |c|, and its value at a point x is cᵀ φ(x) with φ(x) = L⁻¹ κ(knots, x).
-What the knots cannot say of x is κ(x, x) − |φ(x)|².
+The residual variance of x is κ(x, x) − |φ(x)|².
 """
 
 from __future__ import annotations
@@ -10,43 +10,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from crosslearning.errors import NumericalError
-from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.pivoted_cholesky import pivoted_cholesky
 
-#: Points that are looked at together, so that no array grows with the data.
+#: Points in a block, which bounds the memory.
 BLOCK = 4096
 #: Points among which knots are chosen together.
 _CANDIDATES = 8192
-#: What is added to the diagonal of the Gram matrix, as a share of it.
+#: Added to the diagonal of the Gram matrix, relative to it.
 _JITTER = 1e-12
-#: Below this share rounding decides what a knot adds.
+#: Relative residuals below this are rounding errors.
 _LEAST_SHARE = 1e-10
 
 
 def blocks(points: int) -> Iterator[slice]:
-    """Yield slices that go through so many points, a block at a time."""
+    """Yield slices that cover so many points in blocks."""
     for first in range(0, points, BLOCK):
         yield slice(first, min(first + BLOCK, points))
 
 
 def diagonal(kernel: Kernel, points: Floats) -> Floats:
-    """Return κ(x, x) at every point, at once if it is one everywhere."""
+    """Return κ(x, x) at every point."""
     return np.ones(len(points)) if kernel.normalised else kernel.diagonal(points)
 
 
 class KnotCoordinates:
-    """Knots with the factor of their Gram matrix; a value.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    knots : array, shape (m, q), optional
-        By default none.
-    """
+    """Knots (m, q), by default none, with the Cholesky factor of their Gram matrix; immutable."""
 
     def __init__(self, kernel: Kernel, knots: Floats | None = None) -> None:
         self.kernel = kernel
@@ -87,14 +80,11 @@ class KnotCoordinates:
         left = diagonal(self.kernel, points) - np.einsum("mn,mn->n", phi, phi)
         return np.asarray(np.maximum(left, 0.0))
 
-    # Growing ---------------------------------------------------------------------------
-
     def grown(self, points: Floats, tolerance: float, most: int) -> KnotCoordinates:
-        """Return coordinates with further knots, chosen from points (n, q).
+        """Return coordinates with up to ``most`` further knots, chosen from points (n, q).
 
-        Each in turn is the point that the knots before it explain least, as long as they leave
-        more than ``tolerance`` of κ(x, x) and no more than ``most`` are chosen. Where there are
-        many points, a part of those that are not yet explained is looked at together.
+        Each is the point with the largest relative residual, as long as that is above
+        ``tolerance``. Many points are processed in subsets.
         """
         tolerance, grown = max(tolerance, _LEAST_SHARE), self
         while most > 0:
@@ -106,7 +96,7 @@ class KnotCoordinates:
             new = np.flatnonzero(share > tolerance)
             evenly = np.linspace(0, len(new) - 1, min(len(new), _CANDIDATES)).round().astype(int)
             candidates = points[new[evenly]]
-            chosen = grown._farthest(candidates, tolerance, most)
+            chosen = grown._pivots(candidates, tolerance, most)
             if len(chosen) == 0:
                 break
             most -= len(chosen)
@@ -116,30 +106,17 @@ class KnotCoordinates:
                 break
         return grown
 
-    def _farthest(self, points: Floats, tolerance: float, most: int) -> NDArray[np.int64]:
-        """Return which points to take: a pivoted Cholesky factorisation of what is left.
-
-        :meth:`Dictionary.novel` does so in the geometry of κ + λδ, to which a point 1e-6 from a
-        knot is new. Here the last digits count.
-        """
+    def _pivots(self, points: Floats, tolerance: float, most: int) -> Integers:
+        """Return the points to take; unlike :meth:`Dictionary.novel`, in the geometry of κ."""
         full = _positive(diagonal(self.kernel, points))
         known = self.features(points)
         left = full - np.einsum("mn,mn->n", known, known)
-        rows = np.zeros((min(most, len(points)), len(points)))
-        chosen: list[int] = []
-        for k in range(len(rows)):
-            j = int(np.argmax(left / full))
-            if left[j] <= tolerance * full[j]:
-                break
-            column = self.kernel(points, points[j : j + 1])[:, 0]
-            column -= known[:, j] @ known + rows[:k, j] @ rows[:k]
-            rows[k] = column / np.sqrt(left[j])
-            left -= rows[k] ** 2
-            left[j] = 0.0
-            chosen.append(j)
-        return np.array(chosen, dtype=np.int64)
+
+        def column(j: int) -> tuple[Floats, Floats]:
+            return self.kernel(points, points[j : j + 1])[:, 0], known[:, j] @ known
+
+        return pivoted_cholesky(left, most, column, lambda left: left / full, tolerance * full)[0]
 
 
 def _positive(values: Floats) -> Floats:
-    """Return values with the least number above zero in the place of zeros, to divide by."""
     return np.maximum(values, np.finfo(np.float64).tiny)

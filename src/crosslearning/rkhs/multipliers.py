@@ -20,16 +20,15 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
 from crosslearning.rkhs.enclosing_ball import smallest_ball
 
-#: Where the search ends: how far a distance may be from ε, as a share of it.
+#: The relative error of a distance at which the search ends, and at which a stall counts as solved.
 TOLERANCE = 1e-11
-#: The same where float64 lets nothing improve any more.
 STALL_TOLERANCE = 1e-7
-_MOST_STEPS = 100
-#: The share of the promised gain that a step must bring, and what is lost of the dual anyway.
+_MAX_STEPS = 100
+#: Armijo's constant, and the relative rounding error of the dual.
 _SUFFICIENT = 1e-4
 _ROUNDING = 1e-12
-#: A multiplier that is a smaller share of the largest counts for less.
-_NEXT_TO_NONE = 1e-6
+#: Multipliers that are smaller relative to the largest count for less.
+_NEGLIGIBLE = 1e-6
 
 
 class FitStatus(enum.Enum):
@@ -59,35 +58,32 @@ class FitStatus(enum.Enum):
     PENALISED = "The multiplier was given; epsilon is what it leads to."
 
 
-class Found(NamedTuple):
-    """What a search came to.
-
-    ``residual`` is how far the farthest distance is from where it should be, as a share of ε.
-    """
+class SearchResult(NamedTuple):
+    """The result of a search."""
 
     solution: Solution
     status: FitStatus
-    residual: float
+    residual: float  # the largest error of a distance, relative to ε
     steps: int
 
 
-def search(problem: CoupledRidge, epsilon: float, method: str) -> Found:
-    """Return the functions within ε of a centre, all or in the mean square."""
+def search(problem: CoupledRidge, epsilon: float, method: str) -> SearchResult:
+    """Return the functions within ε of a centre: each, or in the mean square (relaxed)."""
     if epsilon == 0.0:
         solution = problem.solve(np.full(problem.size, math.inf))
-        return Found(solution, FitStatus.POOLED, 0.0, 0)
+        return SearchResult(solution, FitStatus.POOLED, 0.0, 0)
     direction = np.ones(problem.size)
     if _weighted_distance(problem.alone, direction) <= epsilon:
         if method == "relaxed" or math.isinf(epsilon):
-            return Found(problem.alone, FitStatus.SEPARATE, 0.0, 0)
+            return SearchResult(problem.alone, FitStatus.SEPARATE, 0.0, 0)
         coefficients, reach = smallest_ball(_gram(problem.alone))
         if reach <= epsilon:
             solution = _recentred(problem.alone, coefficients, epsilon)
-            return Found(solution, FitStatus.SEPARATE, 0.0, 0)
-        # Little is missing: only the tasks that touch the ball have to give way.
+            return SearchResult(solution, FitStatus.SEPARATE, 0.0, 0)
+        # Only the tasks that touch the ball have active constraints.
         direction = coefficients
-    found = _along(problem, direction, epsilon)
-    return found if method == "relaxed" else _exact(problem, found, epsilon)
+    start = _along(problem, direction, epsilon)
+    return start if method == "relaxed" else _exact(problem, start, epsilon)
 
 
 def _gram(solution: Solution) -> Floats:
@@ -96,15 +92,14 @@ def _gram(solution: Solution) -> Floats:
 
 
 def _weighted_distance(solution: Solution, direction: Floats) -> float:
-    """Return the root of the mean of ‖d_i‖² with these weights."""
+    """Return the weighted root mean square of ‖d_i‖."""
     return math.sqrt(float(direction @ solution.distances**2) / float(direction.sum()))
 
 
 def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solution:
     """Move the centre from the mean towards that of the smallest ball, until all are within ε.
 
-    Without multipliers every centre within ε of all functions is as good as any other. This one
-    is the mean where that will do, and changes with ε without a jump.
+    Without multipliers every centre within ε is optimal; this one is continuous in ε.
     """
     shift = np.einsum("i,imo->mo", coefficients, alone.differences)
     length = float(np.sum(shift**2))
@@ -121,74 +116,73 @@ def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solutio
     )
 
 
-def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> Found:
-    """Search for multipliers t·direction whose weighted mean square distance is ε²."""
+def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> SearchResult:
+    """Find multipliers t·direction whose weighted mean square distance is ε²."""
     t, best = problem.ridge, math.inf
-    for steps in range(1, _MOST_STEPS + 1):
+    for steps in range(1, _MAX_STEPS + 1):
         solution = problem.solve(t * direction)
         distance = _weighted_distance(solution, direction)
         residual = abs(distance / epsilon - 1.0)
         if residual <= TOLERANCE or (residual >= best and residual <= STALL_TOLERANCE):
-            return Found(solution, FitStatus.SOLVED, residual, steps)
+            return SearchResult(solution, FitStatus.SOLVED, residual, steps)
         best = min(best, residual)
         bend = float(direction @ problem.curvature(solution) @ direction)
         # Newton on 1/distance: (1/distance)' = bend / (Σ direction · distance³).
         slope = bend / (float(direction.sum()) * distance**3)
         t = max(t + (1.0 / epsilon - 1.0 / distance) / slope, 0.1 * t)
-    return Found(solution, FitStatus.INACCURATE, residual, steps)
+    return SearchResult(solution, FitStatus.INACCURATE, residual, steps)
 
 
 class _Misfit(NamedTuple):
-    """How far from optimal multipliers are: as shares of ε, and the largest of them."""
+    """The errors of the distances relative to ε, and the largest violation of optimality."""
 
-    shares: Floats
+    errors: Floats
     largest: float
 
     @classmethod
     def of(cls, solution: Solution, epsilon: float) -> _Misfit:
-        shares = solution.distances / epsilon - 1.0
-        # With a multiplier the distance must be ε; without, or next to none, it may be less.
+        errors = solution.distances / epsilon - 1.0
+        # With a multiplier the distance must be ε; with a negligible one it may be less.
         largest = float(np.max(solution.multipliers))
-        short = np.minimum(solution.multipliers / (_NEXT_TO_NONE * largest), 1.0)
-        counted = np.maximum(shares, -short * shares)
-        return cls(shares, float(np.max(counted)))
+        short = np.minimum(solution.multipliers / (_NEGLIGIBLE * largest), 1.0)
+        counted = np.maximum(errors, -short * errors)
+        return cls(errors, float(np.max(counted)))
 
 
-def _exact(problem: CoupledRidge, start: Found, epsilon: float) -> Found:
+def _exact(problem: CoupledRidge, start: SearchResult, epsilon: float) -> SearchResult:
     """Maximise the dual over μ ≥ 0 from a start.
 
-    A step is taken if it brings every distance nearer to where it should be than any step did
-    before, or else if the dual rises as its slope promises; so that it cannot but converge.
+    A step is accepted if it reduces the largest misfit, or if the dual rises by Armijo's rule.
     """
     solution, steps = start.solution, start.steps
     misfit = _Misfit.of(solution, epsilon)
     best = misfit.largest
-    while misfit.largest > TOLERANCE and steps < _MOST_STEPS:
+    while misfit.largest > TOLERANCE and steps < _MAX_STEPS:
         steps += 1
         tried = _improved(problem, solution, misfit, best, epsilon)
         if tried is None:
-            break  # in float64 nothing improves any more
+            break  # stalled in float64
         solution = tried
         misfit = _Misfit.of(solution, epsilon)
         best = min(best, misfit.largest)
     solved = misfit.largest <= STALL_TOLERANCE
     status = FitStatus.SOLVED if solved else FitStatus.INACCURATE
-    return Found(solution, status, misfit.largest, steps)
+    return SearchResult(solution, status, misfit.largest, steps)
 
 
 def _improved(
     problem: CoupledRidge, solution: Solution, misfit: _Misfit, best: float, epsilon: float
 ) -> Solution | None:
-    """Return the solution after one step, or None if there is no better one."""
+    """Return the solution after one step, or None if the search has stalled."""
     mu, distances = solution.multipliers, solution.distances
     slope = distances**2 - epsilon**2
     curvature = problem.curvature(solution)
-    # ½ slope, and what takes its place in Newton's method on 1/‖d‖, which is nearly linear in μ.
-    plain, bent = 0.5 * slope, distances**2 * misfit.shares
+    # ½ slope, and its counterpart in Newton's method on 1/‖d‖, which is nearly linear in μ.
+    plain, bent = 0.5 * slope, distances**2 * misfit.errors
     before = problem.dual(solution, epsilon)
     for right, halvings in ((bent, 3), (plain, 30)):
         step = -mu
-        free = np.diagonal(curvature) > 0.0  # others are at the centre, and need no multiplier
+        free = np.diagonal(curvature) > 0.0  # the others are at the centre
         step[free] = _newton_step(mu[free], curvature[np.ix_(free, free)], right[free])
         length = 1.0
         for _ in range(halvings):
@@ -199,7 +193,7 @@ def _improved(
             left = _Misfit.of(tried, epsilon).largest
             gain = problem.dual(tried, epsilon) - before
             promised = float(slope @ (moved - mu))
-            # Where rounding hides what the dual gains, only the distances can tell.
+            # Where rounding hides the gain of the dual, only the distances count.
             hidden = max(abs(gain), promised) <= _ROUNDING * abs(before)
             rises = not hidden and promised > 0.0 and gain >= _SUFFICIENT * promised
             if left <= 0.9 * best or rises or (hidden and left <= 0.9 * misfit.largest):
@@ -215,5 +209,5 @@ def _newton_step(mu: Floats, curvature: Floats, right: Floats) -> Floats:
     scaled.flat[:: len(scaled) + 1] += 1e-13
     root = np.linalg.cholesky(scaled).T
     aim = root @ (scale * mu) + solve_triangular(root, right / scale, trans=1)
-    found, _ = nnls(root, aim)
-    return np.asarray(found / scale - mu)
+    solved, _ = nnls(root, aim)
+    return np.asarray(solved / scale - mu)

@@ -1,11 +1,9 @@
 """Kernels as data, and the compiled loops that read them.
 
-A kernel is handed to compiled code as a :class:`KernelProgram`: an embedding of states into
-feature vectors, and a sum of products of factors over slices of those features. One compiled
-body serves every kernel, so its machine code is cached once and a rollout can call it.
-
-Features are stored with one row per feature and one column per knot, so that the loops over
-knots run in SIMD lanes.
+A :class:`KernelProgram` is an embedding of states into feature vectors, and a sum of products of
+factors over slices of those features. One compiled function serves every kernel, so its machine
+code is cached once. Features have one row per feature and one column per knot, so that loops over
+knots are vectorised.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ from crosslearning._base.compiled import FastEntry, FunctionPointer, compiled, c
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.formulas import CONSTANT, factor_column, factor_pull_back
 
-# How a coordinate of the state enters the embedding.
+# The function of a coordinate that enters the embedding.
 IDENTITY = 0
 COSINE = 1
 SINE = 2
-LOGARITHM = 3  # asinh: the number itself near 0, its logarithm far away
+LOGARITHM = 3  # asinh
 
 #: A user's formula for one pair of points.
 PAIR_SIGNATURE = types.float64(types.float64[::1], types.float64[::1])
@@ -33,45 +31,30 @@ PAIR_SIGNATURE = types.float64(types.float64[::1], types.float64[::1])
 class KernelProgram(NamedTuple):
     """A kernel in the form that compiled code reads.
 
-    Few arrays, because compiled code hands a copy of their descriptors to every call. What
-    Python calls is a :class:`FastEntry` or takes the fields one by one: Numba looks at the
-    inside of a named tuple fifty times more slowly than at plain arguments.
-
-    Attributes
-    ----------
-    terms : array of int, shape (terms, 3)
-        The embedding as a sum of terms: which coordinate of the state a term reads, its wave
-        (the coordinate itself, or a cosine, sine or asinh of it), and the feature that it adds
-        to.
-    term_values : array, shape (terms, 2)
-        The frequency inside the wave, and the scale of the term.
-    factors : array of int, shape (factors, 5)
-        Which formula each factor is, the first feature that it reads and the one after the
-        last, the polynomial's degree, and the number of the product that it belongs to. The
-        kernel is the sum of the products; the factors of one stand together.
-    biases : array, shape (factors,)
-        The polynomial's constant, or the number that the factor is.
-    pair : FunctionPointer
-        The user's formula, if a factor is one.
+    Few arrays, because their descriptors are copied at every compiled call. Python calls it
+    through a :class:`FastEntry`, because Numba's dispatch on named tuples is slow.
     """
 
+    #: (terms, 3): the coordinate that a term of the embedding reads, its function (``COSINE``, …),
+    #: and the feature that it adds to.
     terms: Integers
+    #: (terms, 2): the frequency inside the function, and the scale of the term.
     term_values: Floats
+    #: (factors, 5): the formula, the first feature, the one after the last, the polynomial's
+    #: degree, and the product that the factor belongs to; the factors of one are adjacent.
     factors: Integers
+    #: (factors,): the polynomial's constant, or the value of a constant factor.
     biases: Floats
+    #: The user's formula, if a factor is one.
     pair: FunctionPointer
 
 
 class Expansion(NamedTuple):
-    """Functions in the form that compiled code reads: h_f(s) = Σ_m κ(s_m, s) w_mf.
-
-    ``features``, shape (r, C), are the embedded knots, and ``rows``, shape (functions, p, C), the
-    weights; columns without weights may be filling.
-    """
+    """Functions in the form that compiled code reads: h_f(s) = Σ_m κ(s_m, s) w_mf."""
 
     program: KernelProgram
-    features: Floats
-    rows: Floats
+    features: Floats  # (r, C), the embedded knots
+    rows: Floats  # (functions, p, C), the weights; zero in unused columns
 
     def __call__(self, states: Floats) -> Floats:
         """Evaluate every function at states (n, q): shape (n, functions, p)."""
@@ -84,16 +67,6 @@ class Expansion(NamedTuple):
         values = np.empty((len(states), self.rows.shape[1]))
         _evaluate_each(*self, states, which, values)
         return values
-
-    def pull_back(self, states: Floats, which: Integers, adjoints: Floats) -> Floats:
-        """Return ∂/∂state n of adjoints[n]ᵀ h(state n), h being function ``which[n]``.
-
-        The states have shape (n, q) and the adjoints (n, p); the gradients have shape (n, q). Of a
-        kernel from a formula of the user's they are central differences.
-        """
-        gradients = np.empty(states.shape)
-        _pull_back_each(*self, states, which, adjoints, gradients)
-        return gradients
 
 
 @compiled
@@ -115,7 +88,7 @@ def embed(program: KernelProgram, state: Floats, features: Floats) -> None:
 
 @compiled
 def embed_pull_back(program: KernelProgram, state: Floats, gradient: Floats, out: Floats) -> None:
-    """Fill ``out``, shape (q,), with ∂/∂state of what has the gradient (r,) in the features."""
+    """Fill ``out``, shape (q,), with the gradient in the state, given that (r,) in the features."""
     for d in range(out.shape[0]):
         out[d] = 0.0
     for k in range(program.terms.shape[0]):
@@ -126,7 +99,7 @@ def embed_pull_back(program: KernelProgram, state: Floats, gradient: Floats, out
         elif wave == SINE:
             slope *= frequency * math.cos(frequency * state[source])
         elif wave == LOGARITHM:
-            # 1/√(1+u²), without the overflow of a far u.
+            # 1/√(1+u²), without overflow.
             slope *= frequency / math.hypot(1.0, frequency * state[source])
         out[source] += slope * gradient[program.terms[k, 2]]
 
@@ -166,7 +139,7 @@ def _product_column(
     scratch: Floats,
     out: Floats,
 ) -> int:
-    """Fill out[m] with the product that begins at ``first``; return the factor after it."""
+    """Fill out[m] with the product that begins at ``first``; return the next factor."""
     factor_column(program, first, features, point, out)
     f = first + 1
     while f < last and program.factors[f, 4] == program.factors[first, 4]:
@@ -205,12 +178,9 @@ def partial_column(
     scratch: Floats,
     out: Floats,
 ) -> None:
-    """Fill a column as :func:`kernel_column` does, of the factors from ``first`` to ``last``.
-
-    So one program may hold the factors of several kernels.
-    """
+    """Fill a column of the kernel of the factors from ``first`` to ``last``."""
     if last == first + 1:
-        # The most common kernel is one factor: a third faster without what sums need.
+        # The most common kernel has one factor: a third faster without the code for sums.
         factor_column(program, first, features, point, out)
     else:
         _sum_column(program, first, last, features, point, scratch, out)
@@ -235,12 +205,12 @@ def partial_pull_back(
     work: Floats,
     out: Floats,
 ) -> None:
-    """Do what :func:`kernel_pull_back` does, for the factors from ``first`` to ``last``."""
+    """Fill out as :func:`kernel_pull_back` does, for the factors from ``first`` to ``last``."""
     others, factor, slopes = work[0], work[1], work[2]
     for f in range(first, last):
         if program.factors[f, 0] == CONSTANT:
             continue
-        # By the product rule, what a factor's slope is multiplied by.
+        # The product rule: the factor's slope is multiplied by the other factors.
         for m in range(others.shape[0]):
             others[m] = weights[m]
         for g in range(first, last):
@@ -302,10 +272,9 @@ def evaluate(
     work: Floats,
     out: Floats,
 ) -> None:
-    """Fill ``out``, shape (p,), with the value of one function at ``state``, shape (q,).
+    """Fill ``out`` (p,) with the value of a function of weights (p, L) at a state (q,).
 
-    Its weights have shape (p, L). ``point``, shape (r,), and ``work``, shape (2, L), are work
-    space for the embedded state and for kernel columns.
+    ``point`` (r,) and ``work`` (2, L) are work space.
     """
     embed(program, state, point)
     kernel_column(program, features, point, work[1], work[0])
@@ -335,10 +304,9 @@ def evaluate_pull_back(
     point_gradient: Floats,
     out: Floats,
 ) -> None:
-    """Fill ``out``, shape (q,), with ∂/∂state of Σ_p adjoint[p] h_p(state).
+    """Fill ``out`` (q,) with ∂/∂state of Σ_p adjoint[p] h_p(state).
 
-    The vector-Jacobian product of :func:`evaluate`, with the same arguments. ``point`` and
-    ``point_gradient``, shape (r,), and ``work``, shape (4, L), are work space.
+    ``point`` and ``point_gradient`` (r,) and ``work`` (4, L) are work space.
     """
     embed(program, state, point)
     _combine(weights, adjoint, work[3])
@@ -376,36 +344,8 @@ def _fill_each(
         evaluate(program, features, weights[which[n]], states[n], point, work, out[n])
 
 
-@compiled
-def _fill_pull_back(
-    program: KernelProgram,
-    features: Floats,
-    weights: Floats,
-    states: Floats,
-    which: Integers,
-    adjoints: Floats,
-    out: Floats,
-) -> None:
-    """Fill out[n] with ∂/∂state n of Σ_p adjoints[n, p] h_p, h being function which[n]."""
-    point, gradient = np.empty(features.shape[0]), np.empty(features.shape[0])
-    work = np.empty((4, features.shape[1]))
-    for n in range(states.shape[0]):
-        evaluate_pull_back(
-            program,
-            features,
-            weights[which[n]],
-            states[n],
-            adjoints[n],
-            point,
-            work,
-            gradient,
-            out[n],
-        )
-
-
-# What Python calls.
+# The entry points from Python.
 embed_states = FastEntry(embed_all)
 kernel_matrix = FastEntry(kernel_columns)
 _evaluate_family = FastEntry(_fill_family)
 _evaluate_each = FastEntry(_fill_each)
-_pull_back_each = FastEntry(_fill_pull_back)

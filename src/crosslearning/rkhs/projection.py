@@ -1,7 +1,6 @@
-"""The two projections onto families that stay together, exact and relaxed.
+"""The exact and the relaxed projection onto functions that are near their centre.
 
-Both return a mixing matrix: the projected functions are linear combinations of the given
-ones, so a projection never adds a knot.
+The projected functions are linear combinations of the given ones, so a projection adds no knot.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from crosslearning.rkhs.family import Family
 
 Method = Literal["exact", "relaxed"]
 
-# Relative size of the gradient at which Newton's method stops, and at which a stall (no
-# further decrease in float64) still counts as solved.
+# Relative size of the gradient at which Newton's method stops, and at which a stall counts as
+# solved.
 TOLERANCE = 1e-13
 STALL_TOLERANCE = 1e-10
 _MAX_ITERATIONS = 200
-# Functions up to which one product with the whole matrix is the fastest way to mix them.
+# The number of functions up to which one product with the whole matrix is the fastest.
 _FEW = 64
 
 
@@ -63,17 +62,16 @@ class Projection:
     Attributes
     ----------
     pulls, keeps : arrays, shape (N,)
-        How much of the new centre, and of the function as it was, each new function is.
+        The coefficients of the new centre, and of the given function.
     centre : array, shape (N+1,)
         The new centre as a combination of the given functions, the old centre last.
     multipliers : array, shape (N,)
-        μ_i ≥ 0 of the constraint of function i; zero where it is inactive, infinite for
-        ``epsilon = 0``.
+        μ_i ≥ 0 of the constraint of function i; infinite for ``epsilon = 0``.
     distances : array, shape (N,)
         ‖h_i − g‖ after the projection.
     residual : float
-        Norm of the remaining gradient of the projection problem relative to the spread of
-        the functions; zero where a closed form was used.
+        Norm of the remaining gradient relative to the spread of the functions; zero for closed
+        forms.
     iterations : int
         Newton steps.
 
@@ -110,7 +108,7 @@ class Projection:
         if len(flat) <= _FEW:
             flat[:] = self.mixing @ flat
             return
-        # The matrix is diagonal but for the centre's part: no product of N² numbers is needed.
+        # A diagonal matrix and a rank-one part: no product of N² numbers is needed.
         centre = self.centre @ flat
         flat[:-1] *= self.keeps[:, None]
         blas.dger(1.0, centre, self.pulls, a=flat[:-1].T, overwrite_a=1)
@@ -124,17 +122,16 @@ class Projection:
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """Which constraints hold the functions back, shape (N,)."""
+        """The active constraints, shape (N,)."""
         return self.multipliers > 0
 
 
 def _unmoved(N: int) -> Floats:
-    """Return the old centre as a combination of the functions."""
     return np.append(np.zeros(N), 1.0)
 
 
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
-    """Return D as an array and its largest diagonal entry, or say what is wrong with it."""
+    """Return D as a checked array, and its largest diagonal entry."""
     D = np.ascontiguousarray(differences, dtype=np.float64)
     if D.ndim != 2 or D.shape[0] != D.shape[1] or D.shape[0] == 0:
         raise InputError(f"differences must be a square matrix, got shape {D.shape}")
@@ -149,7 +146,7 @@ def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
 
 @compiled
 def _largest_square(D: Floats) -> float:
-    """Return max D_ii, or −1 if D is not the Gram matrix of anything."""
+    """Return max D_ii, or −1 if D is not a Gram matrix."""
     largest = smallest = 0.0
     for i in range(len(D)):
         largest, smallest = max(largest, D[i, i]), min(smallest, D[i, i])
@@ -165,12 +162,12 @@ def _largest_square(D: Floats) -> float:
 def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     r"""Project onto C = {‖h_i − g‖ ≤ ε for every i}.
 
-    Solves min Σ_i ‖h_i − h̄_i‖² + ‖g − ḡ‖² over C. For a fixed g the best h_i is h̄_i pulled
-    onto the ball around g, so the problem is the smooth convex one
+    Solves min Σ_i ‖h_i − h̄_i‖² + ‖g − ḡ‖² over C. For a fixed g the best h_i is the projection
+    of h̄_i onto the ball around g, so the problem is the smooth convex one
 
         min_g ½‖g − ḡ‖² + ½ Σ_i (‖h̄_i − g‖ − ε)₊²,
 
-    whose solution lies in ḡ + span{h̄_i − ḡ}: N unknowns, whatever the number of knots.
+    whose solution lies in ḡ + span{h̄_i − ḡ}: N unknowns, for any number of knots.
 
     Parameters
     ----------
@@ -209,7 +206,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
 
 @compiled
 def _sum(values: Floats) -> float:
-    """Return the sum in order, as the search for the pulls takes it."""
+    """Return the sum in the order of Newton's method."""
     return float(values.sum())
 
 
@@ -232,15 +229,12 @@ def _pulls(D: Floats, epsilon: float, c: Floats, q: Floats, distance: Floats, a:
 
 @compiled
 def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int, float]:
-    """Find the pulls a_i and the distances ‖h̄_i − g‖ by a semi-smooth Newton method.
+    """Compute the pulls a_i and the distances ‖h̄_i − g‖ by a semi-smooth Newton method.
 
-    D is scaled to max D_ii = 1.
-
-    All vectors are coefficients of functions in the basis h̄_i − ḡ, and the geometry is that
-    of the functions: ⟨u, v⟩ = uᵀDv. The gradient is (1 + A)c − a with A = Σ a_i; the Hessian
-    is (1 + A)I + Σ_active (ε/d_i³) z_i z_iᵀ with z_i = g − h̄_i, that is c − e_i. Newton's
-    equation is solved by conjugate gradients, one product with D a step: exact for a few
-    functions, and cheap for a thousand.
+    D is scaled to max D_ii = 1. All vectors are coefficients of functions in the basis h̄_i − ḡ,
+    with ⟨u, v⟩ = uᵀDv. The gradient is (1 + A)c − a with A = Σ a_i; the Hessian is
+    (1 + A)I + Σ_active (ε/d_i³) z_i z_iᵀ with z_i = g − h̄_i, that is c − e_i. Newton's equation
+    is solved by conjugate gradients, one product with D a step.
 
     Returns the number of steps and the gradient's norm relative to (1 + A).
     """
@@ -312,7 +306,7 @@ def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int
         if accepted:
             c[:] = trial
         else:
-            # The Hessian is at most 1 + (number of active constraints): a sure descent.
+            # The Hessian is at most 1 + (number of active constraints): this descends.
             c -= gradient / (1.0 + active)
     q[:] = np.dot(D, c)
     _pulls(D, epsilon, c, q, distance, a)
@@ -353,7 +347,7 @@ PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}
 
 
 def projection_of(method: str) -> Callable[[ArrayLike, float], Projection]:
-    """Return the projection of that name, or say which names there are."""
+    """Return the projection of a name."""
     if method not in PROJECTIONS:
         raise unknown_name("projection", method, PROJECTIONS)
     return PROJECTIONS[method]
@@ -369,11 +363,6 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
     method : {"exact", "relaxed"}
         ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square.
 
-    Returns
-    -------
-    projected : Family
-        On the same knots.
-    projection : Projection
 
     Examples
     --------
@@ -398,17 +387,16 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
 def _pull_inside(family: Family, epsilon: float) -> Family:
     """Shorten h_i − g where rounding left it longer than ε.
 
-    A Gram matrix knows small distances only to half of the digits; the weights themselves
-    know them all.
+    Distances from a Gram matrix have half of the digits; those from the weights have all.
     """
     if epsilon == 0.0:
         return family._with_weights(np.repeat(family.weights[:, -1:], family.functions, axis=1))
     centre, apart = family.weights[:, -1:], family.weights[:, :-1] - family.weights[:, -1:]
-    # Weights round too: aim a little lower each time, at the centre itself in the end.
-    room = np.finfo(np.float64).eps
+    # Weights are rounded, too: the margin grows until all are inside.
+    margin = np.finfo(np.float64).eps
     while np.any(beyond := (distances := family.distances()) > epsilon):
-        aim = max(0.0, 1.0 - room) * epsilon
+        aim = max(0.0, 1.0 - margin) * epsilon
         apart = apart * np.where(beyond, aim / np.maximum(distances, epsilon), 1.0)[:, None]
         family = family._with_weights(np.concatenate([centre + apart, centre], axis=1))
-        room *= 4.0
+        margin *= 4.0
     return family

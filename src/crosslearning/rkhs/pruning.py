@@ -1,4 +1,4 @@
-"""CDKOMP's inner loop: greedy removal of knots, and the certificate that it leaves.
+"""CDKOMP's inner loop: greedy removal of knots, and its certificate.
 
 Removing knot j and refitting the others is an orthogonal projection. With P = (K + λI)⁻¹ it
 moves function f by e(j, f) = Σ_p w_jfp² / P_jj (squared), and the squares of successive
@@ -17,13 +17,12 @@ from crosslearning._base.compiled import compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
 
 #: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the
-#: error that is claimed is never below the true one, and P stays computable in float64.
+#: claimed error is never below the true one, and P stays computable in float64.
 RIDGE = 1e-6
-#: A knot whose P_jj is above this is a combination of the others for float64's purposes. It
-#: is removed whatever the budget.
+#: A knot with P_jj above this is numerically a combination of the others, and always removed.
 CONDITIONING = 1e5
 
-# Why a removal was made, in the order of the certificate's counters.
+# The reasons of removals, in the order of the certificate's counters.
 WITHIN_BUDGET = 0
 FORCED_BY_CONDITIONING = 1
 FORCED_BY_CAP = 2
@@ -31,26 +30,26 @@ FORCED_BY_CAP = 2
 
 @dataclass(frozen=True)
 class PruningCertificate:
-    """What pruning did to every function, as numbers that bound the truth from above.
+    """Upper bounds on the error of pruning, for every function.
 
     Attributes
     ----------
     budget : float
-        The budget β that was asked for, an RKHS norm.
+        The budget β, an RKHS norm.
     errors : array, shape (functions,)
-        Bound on ‖f_before − f_after‖ for every function, all removals counted.
+        Bound on ‖f_before − f_after‖ for every function.
     budgeted_errors, conditioning_errors, cap_errors : arrays, shape (functions,)
         The parts of ``errors`` by the reason of the removals; for one call their squares add up to
-        its square. A removal that fits in the budget counts as budgeted whatever its occasion.
+        its square. Removals within the budget count as budgeted.
     removed : int
         Knots removed in all.
     forced_by_conditioning, forced_by_cap : int
-        How many of those broke the budget because a knot was nearly a combination of others,
-        or because more than ``max_knots`` would have remained.
+        Removals beyond the budget, because a knot was nearly a combination of others or because
+        more than ``max_knots`` would have remained.
     knots : int
         Knots that remain.
     rebuilds : int
-        How often the maintained inverse was computed afresh.
+        How often the maintained inverse was computed anew.
 
     Examples
     --------
@@ -74,16 +73,31 @@ class PruningCertificate:
     knots: int
     rebuilds: int
 
+    @classmethod
+    def of(
+        cls,
+        budget: float,
+        errors: Floats,
+        by_reason: Floats,
+        counts: Integers,
+        knots: int,
+        rebuilds: int,
+    ) -> PruningCertificate:
+        """Return a certificate from errors (3, functions) and counts (3,) by reason."""
+        numbers = int(counts.sum()), int(counts[1]), int(counts[2])
+        budgeted, conditioning, cap = by_reason
+        return cls(budget, errors, budgeted, conditioning, cap, *numbers, knots, rebuilds)
+
     @property
     def within_budget(self) -> bool:
         """Whether every function moved by at most the budget."""
         return self.forced_by_conditioning == 0 and self.forced_by_cap == 0
 
     def followed_by(self, other: PruningCertificate) -> PruningCertificate:
-        """Return the certificate of two prunings with something added between them.
+        """Return the certificate of two prunings with an addition between them.
 
-        What was added need not be orthogonal to the first move: the moves themselves add up, not
-        their squares. ``errors`` is then at most the sum of its parts.
+        The addition need not be orthogonal to the first move, so the moves add up, not their
+        squares, and ``errors`` is at most the sum of its parts.
         """
         names = ("errors", "budgeted_errors", "conditioning_errors", "cap_errors")
         numbers = ("removed", "forced_by_conditioning", "forced_by_cap", "rebuilds")
@@ -132,9 +146,9 @@ def removal_scores(weights: Floats, diagonal: Floats, spent: Floats, out: Floats
             row = weights[f, p]
             for j in range(m):
                 squares[j] += row[j] * row[j]
-        own = spent[f]
+        before = spent[f]
         for j in range(m):
-            total = own + squares[j] / diagonal[j]
+            total = before + squares[j] / diagonal[j]
             out[j] = total if total > out[j] else out[j]
 
 
@@ -142,10 +156,7 @@ def removal_scores(weights: Floats, diagonal: Floats, spent: Floats, out: Floats
 def _candidate(
     scores: Floats, diagonal: Floats, alive: NDArray[np.bool_], forced: bool
 ) -> tuple[int, float]:
-    """Return the knot with the lowest score, and that score.
-
-    If ``forced``, only knots whose diagonal entry is above the conditioning limit count.
-    """
+    """Return the knot with the lowest score, and the score; if ``forced``, ill-conditioned."""
     best, best_value = -1, np.inf
     for j in range(len(alive)):
         if alive[j] and scores[j] < best_value and not (forced and diagonal[j] <= CONDITIONING):
@@ -174,14 +185,12 @@ def remove_knots(
     With C slots, the inverse of the extended dictionary is P + ZZᵀ − VVᵀ: P (C, C) before the
     insertion, zero in the rows of the new knots; Z (inserted, C) for the insertion; and V
     (block, C), to which each removal appends a row. ``diagonal`` (C,) is that of P + ZZᵀ.
-    All that follows is updated: ``weights`` (functions, p, C), as each removal refits all
-    functions; ``alive``, which knots are left; ``spent`` (guarded,), the squared errors of the
-    functions that the budget guards; by reason, ``squared_errors`` (3, functions) and
-    ``counts`` (3,); and ``order`` (block,), which knot each removal took. After the first
+    Updated are ``weights`` (functions, p, C); ``alive``, which knots are left; ``spent``
+    (guarded,), the squared errors of the guarded functions; by reason, ``squared_errors``
+    (3, functions) and ``counts`` (3,); and ``order`` (block,), the removed knots. After the first
     removal, a knot whose score is above ``bar`` is not removed.
 
-    Returns how many were removed; the negative of it if the inverse can be trusted no longer
-    and must be computed afresh before going on.
+    Returns the number of removals; its negative if the inverse must be computed anew first.
     """
     m = size = len(alive)
     functions, outputs = weights.shape[0], weights.shape[1]
@@ -213,7 +222,7 @@ def remove_knots(
         if not pivot > 0.0:
             # Only a drifted inverse has such a pivot, and then something was removed before.
             return -removed
-        # Line 10: the others take over what the knot did.
+        # Line 10: the others are refitted.
         for f in range(functions):
             squares = 0.0
             for p in range(outputs):

@@ -1,13 +1,14 @@
-"""Which radius predicts best what was left out: ε from the data, without belief in a prior.
+"""The choice of ε by cross-validation.
 
-The evidence chooses how alike tasks are (:mod:`crosslearning.rkhs.evidence`) if the model holds.
-This asks the data instead. What is left out are stretches of time, because neighbours in time are
-near copies of one another: with single points left out, each would be predicted from its copies.
+The evidence (:mod:`crosslearning.rkhs.evidence`) is right if the model holds; the held-out error
+needs no such assumption. Whole segments of time are held out, because neighbours in time are
+nearly equal.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -21,24 +22,23 @@ from crosslearning.rkhs.knot_coordinates import blocks
 from crosslearning.rkhs.multipliers import search
 from crosslearning.rkhs.projection import projection_of
 
-#: The radii that are tried if none are given, as shares of the largest that matters.
+#: The default radii, relative to the largest distance of the separate fits.
 _SHARES = np.geomspace(0.02, 1.0, 12)
 
 
 class RadiusCurve(NamedTuple):
-    """How well each radius predicts what was left out.
+    """The held-out error of each radius.
 
     Attributes
     ----------
     epsilon : array, shape (E,)
         The radii.
     error : array, shape (E,)
-        Mean of |y − f|²/σ² over the points that were left out, and over outputs: about 1 if
-        nothing but the noise is left.
+        Mean of |y − f|²/σ² over the held-out points and outputs: about 1 if only noise is left.
     standard_error : array, shape (E,)
-        Of the error, from how it differs between stretches.
+        Of the error, over segments.
     log_evidence : array, shape (E,)
-        Of all points, at the multipliers that each radius has.
+        Of all points, at the multipliers of each radius.
 
     Examples
     --------
@@ -63,8 +63,8 @@ class RadiusCurve(NamedTuple):
         return float(self.epsilon[np.argmin(self.error)])
 
 
-class _Stretch(NamedTuple):
-    """Some points of a task that follow one another."""
+class _Segment(NamedTuple):
+    """Consecutive points of a task."""
 
     x: Floats
     y: Floats
@@ -75,15 +75,15 @@ def radius_curve(
     regression: CrossRegression,
     epsilons: Sequence[float] | None = None,
     *,
-    stretches: int = 5,
+    segments: int = 5,
     method: Literal["exact", "relaxed"] = "exact",
+    stretches: int | None = None,
 ) -> RadiusCurve:
-    """Return the error of predictions at points that were left out, for several radii.
+    """Return the held-out error for several radii.
 
-    Every task's points, in the order in which they were added, are cut into ``stretches``. In each
-    of as many rounds every task is fitted without one of them, and predicts it. Which one differs
-    between tasks, so that what one task lacks another may have seen. The knots stay those of all
-    points; they know no targets.
+    Every task's points, in the order in which they were added, are cut into segments. In each
+    fold every task is fitted without one of them, a different one from task to task. The knots
+    stay those of all points; they do not depend on targets.
 
     Parameters
     ----------
@@ -91,10 +91,12 @@ def radius_curve(
         With its points.
     epsilons : sequence of float, optional
         The radii. By default 0, infinity, and twelve between.
-    stretches : int
-        Into how many parts each task is cut, at least 2.
+    segments : int
+        The number of segments of each task, at least 2.
     method : {"exact", "relaxed"}
         As for :meth:`CrossRegression.fit`.
+    stretches : int, optional
+        Deprecated name of ``segments``.
 
     Examples
     --------
@@ -107,8 +109,11 @@ def radius_curve(
     >>> radius_curve(regression, [0.0, 0.05, np.inf]).error.shape
     (3,)
     """
+    if stretches is not None:
+        warnings.warn("stretches is now segments", DeprecationWarning, stacklevel=2)
+        segments = stretches
     projection_of(method)
-    stretches = count("stretches", stretches, 2)
+    segments = count("segments", segments, 2)
     if max(map(len, regression.inputs)) < 2:
         raise InputError("leaving points out needs a task with at least two of them; add some")
     tried = (
@@ -118,15 +123,15 @@ def radius_curve(
     )
     if not tried:
         raise InputError("no epsilons were given; give some, or none at all for a choice of ours")
-    parts = [_cut(regression, i, stretches) for i in range(regression.tasks)]
+    tasks = [_cut(regression, i, segments) for i in range(regression.tasks)]
     means, sizes = [], []
-    for first in range(stretches):
-        left_out = [(first + i) % stretches for i in range(regression.tasks)]
-        errors = _held_out(regression, parts, left_out, tried, method)
-        for own, k, error in zip(parts, left_out, errors, strict=True):
-            if len(own[k].x):
+    for first in range(segments):
+        left_out = [(first + i) % segments for i in range(regression.tasks)]
+        errors = _held_out_errors(regression, tasks, left_out, tried, method)
+        for parts, k, error in zip(tasks, left_out, errors, strict=True):
+            if len(parts[k].x):
                 means.append(error)
-                sizes.append(len(own[k].x))
+                sizes.append(len(parts[k].x))
     share = np.array(sizes) / sum(sizes)
     values = np.array(means)
     error = share @ values
@@ -141,38 +146,36 @@ def _default_radii(regression: CrossRegression) -> list[float]:
     return [0.0, *between, math.inf]
 
 
-def _cut(regression: CrossRegression, task: int, stretches: int) -> list[_Stretch]:
-    """Return the stretches of a task with their statistics."""
-    coordinates, found = regression.coordinates, []
-    for rows in np.array_split(np.arange(len(regression.inputs[task])), stretches):
+def _cut(regression: CrossRegression, task: int, segments: int) -> list[_Segment]:
+    """Return the segments of a task with their statistics."""
+    coordinates, cut = regression.coordinates, []
+    none = Statistics.none(len(coordinates), regression.outputs)
+    for rows in np.array_split(np.arange(len(regression.inputs[task])), segments):
         x, y = regression.inputs[task][rows], regression.targets[task][rows]
-        statistics = Statistics.none(len(coordinates), regression.outputs)
-        for part in blocks(len(x)):
-            phi = coordinates.features(x[part])
-            statistics = statistics.plus(phi, y[part], coordinates.unexplained(x[part], phi))
-        found.append(_Stretch(x, y, statistics))
-    return found
+        cut.append(_Segment(x, y, none.plus(coordinates, x, y)))
+    return cut
 
 
-def _held_out(
+def _held_out_errors(
     regression: CrossRegression,
-    parts: list[list[_Stretch]],
+    tasks: list[list[_Segment]],
     left_out: list[int],
     epsilons: list[float],
     method: str,
 ) -> Floats:
-    """Return every task's error on its stretch that is left out, for every ε, shape (N, E)."""
+    """Return every task's error on its held-out segment, for every ε, shape (N, E)."""
     kept = [
-        Statistics.together([stretch.statistics for j, stretch in enumerate(own) if j != k])
-        for own, k in zip(parts, left_out, strict=True)
+        Statistics.together([segment.statistics for j, segment in enumerate(parts) if j != k])
+        for parts, k in zip(tasks, left_out, strict=True)
     ]
     problem = CoupledRidge(kept, regression.noise**2, regression.ridge)
     # (E, N, m, p)
     functions = np.array([search(problem, e, method).solution.functions for e in epsilons])
-    errors = np.zeros((len(parts), len(epsilons)))
-    for i, (own, k) in enumerate(zip(parts, left_out, strict=True)):
-        for part in blocks(len(own[k].x)):
-            phi = regression.coordinates.features(own[k].x[part])
-            wrong = (own[k].y[part] - phi.T @ functions[:, i]) / regression.noise
-            errors[i] += np.sum(wrong**2, axis=(1, 2)) / (len(own[k].x) * regression.outputs)
+    errors = np.zeros((len(tasks), len(epsilons)))
+    for i, (parts, k) in enumerate(zip(tasks, left_out, strict=True)):
+        x, y, _ = parts[k]
+        for part in blocks(len(x)):
+            phi = regression.coordinates.features(x[part])
+            wrong = (y[part] - phi.T @ functions[:, i]) / regression.noise
+            errors[i] += np.sum(wrong**2, axis=(1, 2)) / (len(x) * regression.outputs)
     return errors

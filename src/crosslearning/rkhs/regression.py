@@ -1,10 +1,9 @@
-"""Ridge regression on knots, for several functions and data that come and go in blocks.
+"""Ridge regression on common knots, for several tasks and a sliding window of data blocks.
 
-The function of a task is f = Σ_m κ(s_m, ·) α_m on knots that all tasks share. Its weights solve
-(ΦᵀΦ + ρK) α = Φᵀy, with Φ the kernel between the task's data and the knots. What is dear is ΦᵀΦ;
-it is kept for every block of data, and only what changes is computed: a new block of n states on
-m knots costs n·m², k new knots cost n·m·k for every block that is kept. Of very many tasks these
-matrices would fill the memory, a megabyte and more for a task's block: they are computed anew.
+The function of a task is f = Σ_m κ(s_m, ·) α_m. Its weights solve (ΦᵀΦ + ρK) α = Φᵀy, with Φ the
+kernel between the task's data and the knots. ΦᵀΦ is kept for every block and updated: a new block
+of n states on m knots costs n·m², k new knots cost n·m·k per block. For many tasks these matrices
+would fill the memory, so they are computed when they are needed.
 """
 
 from __future__ import annotations
@@ -21,20 +20,12 @@ from crosslearning.rkhs.pruning import RIDGE
 
 Floats = NDArray[np.float64]
 
-#: Tasks beyond which no matrices are kept for each of them.
+#: With more tasks no matrices are kept.
 MANY_TASKS = 64
 
 
 class FamilyRegression:
-    """Regressions of N tasks on common knots.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    tasks : int
-    blocks : int
-        How many blocks of data are kept; a further one takes the place of the oldest.
-    """
+    """Regressions of N tasks on common knots, over the last ``blocks`` blocks of data."""
 
     def __init__(self, kernel: Kernel, tasks: int, blocks: int) -> None:
         self.kernel = kernel
@@ -54,17 +45,17 @@ class FamilyRegression:
         return len(self._states)
 
     def push(self, states: Sequence[Floats]) -> None:
-        """Take in a block: the states of every task, shapes (n_i, q)."""
+        """Add a block: the states of every task, shapes (n_i, q)."""
         self._states.insert(0, list(states))
         if self._keeps:
-            features = [_between(self.kernel, self.knots, own) for own in states]
+            features = [_between(self.kernel, self.knots, x) for x in states]
             self._features.insert(0, features)
             self._products.insert(0, [phi @ phi.T for phi in features])
         for kept in (self._states, self._features, self._products):
             del kept[self.blocks :]
 
     def use(self, knots: Floats) -> None:
-        """Go over to other knots; what belongs to those that stay is kept."""
+        """Set the knots; the matrices of those that stay are kept."""
         where = {knot.tobytes(): m for m, knot in enumerate(self.knots)}
         source = np.array([where.get(knot.tobytes(), -1) for knot in knots], dtype=np.int64)
         # Those that stay come first: dictionaries append, and close the gaps that pruning leaves.
@@ -84,8 +75,8 @@ class FamilyRegression:
         self.knots = knots.copy()
         kept = zip(self._states, self._features, self._products, strict=True) if self._keeps else ()
         for states, features, products in kept:
-            for i, own in enumerate(states):
-                fresh = _between(self.kernel, added, own)
+            for i, x in enumerate(states):
+                fresh = _between(self.kernel, added, x)
                 features[i] = np.concatenate([features[i].take(taken, axis=0), fresh])
                 products[i] = joined(products[i], fresh @ features[i].T)
 
@@ -123,18 +114,16 @@ class FamilyRegression:
                 "and rewards of a sensible size?"
             ) from problem
 
-    # Checkpoints -----------------------------------------------------------------------
-
     def state(self) -> dict[str, Floats]:
-        """Return what cannot be computed anew to the same bits; the states are kept elsewhere."""
+        """Return the arrays that cannot be recomputed to the same bits; callers have the states."""
         m, state = len(self.knots), {"knots": self.knots.copy(), "gram": self.gram.copy()}
         if self._keeps:
-            products = [own for block in self._products for own in block]
+            products = [product for block in self._products for product in block]
             state["products"] = np.array(products).reshape(len(self), self.tasks, m, m)
         return state
 
     def restore(self, arrays: Mapping[str, Floats], states: Sequence[Sequence[Floats]]) -> None:
-        """Take a state back, with the states of each block, newest first."""
+        """Restore a state, with the states of each block, newest first."""
         m = len(arrays["knots"])
         shapes: dict[str, tuple[int, ...]]
         shapes = {"knots": (m, self.kernel.dimension), "gram": (m, m)}
@@ -146,17 +135,17 @@ class FamilyRegression:
         self.knots, self.gram = arrays["knots"].copy(), arrays["gram"].copy()
         self._states = [list(block) for block in states]
         if self._keeps:
-            self._products = [[own.copy() for own in block] for block in arrays["products"]]
+            self._products = [[product.copy() for product in block] for block in arrays["products"]]
             self._features = [
-                [_between(self.kernel, self.knots, own) for own in block] for block in states
+                [_between(self.kernel, self.knots, x) for x in block] for block in states
             ]
 
 
 def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
     """Return κ between knots and states, shape (m, n).
 
-    A value may depend, in its last bit, on where in the array its state stands, but not on the
-    other knots: computed anew for the same states it has the same bits.
+    The last bit of a value may depend on the position of its state, but not on the other knots:
+    recomputed for the same states it has the same bits.
     """
     if len(knots) == 0 or len(states) == 0:
         return np.empty((len(knots), len(states)))

@@ -1,4 +1,4 @@
-"""The slots of a dictionary's arrays: compiled insertion of knots, and closing of gaps."""
+"""The arrays of a dictionary: compiled insertion of knots, and closing of gaps."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from crosslearning.rkhs.checks import Floats
 
 
 class Slots(NamedTuple):
-    """The arrays of a dictionary: C slots, of which the first hold its knots.
-
-    Empty slots hold a copy of some knot and no weight, so that loops need not know them.
-    """
+    """C slots, of which the first hold the knots; the others hold copies of knots, no weights."""
 
     knots: Floats  # (C, q)
     features: Floats  # (r, C)
@@ -31,7 +28,7 @@ class Slots(NamedTuple):
 def _insert_knots(
     program: programs.KernelProgram, slots: Slots, old: int, new: Floats, added: Floats
 ) -> int:
-    """Put new knots and their weights into the slots from ``old``; return the new size.
+    """Insert knots and weights from slot ``old`` on; return the new size.
 
     A knot that equals an earlier one adds its weights there instead. Returns −1, with
     nothing changed, if a kernel value is not finite.
@@ -50,7 +47,7 @@ def _insert_knots(
         features[:, old:stop] = filling_features
         return -1
     size = old
-    source_of = np.empty(len(columns), dtype=np.int64)  # where ``columns`` has each new slot
+    source_of = np.empty(len(columns), dtype=np.int64)  # the column of each new slot
     for n in range(len(columns)):
         source = old + n
         slot = size
@@ -95,10 +92,9 @@ def _move_row_and_column(matrix: Floats, source: int, target: int) -> None:
 
 @compiled
 def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
-    """Move the last knots that are alive into the slots of those that are not.
+    """Move the last alive knots, and their columns of ``update`` (k, C), into the gaps.
 
-    ``update``, shape (k, C), holds one number per knot in every row and moves along. Returns
-    how many knots are alive.
+    Returns the number of alive knots.
     """
     size = int(np.count_nonzero(alive))
     source = len(alive) - 1
@@ -143,7 +139,7 @@ def fill_symmetric(upper: Floats, out: Floats) -> None:
     for i in range(n):
         for j in range(i, n):
             out[i, j] = upper[i, j]
-    # In squares that fit into the cache: one of the two matrices is read against its order.
+    # In squares that fit into the cache: one of the two accesses has a large stride.
     for a in range(0, n, 32):
         for b in range(a, n, 32):
             for i in range(a, min(a + 32, n)):

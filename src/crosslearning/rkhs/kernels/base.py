@@ -1,4 +1,4 @@
-"""What a kernel is: its formula for one pair, and everything else from the base class."""
+"""The base class of kernels, and the assembly of their programs for compiled code."""
 
 from __future__ import annotations
 
@@ -34,12 +34,9 @@ class Kernel(abc.ABC):
     array([3., 3.])
     """
 
-    #: The name under which the kernel is written to files.
-    name: ClassVar[str]
-    #: The number q of coordinates of a state.
-    dimension: int
-    #: Whether κ(x, x) = 1 for every x, to the last bit.
-    normalised: bool = False
+    name: ClassVar[str]  # in files
+    dimension: int  # the number q of coordinates of a state
+    normalised: bool = False  # whether κ(x, x) = 1 for every x, to the last bit
 
     @abc.abstractmethod
     def formula(self, x: Floats, y: Floats) -> float:
@@ -47,7 +44,7 @@ class Kernel(abc.ABC):
 
     @abc.abstractmethod
     def _products(self) -> list[list[Factor]]:
-        """Return the sum of products of factors that compiled code computes."""
+        """Return the kernel as a sum of products of factors, for compiled code."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the kernel as plain data for files; see :func:`kernel_from_dict`."""
@@ -56,7 +53,7 @@ class Kernel(abc.ABC):
 
     @cached_property
     def program(self) -> KernelProgram:
-        """The kernel in the form that compiled code reads."""
+        """The kernel for compiled code."""
         return _assemble(self._products())
 
     def embed(self, points: ArrayLike) -> Floats:
@@ -83,11 +80,9 @@ class Kernel(abc.ABC):
             programs.kernel_matrix(self.program, one, one, values[n : n + 1])
         return values[:, 0]
 
-    # Algebra ---------------------------------------------------------------------------
-
-    #: The kernel of sums, which derives from this class and enters itself here.
+    #: The class of sums, a subclass that registers itself here.
     _sum_of: ClassVar[Callable[..., Kernel]]
-    #: NumPy's numbers leave their products with a kernel to it.
+    #: NumPy scalars leave products with a kernel to __rmul__.
     __array_ufunc__ = None
 
     def _summands(self) -> tuple[Parts, tuple[float, ...]]:
@@ -111,7 +106,7 @@ class Kernel(abc.ABC):
         if not isinstance(scale, Real):
             return NotImplemented
         parts, scales = self._summands()
-        return self._sum_of(*parts, scales=[float(scale) * own for own in scales])
+        return self._sum_of(*parts, scales=[float(scale) * old for old in scales])
 
     __rmul__ = __mul__
 
@@ -121,7 +116,7 @@ Parts = tuple[tuple[Kernel, tuple[int, ...]], ...]
 
 
 class Term(NamedTuple):
-    """Part of an embedding: scale · wave(frequency · state[source]), added to a feature."""
+    """A term of an embedding: scale · wave(frequency · state[source]), added to a feature."""
 
     source: int
     feature: int
@@ -154,12 +149,11 @@ def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
 
 
 def constant_factor(value: float) -> Factor:
-    """Return a number as a factor, which reads nothing of the state."""
+    """Return a number as a factor."""
     return Factor(formulas.CONSTANT, 0, (), bias=value)
 
 
 def _plain(value: Any) -> Any:
-    """Return a kernel's parameter as JSON has it."""
     if isinstance(value, Kernel):
         return value.to_dict()
     return [_plain(part) for part in value] if isinstance(value, tuple) else value
@@ -179,30 +173,25 @@ def _assemble(products: list[list[Factor]]) -> KernelProgram:
         for factor, first in zip(factors, start, strict=True)
         for term in factor.terms
     ]
-    # A product of sums holds one part in several products.
+    # A product of sums repeats its parts.
     pairs = list({id(f.pair): f.pair for f in factors if f.pair is not None}.values())
     if len(pairs) > 1:
         raise InputError(
             f"a product or a sum holds {len(pairs)} kernels from formulas, expected at most one; "
             "write them as one formula"
         )
+    spans = zip(factors, start, stop, owner, strict=True)
     return KernelProgram(
         terms=np.array([(t.source, t.wave, t.feature) for t in terms], dtype=np.int64),
         term_values=np.array([(t.frequency, t.scale) for t in terms], dtype=np.float64),
-        factors=np.array(
-            [
-                (f.kind, a, b, f.degree, n)
-                for f, a, b, n in zip(factors, start, stop, owner, strict=True)
-            ],
-            dtype=np.int64,
-        ),
+        factors=np.array([(f.kind, a, b, f.degree, n) for f, a, b, n in spans], dtype=np.int64),
         biases=np.array([f.bias for f in factors], dtype=np.float64),
         pair=pairs[0] if pairs else pointer_to(_one, programs.PAIR_SIGNATURE),
     )
 
 
 def positive_vector(what: str, given: ArrayLike) -> tuple[float, ...]:
-    """Return ``given`` as a tuple of positive numbers, or say what is wrong with it."""
+    """Return ``given`` as a tuple of positive numbers."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as problem:
@@ -214,3 +203,47 @@ def positive_vector(what: str, given: ArrayLike) -> tuple[float, ...]:
     if not np.all(np.isfinite(values)) or np.any(values <= 0):
         raise InputError(f"{what} must be positive and finite in every dimension, got {given!r}")
     return tuple(values.tolist())
+
+
+def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0) -> None:
+    """Raise an error that names the first property of a kernel that fails.
+
+    The properties: finite values; κ(x, y) = κ(y, x); positive semi-definite Gram matrices on the
+    points, on nearly coincident and on repeated ones; a compiled kernel that equals its formula.
+
+    Parameters
+    ----------
+    points : array_like, shape (n, q), optional
+        The points of the test, best states of your own task. By default 60 normal ones.
+    seed : int
+        Of the default points and the small shifts.
+    """
+    generator = np.random.default_rng(seed)
+    if points is None:
+        points = 2.0 * generator.standard_normal((60, kernel.dimension))
+    states = finite_array("points", points, (None, kernel.dimension))
+    shifts = 1e-7 * generator.standard_normal(states.shape)
+    samples = {
+        "the points": states,
+        "nearly coincident points": np.concatenate([states, states + shifts]),
+        "repeated points": np.concatenate([states, states[:5]]),
+    }
+    for where, sample in samples.items():
+        gram = kernel(sample)
+        if not np.all(np.isfinite(gram)):
+            raise InputError(f"the kernel is not finite on {where}")
+        size = float(np.max(np.abs(gram)))
+        if not np.max(np.abs(gram - gram.T)) <= 1e-12 * size:
+            raise InputError(f"the kernel is not symmetric: κ(x, y) ≠ κ(y, x) on {where}")
+        smallest = float(np.linalg.eigvalsh(gram)[0])
+        # The rounding errors of the entries move an eigenvalue by at most this.
+        if smallest < -1e-14 * size * len(sample):
+            raise InputError(
+                f"the kernel is not positive definite: its Gram matrix on {where} has the "
+                f"eigenvalue {smallest:.3g}"
+            )
+    some = states[:12]
+    formula = np.array([[kernel.formula(x, y) for y in some] for x in some])
+    difference = float(np.max(np.abs(kernel(some) - formula)))
+    if difference > 1e-12 * float(np.max(np.abs(formula))):
+        raise InputError(f"the compiled kernel differs from its formula by {difference:.3g}")

@@ -1,4 +1,4 @@
-"""Kernels of inner products, products and sums of kernels, kernels from your formula or files."""
+"""Polynomial kernels, products and sums of kernels, and kernels from formulas or files."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Polynomial(Kernel):
     Parameters
     ----------
     std : sequence of q floats
-        The size of each coordinate that counts as one.
+        The unit of each coordinate.
     degree : int
         At least 1.
     bias : float
-        At least 0. With 0 only the monomials of exactly this degree remain.
+        At least 0; with 0 only the monomials of exactly this degree remain.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class Linear(Polynomial):
 
 
 class _Composed(Kernel):
-    """Kernels that are joined to one, each on its own group of dimensions."""
+    """A combination of kernels, each on its own group of dimensions."""
 
     parts: Parts
 
@@ -122,21 +122,18 @@ class _Composed(Kernel):
         vars(self).update(parts=checked, dimension=len(read))
 
     def _set_normalised(self) -> None:
-        """Find out whether the kernel is one on its diagonal, which scales can miss by rounding."""
+        """Set whether the kernel is one on its diagonal, with the rounding of compiled code."""
         total = 0.0
         for product in self._products():
-            # As compiled code does it: every other factor is one.
             total += math.prod(f.bias for f in product if f.kind == formulas.CONSTANT)
         normalised = all(kernel.normalised for kernel, _ in self.parts) and total == 1.0
         vars(self).update(normalised=normalised)
 
     def _values(self, x: Floats, y: Floats) -> list[float]:
-        """Return the values of the parts."""
         x, y = np.asarray(x), np.asarray(y)
         return [kernel.formula(x[[*dims]], y[[*dims]]) for kernel, dims in self.parts]
 
     def _part_products(self) -> list[list[list[Factor]]]:
-        """Return the products of every part, reading the coordinates that it is given."""
         return [
             [[factor.on(dims) for factor in product] for product in kernel._products()]
             for kernel, dims in self.parts
@@ -150,9 +147,8 @@ class Product(_Composed):
     Parameters
     ----------
     *parts : (kernel, dimensions)
-        Each kernel with the coordinates of the state that it reads, as many as its own
-        dimension. Together they must read every coordinate 0 … q−1. Parts that are sums are
-        multiplied out.
+        Each kernel with the coordinates of the state that it reads. Together they must read every
+        coordinate 0 … q−1. Parts that are sums are multiplied out.
 
     Examples
     --------
@@ -173,22 +169,20 @@ class Product(_Composed):
         return math.prod(self._values(x, y))
 
     def _products(self) -> list[list[Factor]]:
-        return [
-            list(itertools.chain(*choice)) for choice in itertools.product(*self._part_products())
-        ]
+        choices = itertools.product(*self._part_products())
+        return [list(itertools.chain(*choice)) for choice in choices]
 
 
 @dataclass(frozen=True, init=False)
 class Sum(_Composed):
-    """A sum of kernels, each on its own group of dimensions: functions that add up.
+    """A sum of kernels, each on its own group of dimensions.
 
     Parameters
     ----------
     *parts : (kernel, dimensions)
-        Each kernel with the coordinates of the state that it reads, as many as its own
-        dimension. Together they must read every coordinate 0 … q−1.
+        As for :class:`Product`.
     scales : sequence of float, optional
-        What each part is multiplied by: at least 0, and not all 0. By default 1.
+        The factor of each part: at least 0, and not all 0. By default 1.
 
     Examples
     --------
@@ -236,7 +230,7 @@ Kernel._sum_of = Sum
 class PairKernel(Kernel):
     """A kernel of your own, from the formula for one pair of points.
 
-    The formula is compiled; it may use arithmetic, ``math`` and the NumPy that Numba knows.
+    The formula is compiled; it may use arithmetic, ``math`` and the NumPy that Numba supports.
     It must be symmetric and positive definite: see :func:`crosslearning.rkhs.check_kernel`.
 
     Parameters
@@ -246,8 +240,8 @@ class PairKernel(Kernel):
     dimension : int
         The number q of coordinates.
     label : str, optional
-        The name that files carry; by default the function's own. Files never carry code: to
-        load a family, pass this kernel to ``Family.load(path, kernel=...)``.
+        The name in files, by default that of the function. Files hold no code: to load a family,
+        pass this kernel to ``Family.load(path, kernel=...)``.
 
     Examples
     --------
@@ -271,7 +265,7 @@ class PairKernel(Kernel):
             with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError):
                 self._pointer.python(np.ones(self.dimension), np.zeros(self.dimension))
         except IndexError as problem:
-            # Compiled code would read past the end without a word.
+            # Compiled code does not check bounds.
             raise InputError(
                 f"the formula reads more than the {dimension} coordinates it was said to: {problem}"
             ) from problem
@@ -288,7 +282,7 @@ class PairKernel(Kernel):
         return [[scaled_factor(formulas.PAIR, [1.0] * self.dimension, pair=self._pointer)]]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kernel's name; its code stays with its author."""
+        """Return the kernel's label and dimension, without its code."""
         return {"kernel": self.name, "label": self.label, "dimension": self.dimension}
 
     def __eq__(self, other: object) -> bool:
@@ -308,9 +302,7 @@ _KERNELS: dict[str, Any] = {
 
 
 def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
-    """Return the kernel that ``Kernel.to_dict`` wrote.
-
-    A kernel with a formula of the user's is not in the file and raises an error that says so.
+    """Return the kernel that ``Kernel.to_dict`` described; a :class:`PairKernel` is refused.
 
     Examples
     --------
@@ -345,9 +337,9 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
             kernel: Kernel = kind(**widths, periodic=periods, logarithmic=sizes)
         else:
             kernel = kind(**{f.name: data[f.name] for f in fields(kind) if f.init})
+        return kernel
     except MissingFormulaError:
         raise
     except (KeyError, TypeError, ValueError) as problem:
         message = f"the description of the {name} kernel is damaged: {problem}"
         raise FileFormatError(message) from problem
-    return kernel

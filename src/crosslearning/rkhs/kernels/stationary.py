@@ -20,26 +20,23 @@ from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vecto
 def _marked(
     what: str, given: Mapping[int, float] | Sequence[Any], dimension: int, usual: float | None
 ) -> tuple[tuple[int, float], ...]:
-    """Return ((dimension, size), ...) of marked dimensions; a usual size need not be given."""
-    if isinstance(given, Mapping):
-        pairs = [(int(d), float(size)) for d, size in given.items()]
-    else:
-        pairs = []
-        for entry in given:
-            if isinstance(entry, tuple | list):
-                pairs.append((int(entry[0]), float(entry[1])))
-            elif usual is not None:
-                pairs.append((int(entry), usual))
-            else:
-                raise InputError(
-                    f"{what} is {given!r}; give each dimension with its size, such as {{0: 0.1}}"
-                )
+    """Return ((dimension, size), ...) of marked dimensions; those without a size have the usual."""
+    pairs = []
+    for entry in given.items() if isinstance(given, Mapping) else given:
+        if isinstance(entry, tuple | list):
+            pairs.append((int(entry[0]), float(entry[1])))
+        elif usual is not None:
+            pairs.append((int(entry), usual))
+        else:
+            raise InputError(
+                f"{what} is {given!r}; give each dimension with its size, such as {{0: 0.1}}"
+            )
     for d, size in pairs:
         if not 0 <= d < dimension:
             raise InputError(f"{what} dimension {d} is not among 0 … {dimension - 1}")
         if not (math.isfinite(size) and size > 0):
-            word = "period" if what == "periodic" else "size"
-            raise InputError(f"the {word} of dimension {d} must be positive, got {size}")
+            name = "period" if what == "periodic" else "size"
+            raise InputError(f"the {name} of dimension {d} must be positive, got {size}")
     if len({d for d, _ in pairs}) < len(pairs):
         raise InputError(f"a {what} dimension is listed twice: {[d for d, _ in pairs]}")
     return tuple(sorted(pairs))
@@ -47,29 +44,23 @@ def _marked(
 
 @dataclass(frozen=True, init=False)
 class _Stationary(Kernel):
-    """A function of the scaled difference of two points.
-
-    Give either ``std``, one width per dimension, or ``covariance``, their squares (a vector)
-    or a full symmetric positive definite matrix.
+    """A function of the scaled difference of two points; give either ``std`` or ``covariance``.
 
     Parameters
     ----------
     std : sequence of q floats
         Widths in the units of the state.
     covariance : sequence of q floats, or (q, q) array
-        Squared widths.
+        Squared widths, or a symmetric positive definite matrix.
     periodic : sequence of int, or mapping from int to float
-        Dimensions that wrap around, with period 2π, or with the period that the mapping
-        gives. Such a dimension enters by the chord between two points of a circle with that
-        circumference: for short differences the same as the plain one, and positive
-        definite, which a kernel of wrapped differences is not.
+        Periodic dimensions, with period 2π or the period of the mapping. The difference is
+        replaced by the chord of a circle with that circumference, so that the kernel stays
+        positive definite, which a kernel of wrapped differences is not.
     logarithmic : mapping from int to float
-        Dimensions in which ratios count, such as distances that matter most when they are
-        short. x enters as c·asinh(x/c), with c the size that the mapping gives: as it is where
-        |x| is well below c, by its logarithm well above. The width is that near 0.
+        Dimensions in which ratios count: x enters as c·asinh(x/c), linear where |x| is well below
+        the size c of the mapping, logarithmic well above. The width is that near 0.
     """
 
-    #: Σ as a tuple of rows.
     covariance: tuple[tuple[float, ...], ...]
     periodic: tuple[tuple[int, float], ...] = ()
     logarithmic: tuple[tuple[int, float], ...] = ()
@@ -124,7 +115,7 @@ class _Stationary(Kernel):
         vars(self).update(covariance=rows, periodic=periods, logarithmic=sizes, dimension=len(rows))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the kernel as plain data for files; what few kernels have only if it is there."""
+        """Return the kernel as plain data for files."""
         data = super().to_dict()
         if not self.logarithmic:
             del data["logarithmic"]
@@ -136,7 +127,7 @@ class _Stationary(Kernel):
         return tuple(math.sqrt(row[d]) for d, row in enumerate(self.covariance))
 
     def _squared_distance(self, x: Floats, y: Floats) -> float:
-        """Return Δᵀ Σ⁻¹ Δ, with chords in the place of periodic differences."""
+        """Return Δᵀ Σ⁻¹ Δ, with chords for periodic differences."""
         x, y = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
         for d, size in self.logarithmic:
             x[d], y[d] = size * math.asinh(x[d] / size), size * math.asinh(y[d] / size)
