@@ -8,7 +8,8 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from types import SimpleNamespace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -51,7 +52,9 @@ def with_config_options(*without: str) -> Callable[[Callable[..., None]], Callab
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     """Return the command-line parameter of a field, which several methods may have."""
-    inner = get_args(fields[0].annotation)[0]
+    # The type without its bounds, which make_config checks.
+    described = SimpleNamespace(__annotations__={"field": fields[0].annotation})
+    inner = get_type_hints(described)["field"]
     # What the command line cannot hold as it is comes as text; see read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner

@@ -33,13 +33,7 @@ from crosslearning.cli.output import (
 )
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
-
-#: Why a method suits tasks, where none was named.
-_WHY = {
-    "policy-gradient": "as in the paper, for tasks that state the kernel that suits them",
-    "trust-region": "for tasks that can be run for many steps",
-    "models": "for so few steps",
-}
+from crosslearning.runs.config import RUN_FIELDS
 
 
 @app.command()
@@ -82,14 +76,10 @@ def train(
     """Learn a task set, in a new run folder."""
     with _telling_what_is_kept(out):
         runs.RunFolder(out).require_free()
-        checked = asked_config(config, fields).chosen()
-        if fields["method"] is None:
-            given = {name: value for name, value in fields.items() if value is not None}
-            method = checked.settings.method
-            why = _WHY[method]
-            if implied_method(given):
-                why = "for a setting that it alone has"
-            show_line(f"Method: {method}, {why}. Another: --method.")
+        checked = asked_config(config, fields)
+        given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
+        if "method" not in given and (method := implied_method(given)):
+            show_line(f"Method: {method}, for a setting that it alone has. Another: --method.")
         announce_compilation()
         outcome = runs.train(out, checked, console)
     _finish(out, outcome)

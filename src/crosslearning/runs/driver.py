@@ -29,7 +29,14 @@ from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import folder_lock
 from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
-from crosslearning.tasks.sources import TaskSource, check_code, load_tasks, read_source
+from crosslearning.tasks.sources import TaskSource, check_code, read_source
+
+#: Why a method suits the tasks, where none was named.
+_WHY = {
+    "policy-gradient": "as in the paper, for tasks that state the kernel that suits them",
+    "trust-region": "for tasks that can be run for many steps",
+    "models": "for so few steps",
+}
 
 
 @dataclass(frozen=True)
@@ -73,18 +80,23 @@ def train(
         A learner of related tasks, whose knowledge of them this run begins with; it is kept in
         the same place.
     """
+    console = console or Console(quiet=True)
     RunFolder(path).require_free()
     RunFolder(path).guard()
     if config.tensorboard:
-        summary_writer()  # what is missing is said before a folder is begun
+        summary_writer()  # a missing extra is reported before the folder is made
     learner = config.learner(start=start)
-    config = config.chosen(learner.settings.method)
+    if config.left_open is not None:
+        method = learner.settings.method
+        config = config.chosen(method)
+        choice = f"Method: {method}, {_WHY[method]}. Another: --method."
+        console.print(choice, highlight=False, soft_wrap=True)
     if related is not None:
         learner.use_data_of(related)
     begun = start is not None or related is not None
     with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
-        return _drive(folder, config, learner, console or Console(quiet=True), mine)
+        return _drive(folder, config, learner, console, mine)
 
 
 def resume(
@@ -120,31 +132,33 @@ def resume(
     how = {"workers": workers, "on": on or "auto", "step_seconds": step_seconds}
     console = console or Console(quiet=True)
     folder = RunFolder.open(path)
-    longer = iterations is not None or steps is not None
-    if not longer and tasks is None and folder.model.exists():
+    longer = None
+    if iterations is not None or steps is not None:
+        longer = Length.of(iterations, steps, least=1)
+    elif tasks is None and folder.model.exists():
         return _finished(folder, how, None)
-    # What cannot go on is told before anything is locked or changed.
+    # A run that cannot be resumed is refused before anything is locked or changed.
     source = read_source(tasks) if tasks else folder.source()
     check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
-        if longer:
-            _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks or source)
-        elif folder.model.exists():
+        if longer is None and folder.model.exists():
             outcome = _finished(folder, how, tasks or source)
             folder.adopt(source)
             return outcome
         config = msgspec.structs.replace(folder.config(), **how)
-        learner = folder.load_newest(how, tasks or source, fitting=True)
-        if learner is None:
-            if folder.has_start:
-                raise FileFormatError(
-                    f"{path} did not start from zero, and the checkpoint of its start is gone; "
-                    "delete the folder and start the run again"
+        saved = folder.load_fitting(how, tasks or source)
+        learner = _restart(folder, config, source, console) if saved is None else saved
+        if longer is not None:
+            before = config.length
+            folder.extend(longer, saved)
+            config = config.replace(**{longer.unit: longer.amount})
+            if longer.unit == before.unit and longer.amount < before.amount:
+                console.print(
+                    f"The run was to have {before.amount} {longer.unit}; it now ends at "
+                    f"{longer.amount}.",
+                    highlight=False,
                 )
-            if folder.read_metrics():
-                console.print("There is no checkpoint: the run begins anew.")
-            learner = config.learner(tasks=source)
         length = config.length
         if length.unit == "iterations" and learner.iteration > length.amount:
             raise InputError(
@@ -156,8 +170,22 @@ def resume(
         return _drive(folder, config, learner, console, mine)
 
 
+def _restart(
+    folder: RunFolder, config: RunConfig, source: TaskSource, console: Console
+) -> CrossLearner:
+    """Return a new learner for a run without a checkpoint."""
+    if folder.has_start:
+        raise FileFormatError(
+            f"{folder.path} did not start from zero, and the checkpoint of its start is gone; "
+            "delete the folder and start the run again"
+        )
+    if folder.read_metrics():
+        console.print("There is no checkpoint: the run begins anew.")
+    return config.learner(tasks=source)
+
+
 def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource | None) -> Outcome:
-    """Return a run that has come to its end before."""
+    """Return the outcome of a run that finished earlier."""
     config = folder.config()
     learner = folder.load(tasks=tasks, **how)
     folder.require_fit(learner, folder.model)
@@ -171,28 +199,13 @@ def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource
 
 
 def _kept(folder: RunFolder, learner: CrossLearner, averages: Averages) -> str:
-    """Save a run whose next iteration failed, and say which is kept and how to go on."""
-    kept = folder.checkpoints()
-    # Between two lines of metrics the next one would average over fewer iterations.
+    """Save a run whose next iteration failed; return which iteration is kept, how to resume."""
+    # Between two lines of metrics the next line would average over fewer iterations.
     if not averages.pending and learner.iteration > 0 and averages.last == learner.iteration:
         folder.save_checkpoint(learner)
-        kept = folder.checkpoints()
-    said = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
-    return f"{said}; go on with: {folder.resume_command}"
-
-
-def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | TaskSource) -> None:
-    """Give a run another length, or say why it cannot have that."""
-    before, options = folder.config().length, folder.config().task_options
-    if isinstance(tasks, TaskSource):
-        # What cannot go on is told before the folder is changed.
-        load_tasks(tasks, options)
-    folder.extend(length, tasks)
-    if length.unit == before.unit and length.amount < before.amount:
-        console.print(
-            f"The run was to have {before.amount} {length.unit}; it now ends at {length.amount}.",
-            highlight=False,
-        )
+    kept = folder.checkpoints()
+    state = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
+    return f"{state}; go on with: {folder.resume_command}"
 
 
 def _drive(

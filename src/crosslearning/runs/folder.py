@@ -289,24 +289,20 @@ class RunFolder:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, length: Length, tasks: str | TaskSource | None = None) -> None:
-        """Ask for another length; a finished run becomes one that goes on."""
+    def extend(self, length: Length, learner: CrossLearner | None) -> None:
+        """Set another length; a finished run becomes an unfinished one with a checkpoint."""
         from crosslearning.runs.signature import sign
 
-        config = self.config()
-        learner = self.load(tasks=tasks) if self.model.exists() or self.checkpoints() else None
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
             raise InputError(
                 f"{self.path} has made {done} {length.unit} already; ask for more than that"
             )
-        if learner is not None:
-            self.require_fit(learner, self.model if self.model.exists() else self.path)
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
             write_atomically(self._checkpoints / name, read_file(self.model))
-        content = config_text(config.replace(**{length.unit: length.amount})).encode()
-        with suppress(InputError):  # what is not the user's own is not signed
+        content = config_text(self.config().replace(**{length.unit: length.amount})).encode()
+        with suppress(InputError):  # a run of somebody else is not signed
             sign(self.path, content, self.source())
         write_atomically(self._config, content)
         remove_file(self.model)
@@ -404,6 +400,16 @@ class RunFolder:
                 "'checkpoints' away to begin the run anew"
             )
         return None
+
+    def load_fitting(
+        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None
+    ) -> CrossLearner | None:
+        """Return the newest learner, which must be what ``config.toml`` asks for, or None."""
+        if not self.model.exists():
+            return self.load_newest(how, tasks, fitting=True)
+        learner = self.load_file(self.model, tasks, **how)
+        self.require_fit(learner, self.model)
+        return learner
 
     def require_fit(self, learner: CrossLearner, path: Path) -> None:
         """Refuse a learner, read from ``path``, that is not what ``config.toml`` asks for."""
