@@ -1,4 +1,4 @@
-"""The command that takes a policy to another language."""
+"""The command that exports a policy to another language."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crosslearning.cli.application import app
+from crosslearning.cli.application import BestOption, RunTasksOption, app
 from crosslearning.cli.output import show_line
 from crosslearning.export.targets import Precision, Target
 
@@ -31,12 +31,8 @@ def export(
     precision: Annotated[
         Precision, typer.Option(help="Of observations, actions and, if it is enough, all between.")
     ] = "double",
-    tasks: Annotated[
-        str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
-    ] = None,
-    best: Annotated[
-        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
-    ] = False,
+    tasks: RunTasksOption = None,
+    best: BestOption = False,
     observations: NamesOption = None,
     actions: NamesOption = None,
     rate: Annotated[float | None, typer.Option(help="Actions a second, for the contract.")] = None,
@@ -46,8 +42,7 @@ def export(
     from crosslearning.export.sources import rename
 
     opened = open_policy(source, policy, tasks, best)
-    names = (_split(observations), _split(actions))
-    rename(opened.policy, *names, rate)
+    rename(opened.policy, _split(observations), _split(actions), rate)
     written = export_policy(opened.policy, to, out, precision, opened.run)
     knots, found = len(opened.policy.plain.knots), written.agreement
     show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")

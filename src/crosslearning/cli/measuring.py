@@ -1,11 +1,12 @@
-"""Commands that measure finished policies."""
+"""Commands that measure policies and models."""
 
 from __future__ import annotations
 
 import inspect
+import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning import runs
-from crosslearning.cli.application import MOST, HorizonOption, RunArgument, app
+from crosslearning.cli.application import (
+    BestOption,
+    HorizonOption,
+    JsonOption,
+    NoiseSeedOption,
+    RunArgument,
+    StartSeedOption,
+    announce_compilation,
+    app,
+    or_interrupted,
+    whole,
+)
 from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.output import (
     MANY_TASKS,
@@ -23,10 +35,13 @@ from crosslearning.cli.output import (
     print_json,
     show_line,
     show_numbers,
+    show_table,
 )
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
+    from crosslearning._base.statistics import Interval
+    from crosslearning.analysis.model_errors import ModelErrors
     from crosslearning.learner import CrossLearner
     from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
@@ -37,10 +52,7 @@ class MeasuringFlags:
     """The flags of every command that measures; see :func:`with_measuring_flags`."""
 
     trials: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST, help="Episodes per policy and task; default: 500; over many tasks 5."
-        ),
+        int | None, whole("Episodes per policy and task; default: 500; over many tasks 5.")
     ] = None
     horizon: HorizonOption = None
     tasks: Annotated[
@@ -52,12 +64,10 @@ class MeasuringFlags:
     task_options: Annotated[
         str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
     ] = None
-    best: Annotated[
-        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
-    ] = False
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0
+    best: BestOption = False
+    seed: StartSeedOption = 0
     stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+    json: JsonOption = False
 
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
@@ -80,7 +90,7 @@ class MeasuringFlags:
 
 
 def _listed(tasks: Sequence[Task]) -> list[str]:
-    """Return the outcomes that tasks list, which a table is to show."""
+    """Return the outcomes that tasks want listed in a table."""
     return list(dict.fromkeys(name for task in tasks for name in task.listed_outcomes))
 
 
@@ -124,7 +134,7 @@ def _evaluate_many(
     options: dict[str, Any],
     asked: MeasuringFlags,
 ) -> None:
-    """Evaluate very many policies: each on its own task, and the central one on all."""
+    """Evaluate a run with many tasks: each policy on its task, the central one on all."""
     from crosslearning.learner.evaluation import evaluate_across, evaluate_own
 
     each: list[Evaluation] = []
@@ -190,10 +200,10 @@ def identify(
         str, typer.Option(help="The new tasks: a set, module:function, or a file tasks.toml.")
     ],
     task_options: Annotated[str | None, typer.Option(help="Options of that set as JSON.")] = None,
-    episodes: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes of each new task.")] = 5,
+    episodes: Annotated[int, whole("Episodes of each new task.")] = 5,
     horizon: HorizonOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    seed: NoiseSeedOption = 0,
+    as_json: JsonOption = False,
 ) -> None:
     """Say which trained task of a run a new one is like."""
     from crosslearning.analysis.identification import identify_all
@@ -208,3 +218,61 @@ def identify(
         return
     for one in results:
         show_line(str(one))
+
+
+@app.command()
+def models(
+    run: RunArgument,
+    episodes: Annotated[int, whole("Fresh episodes of each task.")] = 5,
+    horizon: Annotated[int, whole("Most steps of one.")] = 50,
+    steps: Annotated[int, whole("How far ahead the models predict.")] = 25,
+    seed: NoiseSeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how well the models of a run predict unseen episodes."""
+    from crosslearning._base.files import write_atomically
+    from crosslearning.analysis.model_errors import model_errors
+    from crosslearning.figures.model_errors import errors_figure, paths_figure, radius_figure
+    from crosslearning.figures.style import save_figure
+
+    folder = runs.RunFolder.open(run)
+    if not as_json:
+        announce_compilation()
+    with or_interrupted("; nothing was written. The same command begins again."):
+        found = model_errors(folder, episodes, horizon, steps, seed)
+    plain = found.to_dict()
+    text, file = json.dumps(plain, indent=2), folder.path / "models.json"
+    write_atomically(file, f"{text}\n".encode())
+    written = [file]
+    figures = {"errors": errors_figure, "paths": paths_figure, "radius": radius_figure}
+    for name, draw in figures.items():
+        written += save_figure(draw(plain), folder.figures / f"models-{name}")
+    if as_json:
+        print(text)
+        return
+    _show_errors(found)
+    for path in written:
+        show_line(f"  {path}")
+
+
+def _show_errors(found: ModelErrors) -> None:
+    title = (
+        f"Relative errors one step ahead, on {found.held_out} steps that were not learned from "
+        f"({found.seen} were); means over {len(found.tasks)} tasks, 95 % intervals"
+    )
+    _show_kinds(title, {kind.kind: kind.one_step for kind in found.kinds})
+    title = f"After {found.steps} steps in an open loop"
+    _show_kinds(title, {kind.kind: kind.ahead for kind in found.kinds})
+    rows = [
+        [one.output, f"{one.alike:.4f}", f"{one.epsilon:.3g}", f"{one.noise:.2g}", str(one.knots)]
+        for one in found.outputs
+    ]
+    title = "What the data chose for the cross-learned models, in units of each output's spread"
+    show_table(title, ["output", "likeness of tasks", "ε", "noise", "knots"], rows)
+
+
+def _show_kinds(title: str, kinds: Mapping[str, Mapping[str, Interval]]) -> None:
+    names = list(next(iter(kinds.values())))
+    rows = [[kind, *(own[name].format(".2g") for name in names)] for kind, own in kinds.items()]
+    show_table(title, ["models", *names], rows)
+    show_line("")

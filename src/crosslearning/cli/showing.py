@@ -1,8 +1,11 @@
-"""Commands that show runs, to whoever has many of them."""
+"""Commands that show runs and policies: lists, films, reports, demos, the playground."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,18 +13,25 @@ import typer
 
 from crosslearning import runs
 from crosslearning.cli.application import (
-    MOST,
+    BestOption,
     HorizonOption,
+    JsonOption,
     RunArgument,
+    RunTasksOption,
+    StartSeedOption,
     announce_compilation,
     app,
     console,
     errors,
+    folder_option,
+    or_interrupted,
+    whole,
 )
 from crosslearning.cli.output import print_json, show_line, show_table
-from crosslearning.errors import unknown_name
+from crosslearning.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
+    from crosslearning.analysis.fleet import Fleet
     from crosslearning.learner import CrossLearner
     from crosslearning.runs.listing import RunSummary
     from crosslearning.tasks import Task
@@ -30,7 +40,7 @@ if TYPE_CHECKING:
 @app.command("runs")
 def list_runs(
     folder: Annotated[Path, typer.Argument(help="Where to look, also within.")] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the runs of a folder: how each stands, what to do next."""
     from crosslearning.runs.listing import summarise_runs
@@ -57,28 +67,22 @@ def list_runs(
 
 
 def _cells(one: RunSummary, folder: Path) -> list[str]:
-    """Return the cells of a run's row; what is not known is a dash."""
+    """Return the cells of a run's row; unknown is a dash."""
+    from crosslearning._base.statistics import readable
+
     name = Path(one.run).relative_to(folder).as_posix()
-    tasks = one.tasks
+    tasks, number = one.tasks, one.best_return
     if tasks is not None and one.task_count is not None:
         tasks = f"{tasks} ({one.task_count})"
+    mark, number = ("~", one.recent_return) if number is None else ("", number)
     numbers = [
         None if one.steps is None else f"{one.steps:,}",
-        _return(one),
+        None if number is None else f"{mark}{number:{readable(number)}}",
         None if one.epsilon is None else f"{one.epsilon:g}".replace("inf", "∞"),
         None if one.knots is None else str(one.knots),
     ]
     cells = [one.run if name == "." else name, one.state, one.method, tasks, *numbers]
     return [cell or "–" for cell in cells]
-
-
-def _return(one: RunSummary) -> str | None:
-    from crosslearning._base.statistics import readable
-
-    number = one.recent_return if one.best_return is None else one.best_return
-    if number is None:
-        return None
-    return f"{'~' if one.best_return is None else ''}{number:{readable(number)}}"
 
 
 @app.command()
@@ -94,15 +98,11 @@ def render(
     task: Annotated[
         str | None, typer.Option(help="The task to act in; default: the policy's, or the first.")
     ] = None,
-    episodes: Annotated[int, typer.Option(min=1, max=MOST, help="One after the other.")] = 1,
+    episodes: Annotated[int, whole("One after the other.")] = 1,
     horizon: HorizonOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts.")] = 0,
-    best: Annotated[
-        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
-    ] = False,
-    tasks: Annotated[
-        str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
-    ] = None,
+    seed: StartSeedOption = 0,
+    best: BestOption = False,
+    tasks: RunTasksOption = None,
 ) -> None:
     """Film a policy at work, or draw moments of it."""
     from crosslearning._base.progress import progress_bar
@@ -131,7 +131,7 @@ def render(
 
 
 def _task_of(learner: CrossLearner, given: str | None, policy: str) -> Task:
-    """Return a task by its name or number; by default that of a policy, or else the first."""
+    """Return a task by its name or number; by default that of a policy, or the first."""
     names = [task.name for task in learner.tasks]
     if given is None:
         given = policy if policy in names else names[0]
@@ -149,37 +149,145 @@ def report(
         Path | None, typer.Option(help="The page; default: report.html, of one run in its folder.")
     ] = None,
     trials: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=MOST, help="Episodes per policy and task; default: 500; of many tasks 20."
-        ),
+        int | None, whole("Episodes per policy and task; default: 500; of many tasks 20.")
     ] = None,
-    samples: Annotated[
-        int, typer.Option(min=2, max=MOST, help="Fresh samples per task, if not yet certified.")
-    ] = 1000,
+    samples: Annotated[int, whole("Fresh samples per task, if not yet certified.", 2)] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and samples.")] = 0,
     open_it: Annotated[
         bool, typer.Option("--open/--no-open", help="Show it in a browser, on a terminal.")
     ] = True,
 ) -> None:
     """Write what is known of runs as one page."""
-    import webbrowser
-
     from crosslearning._base.files import check_page, write_atomically
     from crosslearning.figures.report import PAGE_MARK, gather, report_page
 
     path = out or (folders[0] if len(folders) == 1 else Path()) / "report.html"
     check_page(path, PAGE_MARK, "report")
-    # All are looked at before any is measured.
+    # All are opened before any is measured.
     for folder in folders:
         runs.RunFolder.open(folder)
     announce_compilation()
-    try:
+    with or_interrupted(". The same command goes on with what is measured already."):
         found = [gather(folder, trials, seed, samples, errors) for folder in folders]
-    except KeyboardInterrupt:
-        errors.print("Interrupted. The same command goes on with what is measured already.")
-        raise typer.Exit(130) from None
     write_atomically(path, report_page(found).encode("utf-8", "backslashreplace"))
     show_line(f"  {path}")
     if open_it and console.is_terminal:
         webbrowser.open(path.resolve().as_uri())
+
+
+demo = typer.Typer(
+    help="Show what the library is for, in about a minute.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+app.add_typer(demo, name="demo")
+
+
+@demo.callback()
+def _demo() -> None:
+    pass
+
+
+@demo.command()
+def fleet(
+    out: Annotated[Path, folder_option("Folder of the pictures and numbers.")] = Path("fleet"),
+    machines: Annotated[int, whole("Pendulums; no two are alike.", 2)] = 8,
+    steps: Annotated[int, whole("Real steps of each machine, 20 a second; in rounds of 25.")] = 25,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the learners.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn a fleet of pendulums from seconds of operation.
+
+    Under cross-learned, pooled and separate models; with a table and a moving picture.
+    """
+    from crosslearning._base.files import write_atomically
+    from crosslearning.analysis.fleet import train_fleet
+
+    _check_folder(out)
+    if not as_json:
+        show_line(
+            f"{machines} pendulums that differ in gravity, mass and length learn to swing up, from "
+            f"{steps} steps each."
+        )
+        announce_compilation()
+    with or_interrupted(". The same command begins again."):
+        found = train_fleet(machines, steps, seed, console=errors)
+        text = json.dumps(found.to_dict(), indent=2)
+        write_atomically(out / "fleet.json", f"{text}\n".encode())
+        if as_json:
+            print(text)
+        else:
+            _show_fleet(found)
+        written = _draw_fleet(found, out)
+    for path in () if as_json else (out / "fleet.json", *written):
+        show_line(f"  {path}")
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a folder that cannot be written to before anything is learned."""
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file; choose a folder with --out")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{there} cannot be written to; choose another folder with --out")
+
+
+def _show_fleet(found: Fleet) -> None:
+    rows = []
+    for crew in found.crews:
+        means = crew.returns.mean(axis=1)
+        worst = f"{means[crew.worst]:.0f} ({found.tasks[crew.worst].name.partition(' ')[2]})"
+        upright = crew.share_upright.percent(".0f")
+        rows.append([crew.kind, crew.mean_return.format(".0f"), worst, upright])
+    headings = ["models", "mean return", "worst machine", "upright at the end"]
+    title = (
+        f"{len(found.tasks)} machines, {found.steps} steps ({found.seconds:g} s) each; "
+        f"{found.crews[0].returns.shape[1]} episodes each, 95 % intervals over machines"
+    )
+    show_table(title, headings, rows)
+
+
+def _draw_fleet(found: Fleet, out: Path) -> list[Path]:
+    from crosslearning._base.progress import progress_bar
+    from crosslearning.figures.fleet import FleetPicture
+    from crosslearning.figures.moving import save_moving
+    from crosslearning.figures.style import save_figure
+
+    picture = FleetPicture(found)
+    with progress_bar(errors) as shown:
+        bar = shown.add_task("drawing", total=len(picture.frames))
+        moving = save_moving(
+            picture.figure,
+            picture.moving,
+            picture.turn,
+            picture.frames,
+            out / "fleet",
+            look=lambda: shown.advance(bar),
+        )
+    return [moving, *save_figure(picture.figure, out / "fleet", ("png",))]
+
+
+@app.command()
+def play(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Runs of navigation or of pendulums; by default policies that ship."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The page.")] = Path("playground.html"),
+    open_page: Annotated[
+        bool, typer.Option("--open/--no-open", help="Show the page in a browser.")
+    ] = True,
+) -> None:
+    """Play with policies in a browser, and let some learn there.
+
+    Writes one HTML file that needs no server and no network.
+    """
+    from crosslearning.playground import write_page
+    from crosslearning.playground.families import family_of
+    from crosslearning.runs import RunFolder
+
+    opened = [(RunFolder.open(run).load(), run.name or str(run)) for run in runs or ()]
+    page = write_page(out, [family_of(*one) for one in opened])
+    show_line(f"{page} ({page.stat().st_size / 1000:.0f} kB): open it in any browser, or send it.")
+    if open_page and not webbrowser.open(page.resolve().as_uri()):
+        show_line("No browser could be opened from here.")

@@ -1,4 +1,4 @@
-"""Commands that make many runs and draw conclusions from them."""
+"""Commands that train many runs and summarise them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import typer
 from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import expecting, read_json
 from crosslearning.cli.application import (
-    MOST,
     HorizonOption,
     announce_compilation,
     app,
     console,
     folder_option,
+    whole,
 )
 from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.output import show_line, show_table
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from crosslearning.analysis.sweep import Sweep
     from crosslearning.analysis.sweep.stages import Origin
 
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, max=MOST, help="Processes; default: one for every processor.")
-]
+WorkersOption = Annotated[int | None, whole("Processes; default: one for every processor.")]
 OnOption = Annotated[
     str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
 ]
@@ -37,10 +35,7 @@ OnOption = Annotated[
 def reproduce(
     out: Annotated[Path, folder_option("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Default: 10 (5 for readings); quick: 3 (2)."),
-    ] = None,
+    seeds: Annotated[int | None, whole("Default: 10 (5 for readings); quick: 3 (2).")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
     readings: Annotated[
         bool, typer.Option(help="Instead: which claims depend on what the paper leaves unsaid.")
@@ -93,16 +88,14 @@ def sweep(
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
     ] = "0,0.5,1,2,4,8",
-    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Paths, with the seeds 0, 1, ….")] = 5,
+    seeds: Annotated[int, whole("Paths, with the seeds 0, 1, ….")] = 5,
     stage_iterations: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Of every later stage; default: half the first's."),
+        int | None, whole("Of every later stage; default: half the first's.")
     ] = None,
     held_out: Annotated[
-        str | None,
-        typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
+        str | None, typer.Option(help="A task set; default: random:unseen:50 for paper, else none.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes per training task.")] = 200,
+    trials: Annotated[int, whole("Episodes per training task.")] = 200,
     horizon: HorizonOption = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")
@@ -138,7 +131,7 @@ def sweep(
 
 
 def _or_exit(result: Any) -> Any:
-    """Return what a study found, or say that it was interrupted."""
+    """Return the result of a study, or exit if it was interrupted."""
     if result is None:
         console.print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130)
@@ -146,7 +139,7 @@ def _or_exit(result: Any) -> Any:
 
 
 def _show_sweep(found: Sweep) -> None:
-    """Print a sweep: the returns, then what else was measured."""
+    """Print the returns of a sweep, then the other measurements."""
     from crosslearning.analysis.sweep.summary import HEADINGS, PLACES, heading
 
     returns = [name for name in PLACES if name in found.values]
@@ -165,7 +158,7 @@ def _show_sweep(found: Sweep) -> None:
 
 
 def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> None:
-    """Print how much better one sweep is than another, and write it down."""
+    """Print and write the differences of two sweeps."""
     from crosslearning.analysis.sweep.summary import differences
     from crosslearning.runs.study import markdown
 

@@ -1,4 +1,4 @@
-"""Commands that make runs, and those that show how they go."""
+"""Commands that train runs, and that show their progress."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-# What this package exports is imported when a command asks for it.
+# The names of this package are imported when they are used.
 from crosslearning import runs
 from crosslearning.cli.application import (
-    MOST,
     RunArgument,
     announce_compilation,
     app,
     console,
     folder_option,
+    whole,
 )
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
 from crosslearning.cli.output import (
@@ -39,16 +39,14 @@ from crosslearning.runs.config import RUN_FIELDS
 @app.command()
 def quickstart(
     out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
-    iterations: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Iterations to learn.")
-    ] = 10_000,
+    iterations: Annotated[int, whole("Iterations to learn.", most=1_000_000)] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
     from crosslearning.learner.evaluation import evaluate as evaluate_policies
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    with _telling_what_is_kept(out):
+    with _reporting_interrupts(out):
         asked = {"tasks": "paper", "method": "policy-gradient", "iterations": iterations}
         config = runs.make_config({**asked, "epsilon": 3.0})
         if runs.RunFolder(out).exists():
@@ -74,7 +72,7 @@ def train(
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    with _telling_what_is_kept(out):
+    with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         checked = asked_config(config, fields)
         given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
@@ -106,7 +104,7 @@ def adapt(
     from crosslearning.analysis.adaptation import adapt_run
 
     asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
-    with _telling_what_is_kept(out):
+    with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()
         outcome = adapt_run(run, out, tasks, start, console, **asked)
@@ -116,9 +114,7 @@ def adapt(
 @app.command()
 def resume(
     run: RunArgument,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Threads or processes for the rollouts.")
-    ] = None,
+    workers: Annotated[int | None, whole("Threads or processes for the rollouts.")] = None,
     on: Annotated[
         str | None,
         typer.Option(help="threads, processes, ray, ray://host:port or auto; default: auto."),
@@ -126,20 +122,14 @@ def resume(
     step_seconds: Annotated[
         float | None, typer.Option(help="How long a step may take; default: as long as it likes.")
     ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Go on to so many, also after the run's end."),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="The same in environment steps, over all tasks."),
-    ] = None,
+    iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
+    steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
     tasks: Annotated[
         str | None, typer.Option(help="The tasks, if the run is not yours, was copied or moved.")
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
-    with _telling_what_is_kept(run):
+    with _reporting_interrupts(run):
         announce_compilation()
         outcome = runs.resume(
             run, workers, console, tasks, iterations, steps, on=on, step_seconds=step_seconds
@@ -161,7 +151,7 @@ def info(run: RunArgument) -> None:
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
     values = config.to_plain()
     if saved or folder.model.exists():
-        # What was left to the learner, as it was found.
+        # With the settings that the learner has filled in.
         learner = folder.load()
         kernel = describe_kernel(learner.kernel.to_dict())
         values |= settings_to_plain(learner.settings) | {"kernel": kernel}
@@ -201,7 +191,7 @@ def info(run: RunArgument) -> None:
 @app.command()
 def plot(
     run: RunArgument,
-    trials: Annotated[int, typer.Option(min=1, max=10_000, help="Paths per task.")] = 25,
+    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     _draw(run, trials)
@@ -236,8 +226,8 @@ def _draw(run: Path, trials: int = 25) -> None:
 
 
 @contextmanager
-def _telling_what_is_kept(run: Path) -> Iterator[None]:
-    """Say what is left of a run that Ctrl-C ends before it can say so itself, and how to go on."""
+def _reporting_interrupts(run: Path) -> Iterator[None]:
+    """Print what is kept of a run that Ctrl-C ends at once, and how to resume it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -253,7 +243,7 @@ def _telling_what_is_kept(run: Path) -> Iterator[None]:
 
 
 def _say(outcome: runs.Outcome) -> None:
-    """Say how a run ended; leave if it was interrupted."""
+    """Print how a run ended; exit if it was interrupted."""
     show_line(outcome.reason)
     if not outcome.finished:
         raise typer.Exit(130)
