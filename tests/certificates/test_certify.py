@@ -418,7 +418,7 @@ def test_an_earlier_certificate_is_kept(tmp_path, run):
     first = {name: (folder / name).read_bytes() for name in NAMES}
     # The same again says the same, and nothing is kept.
     assert runner.invoke(cli.app, arguments).exit_code == 0
-    assert sorted(p.name for p in folder.iterdir()) == NAMES
+    assert sorted(p.name for p in folder.iterdir()) == sorted([*NAMES, "certificate.signature"])
     # Two others in one second, each under a name of its own.
     for alpha, kept in (("1.0", 1), ("2.0", 2)):
         os.utime(folder / "certificate.json", (1e9, 1e9))
