@@ -1,4 +1,4 @@
-"""The application, its consoles, shared options, and how errors are shown."""
+"""The application, its consoles, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
@@ -50,38 +50,6 @@ console = Console()
 errors = Console(stderr=True)
 for _one in (console, errors):
     _one.push_render_hook(_Escaping())
-
-#: The largest number of trials, steps or samples; a larger one is a typing error.
-MOST = 1_000_000_000
-
-
-def whole(text: str, least: int = 1, most: int = MOST) -> Any:
-    """Return the option of a whole number, with its help."""
-    return typer.Option(min=least, max=most, help=text)
-
-
-def folder_option(text: str) -> Any:
-    """Return the option of a folder to write to, with its help; an empty name is refused."""
-
-    def read(given: str | Path) -> Path:  # a default is a Path already
-        if not str(given).strip():  # Path would take it for the current folder
-            raise typer.BadParameter("it is empty; name a folder, such as runs/first")
-        return Path(given)
-
-    return typer.Option(parser=read, metavar="FOLDER", help=text)
-
-
-RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
-HorizonOption = Annotated[int | None, whole("Most steps of an episode; default: the task's own.")]
-StartSeedOption = Annotated[int, typer.Option(min=0, help="Seed of the starts.")]
-NoiseSeedOption = Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-BestOption = Annotated[
-    bool, typer.Option(help="The best policies of a run with evaluations on the way.")
-]
-RunTasksOption = Annotated[
-    str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
-]
 
 
 @contextmanager

@@ -9,15 +9,9 @@ from typing import Annotated
 
 import typer
 
-from crosslearning.cli.application import (
-    JsonOption,
-    RunArgument,
-    announce_compilation,
-    app,
-    errors,
-    or_interrupted,
-    whole,
-)
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, errors, or_interrupted
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import MANY_TASKS, show_line, show_table
 
 AlphaOption = Annotated[
@@ -29,7 +23,7 @@ _NOTHING_WRITTEN = "; nothing was written. The same command begins again."
 
 
 @app.command()
-def relate(run: RunArgument, as_json: JsonOption = False) -> None:
+def relate(run: options.Run, as_json: options.Json = False) -> None:
     """Show which tasks of a run pull against the consensus."""
     from crosslearning._base.files import write_atomically
     from crosslearning.analysis.relatedness import relatedness
@@ -38,14 +32,14 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
     from crosslearning.runs import RunFolder
 
     folder = RunFolder.open(run)
-    found = relatedness(folder)
-    text, table_file = json.dumps(found.to_dict(), indent=2), folder.path / "relatedness.json"
+    related = relatedness(folder)
+    text, table_file = json.dumps(related.to_dict(), indent=2), folder.path / "relatedness.json"
     write_atomically(table_file, text.encode())
-    written = save_figure(relatedness_figure(found.to_dict()), folder.figures / "relatedness")
+    written = save_figure(relatedness_figure(related.to_dict()), folder.figures / "relatedness")
     if as_json:
         print(text)
         return
-    few, rows = found.ranked[:MANY_TASKS], []
+    few, rows = related.ranked[:MANY_TASKS], []
     for task in few:
         pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
         chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
@@ -53,7 +47,7 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
         rows.append([str(task.rank), task.task, *numbers, pull])
     headings = ["rank", "task", "score", "chance", "distance", "agreement", "share of pull"]
     show_table(f"{run}: which tasks pull against the consensus", headings, rows)
-    if left := len(found.ranked) - len(few):
+    if left := len(related.ranked) - len(few):
         show_line(f"  {left} more tasks stand less apart; {table_file} has all of them")
     for line in (*(task.sentence for task in few), table_file, *written):
         show_line(f"  {line}")
@@ -61,12 +55,12 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
 
 @app.command()
 def certify(
-    run: RunArgument,
+    run: options.Run,
     alpha: AlphaOption = None,
     samples: SamplesOption = 4000,
     seed: SeedOption = 0,
     replay: Annotated[bool, typer.Option("--replay", help="Also train again and compare.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check a run's files, and say what is certified of it."""
     from crosslearning.certificates import certificate_page, save_certificate
@@ -90,12 +84,12 @@ def certify(
 
 @app.command()
 def theory(
-    run: RunArgument,
+    run: options.Run,
     alpha: AlphaOption = None,
     delta: Annotated[float, typer.Option(help="Probability of error in the theorem.")] = 0.05,
     samples: SamplesOption = 4000,
     seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say what the convergence theorem promises at a run."""
     from crosslearning.reproduction.theorem import save_theory, study_run, theory_page

@@ -1,4 +1,4 @@
-"""A flag for every field of the configuration, so that files and flags never differ."""
+"""A flag for every field of the configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ConfigOption = Annotated[
     Path | None, typer.Option(help="TOML file with fields; flags win over it.")
 ]
 _TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
-#: Flags that come as text, and how it is written.
+#: Flags that are given as text, and their format.
 _FORMS = {
     **dict.fromkeys(EACH, "numbers with commas"),
     "kernel": _TABLE.format("kernel", "gaussian"),
@@ -34,8 +34,8 @@ def add_flags(
     command: Callable[..., None], flags: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
     """Add flags to a command that takes them as its ``**keywords``."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+    before = inspect.signature(command, eval_str=True).parameters.values()
+    named = [parameter for parameter in before if parameter.kind is not parameter.VAR_KEYWORD]
     added = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in flags]
     command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
     return command
@@ -55,7 +55,7 @@ def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     # The type without its bounds, which make_config checks.
     described = SimpleNamespace(__annotations__={"field": fields[0].annotation})
     inner = get_type_hints(described)["field"]
-    # What the command line cannot hold as it is comes as text; see read_flag.
+    # Lists and tables are given as text; see read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
     texts = [
@@ -68,11 +68,10 @@ def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[kind | None, option])
 
 
-def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = ()) -> RunConfig:
-    """Return the configuration of a file and the flags, which win; ``own`` is set by a sweep.
+def asked_config(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration of a file and the flags, which win; a sweep sets ``fixed``.
 
-    What a file names as code, and a cluster, whose answers are unpickled, are taken only if the
-    flags name them too.
+    Code and clusters (whose answers are unpickled) that a file names must be named by flags too.
     """
     values = read_config(file) if file is not None else {}
     named = {name for name, value in flags.items() if value is not None}
@@ -87,7 +86,7 @@ def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = 
             f"{file} asks for the cluster {on!r}, and a file connects to none by itself. If you "
             f"trust it, say so: --on {shlex.quote(on)}"
         )
-    for name in own:
+    for name in fixed:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
     values |= one_length({name: read_flag(name, v) for name, v in flags.items() if v is not None})
@@ -114,7 +113,7 @@ def read_flag(name: str, value: Any) -> Any:
 
 
 def _read_table(text: str) -> dict[str, Any]:
-    """Return a table that is written as in a configuration file, or as JSON."""
+    """Return a table in TOML or JSON."""
     try:
         table = json.loads(text)
     except ValueError:

@@ -14,19 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning import runs
-from crosslearning.cli.application import (
-    BestOption,
-    HorizonOption,
-    JsonOption,
-    NoiseSeedOption,
-    RunArgument,
-    StartSeedOption,
-    announce_compilation,
-    app,
-    or_interrupted,
-    whole,
-)
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, or_interrupted
 from crosslearning.cli.fields import add_flags, read_flag
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import (
     MANY_TASKS,
     STILL_ZERO,
@@ -54,7 +45,7 @@ class MeasuringFlags:
     trials: Annotated[
         int | None, whole("Episodes per policy and task; default: 500; over many tasks 5.")
     ] = None
-    horizon: HorizonOption = None
+    horizon: options.Horizon = None
     tasks: Annotated[
         str | None,
         typer.Option(
@@ -64,10 +55,10 @@ class MeasuringFlags:
     task_options: Annotated[
         str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
     ] = None
-    best: BestOption = False
-    seed: StartSeedOption = 0
+    best: options.Best = False
+    seed: options.StartSeed = 0
     stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
-    json: JsonOption = False
+    json: options.Json = False
 
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
@@ -76,8 +67,8 @@ class MeasuringFlags:
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
-        options = read_flag("task_options", self.task_options) if self.task_options else {}
-        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **options)
+        given = read_flag("task_options", self.task_options) if self.task_options else {}
+        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **given)
         if self.horizon is None:
             warn_of_no_limit(tasks)
         return tasks, {
@@ -101,68 +92,49 @@ def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
 
 @app.command()
 @with_measuring_flags
-def evaluate(run: RunArgument, **flags: Any) -> None:
+def evaluate(run: options.Run, **flags: Any) -> None:
     """Evaluate the policies of a run, on the same random starts."""
     from crosslearning.learner.evaluation import evaluate as evaluate_policies
-    from crosslearning.learner.evaluation import evaluate_across
+    from crosslearning.learner.evaluation import evaluate_across, evaluate_own
 
     asked = MeasuringFlags(**flags)
     learner = runs.RunFolder.open(run).load(best=asked.best)
-    tasks, options = asked.episodes(learner)
-    if len(learner.tasks) >= MANY_TASKS:
-        _evaluate_many(run, learner, tasks, options, asked)
-        return
-    policies = [learner.central, *(learner.policy(i) for i in range(len(learner.tasks)))]
-    measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
-    results = measure(policies, tasks, **options)
+    tasks, trial_options = asked.episodes(learner)
+    many = len(learner.tasks) >= MANY_TASKS
+    policies = [learner.policy(number) for number in range(len(learner.tasks))]
+    each: list[Evaluation] = []
+    if not many:
+        measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
+        results = measure([learner.central, *policies], tasks, **trial_options)
+    elif asked.tasks is not None:
+        results = evaluate_across([learner.central], tasks, **trial_options)
+    else:
+        results, each = evaluate_own(policies, learner.central, tasks, **trial_options)
     if asked.json:
-        # "steps" is what the horizon was once called.
-        print_json([{**asdict(result), "steps": result.horizon} for result in results])
+        # "steps" is the former name of the horizon.
+        print_json([{**asdict(result), "steps": result.horizon} for result in each or results])
         return
-    title = f"{run}: {options['trials']} episodes each, 95 % intervals"
+    title = f"{run}: {trial_options['trials']} episodes each, 95 % intervals"
     show_numbers(title, results, _listed(tasks))
-    if math.isinf(learner.settings.epsilon):
+    if each:
+        worst = sorted(each[::2], key=lambda one: one.discounted_return.value)[:WORST]
+        names = [one.task for one in worst]
+        show_line("")
+        shown = [one for name in names for one in each if one.task == name]
+        show_numbers(f"The {len(names)} tasks whose own policies do worst", shown, _listed(tasks))
+        show_line("Own is each task's policy on its task. All tasks: --json.")
+    elif many:
+        show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
+    elif math.isinf(learner.settings.epsilon):
         show_line(WITHOUT_RADIUS)
     elif learner.family.norms()[-1] == 0.0:
         show_line(STILL_ZERO)
 
 
-def _evaluate_many(
-    run: Path,
-    learner: CrossLearner,
-    tasks: Sequence[Task],
-    options: dict[str, Any],
-    asked: MeasuringFlags,
-) -> None:
-    """Evaluate a run with many tasks: each policy on its task, the central one on all."""
-    from crosslearning.learner.evaluation import evaluate_across, evaluate_own
-
-    each: list[Evaluation] = []
-    if asked.tasks is not None:
-        results = evaluate_across([learner.central], tasks, **options)
-    else:
-        own = [learner.policy(number) for number in range(len(tasks))]
-        results, each = evaluate_own(own, learner.central, tasks, **options)
-    if asked.json:
-        print_json([{**asdict(result), "steps": result.horizon} for result in each or results])
-        return
-    title = f"{run}: {options['trials']} episodes each, 95 % intervals"
-    show_numbers(title, results, _listed(tasks))
-    if not each:
-        show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
-        return
-    worst = sorted(each[::2], key=lambda one: one.discounted_return.value)[:WORST]
-    names = [one.task for one in worst]
-    show_line("")
-    shown = [one for name in names for one in each if one.task == name]
-    show_numbers(f"The {len(names)} tasks whose own policies do worst", shown, _listed(tasks))
-    show_line("Own is each task's policy on its task. All tasks: --json.")
-
-
 @app.command()
 @with_measuring_flags
 def compare(
-    run: RunArgument,
+    run: options.Run,
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
     policy: Annotated[
         str, typer.Option(help="Which policy of both: central, average, or a task's.")
@@ -176,16 +148,16 @@ def compare(
     asked = MeasuringFlags(**flags)
     learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
     first, second = (learner.policy(policy) for learner in learners)
-    tasks, options = asked.episodes(learners[0])
+    tasks, trial_options = asked.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
-        results = [compare_across(first, second, tasks, **options)]
+        results = [compare_across(first, second, tasks, **trial_options)]
     else:
-        results = compare_policies(first, second, tasks, **options)
+        results = compare_policies(first, second, tasks, **trial_options)
     if asked.json:
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
     what = f"{run} minus {other}, {policy} policies"
-    title = f"{what}: {options['trials']} episodes a task, 95 % intervals"
+    title = f"{what}: {trial_options['trials']} episodes a task, 95 % intervals"
     show_numbers(title, results, _listed(tasks))
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
@@ -194,24 +166,24 @@ def compare(
 
 @app.command()
 def identify(
-    run: RunArgument,
+    run: options.Run,
     *,
     tasks: Annotated[
         str, typer.Option(help="The new tasks: a set, module:function, or a file tasks.toml.")
     ],
     task_options: Annotated[str | None, typer.Option(help="Options of that set as JSON.")] = None,
     episodes: Annotated[int, whole("Episodes of each new task.")] = 5,
-    horizon: HorizonOption = None,
-    seed: NoiseSeedOption = 0,
-    as_json: JsonOption = False,
+    horizon: options.Horizon = None,
+    seed: options.NoiseSeed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Say which trained task of a run a new one is like."""
     from crosslearning.analysis.identification import identify_all
     from crosslearning.tasks import tasks_from
 
     learner = runs.RunFolder.open(run).load()
-    options = read_flag("task_options", task_options) if task_options else {}
-    results = identify_all(learner, tasks_from(tasks, **options), episodes, horizon, seed)
+    given = read_flag("task_options", task_options) if task_options else {}
+    results = identify_all(learner, tasks_from(tasks, **given), episodes, horizon, seed)
     if as_json:
         names = ("nearest", "certainty", "familiar")
         print_json([{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results])
@@ -222,12 +194,12 @@ def identify(
 
 @app.command()
 def models(
-    run: RunArgument,
+    run: options.Run,
     episodes: Annotated[int, whole("Fresh episodes of each task.")] = 5,
     horizon: Annotated[int, whole("Most steps of one.")] = 50,
     steps: Annotated[int, whole("How far ahead the models predict.")] = 25,
-    seed: NoiseSeedOption = 0,
-    as_json: JsonOption = False,
+    seed: options.NoiseSeed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Measure how well the models of a run predict unseen episodes."""
     from crosslearning._base.files import write_atomically
@@ -239,8 +211,8 @@ def models(
     if not as_json:
         announce_compilation()
     with or_interrupted("; nothing was written. The same command begins again."):
-        found = model_errors(folder, episodes, horizon, steps, seed)
-    plain = found.to_dict()
+        measured = model_errors(folder, episodes, horizon, steps, seed)
+    plain = measured.to_dict()
     text, file = json.dumps(plain, indent=2), folder.path / "models.json"
     write_atomically(file, f"{text}\n".encode())
     written = [file]
@@ -250,22 +222,22 @@ def models(
     if as_json:
         print(text)
         return
-    _show_errors(found)
+    _show_errors(measured)
     for path in written:
         show_line(f"  {path}")
 
 
-def _show_errors(found: ModelErrors) -> None:
+def _show_errors(measured: ModelErrors) -> None:
     title = (
-        f"Relative errors one step ahead, on {found.held_out} steps that were not learned from "
-        f"({found.seen} were); means over {len(found.tasks)} tasks, 95 % intervals"
+        f"Relative errors one step ahead, on {measured.held_out} steps that were not learned from "
+        f"({measured.seen} were); means over {len(measured.tasks)} tasks, 95 % intervals"
     )
-    _show_kinds(title, {kind.kind: kind.one_step for kind in found.kinds})
-    title = f"After {found.steps} steps in an open loop"
-    _show_kinds(title, {kind.kind: kind.ahead for kind in found.kinds})
+    _show_kinds(title, {kind.kind: kind.one_step for kind in measured.kinds})
+    title = f"After {measured.steps} steps in an open loop"
+    _show_kinds(title, {kind.kind: kind.ahead for kind in measured.kinds})
     rows = [
         [one.output, f"{one.alike:.4f}", f"{one.epsilon:.3g}", f"{one.noise:.2g}", str(one.knots)]
-        for one in found.outputs
+        for one in measured.outputs
     ]
     title = "What the data chose for the cross-learned models, in units of each output's spread"
     show_table(title, ["output", "likeness of tasks", "ε", "noise", "knots"], rows)
@@ -273,6 +245,8 @@ def _show_errors(found: ModelErrors) -> None:
 
 def _show_kinds(title: str, kinds: Mapping[str, Mapping[str, Interval]]) -> None:
     names = list(next(iter(kinds.values())))
-    rows = [[kind, *(own[name].format(".2g") for name in names)] for kind, own in kinds.items()]
+    rows = [
+        [kind, *(values[name].format(".2g") for name in names)] for kind, values in kinds.items()
+    ]
     show_table(title, ["models", *names], rows)
     show_line("")

@@ -12,21 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crosslearning import runs
-from crosslearning.cli.application import (
-    BestOption,
-    HorizonOption,
-    JsonOption,
-    RunArgument,
-    RunTasksOption,
-    StartSeedOption,
-    announce_compilation,
-    app,
-    console,
-    errors,
-    folder_option,
-    or_interrupted,
-    whole,
-)
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, console, errors, or_interrupted
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import print_json, show_line, show_table
 from crosslearning.errors import InputError, unknown_name
 
@@ -40,28 +28,28 @@ if TYPE_CHECKING:
 @app.command("runs")
 def list_runs(
     folder: Annotated[Path, typer.Argument(help="Where to look, also within.")] = Path("runs"),
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the runs of a folder: how each stands, what to do next."""
     from crosslearning.runs.listing import summarise_runs
 
-    found = summarise_runs(folder)
+    summaries = summarise_runs(folder)
     if as_json:
-        print_json([one.to_dict() for one in found])
+        print_json([one.to_dict() for one in summaries])
         return
-    if not found:
+    if not summaries:
         begin = f"crosslearning train --out {shlex.quote(str(folder / 'first'))}"
         show_line(f"There are no runs in {folder}. Begin one: {begin}")
         return
-    count = "1 run" if len(found) == 1 else f"{len(found)} runs"
+    count = "1 run" if len(summaries) == 1 else f"{len(summaries)} runs"
     headings = ["run", "state", "method", "tasks", "steps", "return", "ε", "knots"]
-    show_table(f"{folder}: {count}", headings, [_cells(one, folder) for one in found])
+    show_table(f"{folder}: {count}", headings, [_cells(one, folder) for one in summaries])
     show_line("")
-    if any(one.best_return is None and one.recent_return is not None for one in found):
+    if any(one.best_return is None and one.recent_return is not None for one in summaries):
         show_line("Returns with ~ are of the last iterations, while exploring; others are the best")
         show_line("of the evaluations on the way (--evaluate-every).")
     show_line("What next:")
-    for one in found:
+    for one in summaries:
         remark = one.problem or (f"written by {one.writer}" if one.writer else "")
         show_line(f"  {one.next}" + (f"    # {remark}" if remark else ""))
 
@@ -87,7 +75,7 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
 
 @app.command()
 def render(
-    run: RunArgument,
+    run: options.Run,
     out: Annotated[
         Path | None,
         typer.Option(help="A film, .gif or .mp4, or a still, .png; default: figures/film.gif."),
@@ -99,10 +87,10 @@ def render(
         str | None, typer.Option(help="The task to act in; default: the policy's, or the first.")
     ] = None,
     episodes: Annotated[int, whole("One after the other.")] = 1,
-    horizon: HorizonOption = None,
-    seed: StartSeedOption = 0,
-    best: BestOption = False,
-    tasks: RunTasksOption = None,
+    horizon: options.Horizon = None,
+    seed: options.StartSeed = 0,
+    best: options.Best = False,
+    tasks: options.RunTasks = None,
 ) -> None:
     """Film a policy at work, or draw moments of it."""
     from crosslearning._base.progress import progress_bar
@@ -120,12 +108,12 @@ def render(
     announce_compilation()
     with progress_bar(errors, "{task.completed} pictures") as shown:
         bar = shown.add_task("filming", total=episodes * ((horizon or place.horizon) + 1))
-        found = film(acting, place, episodes, horizon, seed, lambda: shown.advance(bar))
-    save_film(found, path)
-    numbers = ", ".join(f"{total:{readable(total)}}" for total in found.returns)
-    lengths = ", ".join(str(len(own) - 1) for own in found.episodes)
+        filmed = film(acting, place, episodes, horizon, seed, lambda: shown.advance(bar))
+    save_film(filmed, path)
+    numbers = ", ".join(f"{total:{readable(total)}}" for total in filmed.returns)
+    lengths = ", ".join(str(len(states) - 1) for states in filmed.episodes)
     show_line(
-        f"The {found.policy} policy in task {found.task}: {lengths} steps, total return {numbers}"
+        f"The {filmed.policy} policy in task {filmed.task}: {lengths} steps, total return {numbers}"
     )
     show_line(f"  {path}")
 
@@ -168,8 +156,8 @@ def report(
         runs.RunFolder.open(folder)
     announce_compilation()
     with or_interrupted(". The same command goes on with what is measured already."):
-        found = [gather(folder, trials, seed, samples, errors) for folder in folders]
-    write_atomically(path, report_page(found).encode("utf-8", "backslashreplace"))
+        contents = [gather(folder, trials, seed, samples, errors) for folder in folders]
+    write_atomically(path, report_page(contents).encode("utf-8", "backslashreplace"))
     show_line(f"  {path}")
     if open_it and console.is_terminal:
         webbrowser.open(path.resolve().as_uri())
@@ -190,11 +178,11 @@ def _demo() -> None:
 
 @demo.command()
 def fleet(
-    out: Annotated[Path, folder_option("Folder of the pictures and numbers.")] = Path("fleet"),
+    out: Annotated[Path, options.folder("Folder of the pictures and numbers.")] = Path("fleet"),
     machines: Annotated[int, whole("Pendulums; no two are alike.", 2)] = 8,
     steps: Annotated[int, whole("Real steps of each machine, 20 a second; in rounds of 25.")] = 25,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the learners.")] = 0,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Learn a fleet of pendulums from seconds of operation.
 
@@ -211,14 +199,14 @@ def fleet(
         )
         announce_compilation()
     with or_interrupted(". The same command begins again."):
-        found = train_fleet(machines, steps, seed, console=errors)
-        text = json.dumps(found.to_dict(), indent=2)
+        trained = train_fleet(machines, steps, seed, console=errors)
+        text = json.dumps(trained.to_dict(), indent=2)
         write_atomically(out / "fleet.json", f"{text}\n".encode())
         if as_json:
             print(text)
         else:
-            _show_fleet(found)
-        written = _draw_fleet(found, out)
+            _show_fleet(trained)
+        written = _draw_fleet(trained, out)
     for path in () if as_json else (out / "fleet.json", *written):
         show_line(f"  {path}")
 
@@ -232,28 +220,28 @@ def _check_folder(out: Path) -> None:
         raise InputError(f"{there} cannot be written to; choose another folder with --out")
 
 
-def _show_fleet(found: Fleet) -> None:
+def _show_fleet(trained: Fleet) -> None:
     rows = []
-    for crew in found.crews:
+    for crew in trained.crews:
         means = crew.returns.mean(axis=1)
-        worst = f"{means[crew.worst]:.0f} ({found.tasks[crew.worst].name.partition(' ')[2]})"
+        worst = f"{means[crew.worst]:.0f} ({trained.tasks[crew.worst].name.partition(' ')[2]})"
         upright = crew.share_upright.percent(".0f")
         rows.append([crew.kind, crew.mean_return.format(".0f"), worst, upright])
     headings = ["models", "mean return", "worst machine", "upright at the end"]
     title = (
-        f"{len(found.tasks)} machines, {found.steps} steps ({found.seconds:g} s) each; "
-        f"{found.crews[0].returns.shape[1]} episodes each, 95 % intervals over machines"
+        f"{len(trained.tasks)} machines, {trained.steps} steps ({trained.seconds:g} s) each; "
+        f"{trained.crews[0].returns.shape[1]} episodes each, 95 % intervals over machines"
     )
     show_table(title, headings, rows)
 
 
-def _draw_fleet(found: Fleet, out: Path) -> list[Path]:
+def _draw_fleet(trained: Fleet, out: Path) -> list[Path]:
     from crosslearning._base.progress import progress_bar
     from crosslearning.figures.fleet import FleetPicture
     from crosslearning.figures.moving import save_moving
     from crosslearning.figures.style import save_figure
 
-    picture = FleetPicture(found)
+    picture = FleetPicture(trained)
     with progress_bar(errors) as shown:
         bar = shown.add_task("drawing", total=len(picture.frames))
         moving = save_moving(

@@ -15,15 +15,10 @@ from rich.table import Table
 
 # The names of this package are imported when they are used.
 from crosslearning import runs
-from crosslearning.cli.application import (
-    RunArgument,
-    announce_compilation,
-    app,
-    console,
-    folder_option,
-    whole,
-)
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import (
     MANY_TASKS,
     WORST,
@@ -38,7 +33,7 @@ from crosslearning.runs.config import RUN_FIELDS
 
 @app.command()
 def quickstart(
-    out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
+    out: Annotated[Path, options.folder("Folder of the run.")] = Path("runs/quickstart"),
     iterations: Annotated[int, whole("Iterations to learn.", most=1_000_000)] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
@@ -47,15 +42,15 @@ def quickstart(
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
     with _reporting_interrupts(out):
-        asked = {"tasks": "paper", "method": "policy-gradient", "iterations": iterations}
-        config = runs.make_config({**asked, "epsilon": 3.0})
+        fields = {"tasks": "paper", "method": "policy-gradient", "epsilon": 3.0}
+        config = runs.make_config({**fields, "iterations": iterations})
         if runs.RunFolder(out).exists():
             if runs.RunFolder.open(out).config() != config:
                 raise InputError(f"{out} holds another run; choose another folder with --out")
             outcome = runs.resume(out, console=console)
         else:
             outcome = runs.train(out, config, console)
-    _say(outcome)
+    _report(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
@@ -67,7 +62,7 @@ def quickstart(
 @with_config_options()
 def train(
     *,
-    out: Annotated[Path, folder_option("Folder of the run; must not hold one yet.")],
+    out: Annotated[Path, options.folder("Folder of the run; must not hold one yet.")],
     config: ConfigOption = None,
     **fields: Any,
 ) -> None:
@@ -86,12 +81,12 @@ def train(
 @app.command()
 @with_config_options("tasks")
 def adapt(
-    run: RunArgument,
+    run: options.Run,
     *,
     tasks: Annotated[
         str, typer.Option(help="The tasks to adapt to: a set, module:function, or tasks.toml.")
     ],
-    out: Annotated[Path, folder_option("Folder of the new run; must not hold one yet.")],
+    out: Annotated[Path, options.folder("Folder of the new run; must not hold one yet.")],
     start: Annotated[
         str, typer.Option(help="The policy to start from: central, or a task's.")
     ] = "central",
@@ -103,17 +98,17 @@ def adapt(
     """
     from crosslearning.analysis.adaptation import adapt_run
 
-    asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
+    given = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()
-        outcome = adapt_run(run, out, tasks, start, console, **asked)
+        outcome = adapt_run(run, out, tasks, start, console, **given)
     _finish(out, outcome)
 
 
 @app.command()
 def resume(
-    run: RunArgument,
+    run: options.Run,
     workers: Annotated[int | None, whole("Threads or processes for the rollouts.")] = None,
     on: Annotated[
         str | None,
@@ -138,8 +133,8 @@ def resume(
 
 
 @app.command()
-def info(run: RunArgument) -> None:
-    """Show what a run was asked for and how far it is."""
+def info(run: options.Run) -> None:
+    """Show the configuration of a run and its progress."""
     from crosslearning._base.statistics import readable
     from crosslearning.runs.metrics import recent_returns
     from crosslearning.runs.system_info import in_words
@@ -190,7 +185,7 @@ def info(run: RunArgument) -> None:
 
 @app.command()
 def plot(
-    run: RunArgument,
+    run: options.Run,
     trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
@@ -213,11 +208,11 @@ def _draw(run: Path, trials: int = 25) -> None:
     learner = folder.load()
     try:
         shown = worth_drawing(learner.tasks, metrics)
-        found = trajectories(learner.central, shown, trials)
+        paths = trajectories(learner.central, shown, trials)
     except InputError as reason:
         console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
-        figure = trajectory_figure(learner.central.name, found)
+        figure = trajectory_figure(learner.central.name, paths)
         written += save_figure(figure, folder.figures / "trajectories")
         if len(shown) < len(learner.tasks):
             show_line(f"Paths are of the {len(shown)} tasks with the lowest recent returns.")
@@ -242,7 +237,7 @@ def _reporting_interrupts(run: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _say(outcome: runs.Outcome) -> None:
+def _report(outcome: runs.Outcome) -> None:
     """Print how a run ended; exit if it was interrupted."""
     show_line(outcome.reason)
     if not outcome.finished:
@@ -250,6 +245,6 @@ def _say(outcome: runs.Outcome) -> None:
 
 
 def _finish(run: Path, outcome: runs.Outcome) -> None:
-    _say(outcome)
+    _report(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
     show_line(f"The run is in {run}. Next: {command}")

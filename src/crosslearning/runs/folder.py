@@ -38,6 +38,7 @@ from crosslearning.runs.config import (
     read_config,
 )
 from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
+from crosslearning.runs.signature import sign, signature_file, signed_paths
 
 # Learners and tasks load a compiler: they are imported where needed, so that listing runs is fast.
 if TYPE_CHECKING:
@@ -88,8 +89,6 @@ class RunFolder:
 
         A learner that does not start from zero is saved as a checkpoint.
         """
-        from crosslearning.runs.signature import sign
-
         folder = cls(path)
         folder.require_free()
         folder.tidy()
@@ -182,8 +181,6 @@ class RunFolder:
 
     def essentials(self) -> dict[Path, bytes]:
         """Return the content of the files that make a folder a run of the user."""
-        from crosslearning.runs.signature import signature_file
-
         paths = (self._version, signature_file(self.path), self._config)
         return {path: read_file(path) for path in paths if path.exists()}
 
@@ -233,8 +230,6 @@ class RunFolder:
 
     def extend(self, length: Length, learner: CrossLearner | None) -> None:
         """Set another length; a finished run becomes an unfinished one with a checkpoint."""
-        from crosslearning.runs.signature import sign
-
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
             raise InputError(
@@ -256,7 +251,6 @@ class RunFolder:
         Trusted are sets that ship, and sources that the user signed: see
         :mod:`crosslearning.runs.signature`.
         """
-        from crosslearning.runs.signature import signed_paths
         from crosslearning.tasks.sources import TaskSource, is_named, not_yours
 
         config, kept = self.config(), self._about().get("tasks")
@@ -281,8 +275,6 @@ class RunFolder:
 
     def adopt(self, source: TaskSource) -> None:
         """Sign a run that is resumed with ``--tasks``, if these are the tasks that it names."""
-        from crosslearning.runs.signature import sign
-
         if source.given == self.config().tasks and not self.is_own():
             about = {**self._about(), "tasks": source.to_plain()}
             write_atomically(self._version, f"{json.dumps(about)}\n".encode())
@@ -315,21 +307,17 @@ class RunFolder:
                     raise FileFormatError(f"{path} is of iteration {learner.iteration}")
                 if fitting:
                     self.require_fit(learner, path)
-            except InputError as problem:
+            except (InputError, FileFormatError) as problem:
                 if not path.exists():  # the running process has removed it
                     return self.load_newest(how, tasks, fitting)
-                if not isinstance(problem, UnfitError):
+                if not isinstance(problem, UnfitError | FileFormatError):
                     raise
                 problems.append(problem)
-            except FileFormatError as problem:
-                problems.append(problem)
-            else:
-                for passed in problems:
-                    warnings.warn(
-                        f"{passed}. The checkpoint of iteration {iteration} is taken in its place",
-                        stacklevel=3,
-                    )
-                return learner
+                continue
+            for passed in problems:
+                text = f"{passed}. The checkpoint of iteration {iteration} is taken in its place"
+                warnings.warn(text, stacklevel=3)
+            return learner
         for passed in problems:
             if isinstance(passed, UnfitError):
                 raise passed

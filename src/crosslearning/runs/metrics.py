@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 #: The fraction of a run, at its end, that is called late.
 LATE = 0.25
 #: Bytes at the end of a file that are read first for its last line, and the most that are read.
-_TAIL, _LONGEST_LINE = 4096, 1 << 28
+_TAIL, _LONGEST_LINE = 1 << 16, 1 << 28
 
 
 def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
@@ -151,15 +151,14 @@ def last_line(path: Path) -> dict[str, Any] | None:
     """Return the last whole line of a file, reading only its end; None if there is none."""
     try:
         with os.fdopen(open_file(path), "rb") as stream:
-            size, taken = stream.seek(0, 2), _TAIL
-            while True:
+            size = stream.seek(0, 2)
+            for taken in (_TAIL, _LONGEST_LINE):
                 stream.seek(max(0, size - taken))
                 tail = stream.read()
                 # The first of these lines may be cut, unless the whole file was read.
                 lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-                if len(lines) > 1 or taken >= min(size, _LONGEST_LINE):
+                if len(lines) > 1:
                     break
-                taken *= 4
     except OSError:
         return None
     if not lines:

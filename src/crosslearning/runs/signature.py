@@ -16,11 +16,13 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosslearning._base.files import MALFORMED, read_file, write_atomically
 from crosslearning.errors import StorageError
-from crosslearning.tasks.sources import TaskSource, is_named
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.sources import TaskSource
 
 _BYTES = 32
 #: Not on Windows.
@@ -34,6 +36,8 @@ def signature_file(folder: Path) -> Path:
 
 def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
     """Sign a folder with this configuration, unless its tasks ship or no key can be kept."""
+    from crosslearning.tasks.sources import is_named
+
     if source is None or is_named(source):
         return
     key = _key(make=True)
