@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from crosslearning import CrossLearner, cli
 from crosslearning.analysis.adaptation import adapt_run
-from crosslearning.cli import training
+from crosslearning.cli import options, training
 from crosslearning.cli.output import describe_kernel
 from crosslearning.errors import InputError
 from crosslearning.learner.core import Core
@@ -142,7 +142,7 @@ def test_a_folder_in_use_is_refused_before_anything_is_compiled(command, tmp_pat
     invoke("train", "--out", tmp_path / "run", *TASKS, "--iterations", 2)
     (tmp_path / "file").touch()
     monkeypatch.setattr(training, "announce_compilation", pressed)
-    monkeypatch.setattr(training, "asked_config", pressed)
+    monkeypatch.setattr(options, "config_from", pressed)
     arguments = [command] if command == "train" else [command, str(tmp_path / "run")]
     for name, words in (("run", "already holds a run"), ("file", "is a file")):
         out = [*arguments, "--out", str(tmp_path / name), *TASKS]

@@ -46,8 +46,7 @@ class _Escaping(RenderHook):
         return [_Visible(one) for one in renderables]
 
 
-console = Console()
-errors = Console(stderr=True)
+console, errors = Console(), Console(stderr=True)
 for _one in (console, errors):
     _one.push_render_hook(_Escaping())
 

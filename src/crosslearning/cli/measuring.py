@@ -16,7 +16,6 @@ import typer
 from crosslearning import runs
 from crosslearning.cli import options
 from crosslearning.cli.application import announce_compilation, app, or_interrupted
-from crosslearning.cli.fields import add_flags, read_flag
 from crosslearning.cli.options import whole
 from crosslearning.cli.output import (
     MANY_TASKS,
@@ -67,8 +66,8 @@ class MeasuringFlags:
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
-        given = read_flag("task_options", self.task_options) if self.task_options else {}
-        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **given)
+        values = options.read_flag("task_options", self.task_options) if self.task_options else {}
+        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **values)
         if self.horizon is None:
             warn_of_no_limit(tasks)
         return tasks, {
@@ -87,7 +86,9 @@ def _listed(tasks: Sequence[Task]) -> list[str]:
 
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the flags to a command."""
-    return add_flags(command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values())
+    return options.add_flags(
+        command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
+    )
 
 
 @app.command()
@@ -97,20 +98,20 @@ def evaluate(run: options.Run, **flags: Any) -> None:
     from crosslearning.learner.evaluation import evaluate as evaluate_policies
     from crosslearning.learner.evaluation import evaluate_across, evaluate_own
 
-    asked = MeasuringFlags(**flags)
-    learner = runs.RunFolder.open(run).load(best=asked.best)
-    tasks, trial_options = asked.episodes(learner)
+    given = MeasuringFlags(**flags)
+    learner = runs.RunFolder.open(run).load(best=given.best)
+    tasks, trial_options = given.episodes(learner)
     many = len(learner.tasks) >= MANY_TASKS
     policies = [learner.policy(number) for number in range(len(learner.tasks))]
     each: list[Evaluation] = []
     if not many:
         measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
         results = measure([learner.central, *policies], tasks, **trial_options)
-    elif asked.tasks is not None:
+    elif given.tasks is not None:
         results = evaluate_across([learner.central], tasks, **trial_options)
     else:
         results, each = evaluate_own(policies, learner.central, tasks, **trial_options)
-    if asked.json:
+    if given.json:
         # "steps" is the former name of the horizon.
         print_json([{**asdict(result), "steps": result.horizon} for result in each or results])
         return
@@ -145,15 +146,15 @@ def compare(
     from crosslearning.analysis.comparison import compare as compare_policies
     from crosslearning.analysis.comparison import compare_across
 
-    asked = MeasuringFlags(**flags)
-    learners = [runs.RunFolder.open(folder).load(best=asked.best) for folder in (run, other)]
+    given = MeasuringFlags(**flags)
+    learners = [runs.RunFolder.open(folder).load(best=given.best) for folder in (run, other)]
     first, second = (learner.policy(policy) for learner in learners)
-    tasks, trial_options = asked.episodes(learners[0])
+    tasks, trial_options = given.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
         results = [compare_across(first, second, tasks, **trial_options)]
     else:
         results = compare_policies(first, second, tasks, **trial_options)
-    if asked.json:
+    if given.json:
         print_json([{**asdict(result), "verdict": result.verdict} for result in results])
         return
     what = f"{run} minus {other}, {policy} policies"
@@ -182,7 +183,7 @@ def identify(
     from crosslearning.tasks import tasks_from
 
     learner = runs.RunFolder.open(run).load()
-    given = read_flag("task_options", task_options) if task_options else {}
+    given = options.read_flag("task_options", task_options) if task_options else {}
     results = identify_all(learner, tasks_from(tasks, **given), episodes, horizon, seed)
     if as_json:
         names = ("nearest", "certainty", "familiar")

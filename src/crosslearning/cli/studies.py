@@ -11,7 +11,6 @@ from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import expecting, read_json
 from crosslearning.cli import options
 from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
 from crosslearning.cli.options import whole
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
@@ -66,10 +65,10 @@ def reproduce(
             result.experiment, result.measurements, result.adaptation, drives, only
         ):
             show_line(f"  {written[0]}")
-        words = [verdict.verdict for verdict in result.verdicts]
-        counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
+        verdicts = [verdict.verdict for verdict in result.verdicts]
+        counts = [verdicts.count(one) for one in ("holds", "does not hold", "undecided")]
         summary = "{} hold, {} do not, {} are undecided".format(*counts)
-        show_line(f"Of {len(words)} claims {summary}: {folder / 'claims.md'}")
+        show_line(f"Of {len(verdicts)} claims {summary}: {folder / 'claims.md'}")
     if count == 1:
         show_line("One seed says nothing about others: every claim stays undecided.")
     if not scale.converged:
@@ -77,11 +76,11 @@ def reproduce(
 
 
 @app.command()
-@with_config_options("epsilon", "seed", "workers", "on", "steps")
+@options.with_config_options("epsilon", "seed", "workers", "on", "steps")
 def sweep(
     *,
     out: Annotated[Path, options.folder("Folder for everything; gone on from if begun.")],
-    config: ConfigOption = None,
+    config: options.Config = None,
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
     ] = "0,0.5,1,2,4,8",
@@ -109,7 +108,7 @@ def sweep(
     from crosslearning.analysis.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
     from crosslearning.figures.sweep import sweep_figure
 
-    checked = asked_config(config, fields, OWN_FIELDS).chosen()
+    checked = options.config_from(config, fields, OWN_FIELDS).chosen()
     first = checked.length.amount
     later = stage_iterations or max(1, first // 2)
     path = EpsilonPath(read_epsilons(epsilons), first, later, cast("Origin", origin))

@@ -17,7 +17,6 @@ from rich.table import Table
 from crosslearning import runs
 from crosslearning.cli import options
 from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
 from crosslearning.cli.options import whole
 from crosslearning.cli.output import (
     MANY_TASKS,
@@ -59,17 +58,17 @@ def quickstart(
 
 
 @app.command()
-@with_config_options()
+@options.with_config_options()
 def train(
     *,
     out: Annotated[Path, options.folder("Folder of the run; must not hold one yet.")],
-    config: ConfigOption = None,
+    config: options.Config = None,
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
-        checked = asked_config(config, fields)
+        checked = options.config_from(config, fields)
         given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
         if "method" not in given and (method := implied_method(given)):
             show_line(f"Method: {method}, for a setting that it alone has. Another: --method.")
@@ -79,7 +78,7 @@ def train(
 
 
 @app.command()
-@with_config_options("tasks")
+@options.with_config_options("tasks")
 def adapt(
     run: options.Run,
     *,
@@ -98,7 +97,9 @@ def adapt(
     """
     from crosslearning.analysis.adaptation import adapt_run
 
-    given = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
+    given = {
+        name: options.read_flag(name, value) for name, value in fields.items() if value is not None
+    }
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()

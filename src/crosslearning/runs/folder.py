@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from crosslearning._base.files import (
-    MALFORMED,
-    PART,
-    cannot_read,
-    guard,
-    list_folder,
-    read_file,
-    remove_file,
-    remove_parts,
-    rename_file,
-    write_atomically,
-)
+from crosslearning._base import files
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.length import Length
@@ -99,16 +88,16 @@ class RunFolder:
             about["tasks"] = learner.source.to_plain()
         content = config_text(config).encode()
         sign(folder.path, content, learner.source)
-        write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
+        files.write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
         if has_start:
             folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
-        write_atomically(folder._config, content)
+        files.write_atomically(folder._config, content)
         return folder
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Return an existing run folder, or say why it is none."""
+        """Return an existing run folder; raise InputError if it is none."""
         folder = cls(path)
         if not folder.path.exists():
             raise InputError(f"there is no folder {path}; give that of a run")
@@ -126,15 +115,15 @@ class RunFolder:
         return folder
 
     def guard(self) -> None:
-        """Refuse links and special files in the folder, and follow none in it from now on."""
-        guard(self.path, _FOLDERS)
+        """Refuse links and special files in the folder, now and later."""
+        files.guard(self.path, _FOLDERS)
 
     def exists(self) -> bool:
-        """Tell whether the folder holds a run."""
+        """Return whether the folder holds a run."""
         return self._config.exists()
 
     def require_free(self) -> None:
-        """Refuse a folder in which no run can begin; whoever is to fill it asks first."""
+        """Raise InputError for a folder in which no run can begin."""
         if self.exists():
             raise InputError(
                 f"{self.path} already holds a run; go on with it by '{self.resume_command}', or "
@@ -157,9 +146,9 @@ class RunFolder:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(read_file(self._version))
+            about: dict[str, Any] = json.loads(files.read_file(self._version))
             about["version"]
-        except (OSError, *MALFORMED) as problem:
+        except (OSError, *files.MALFORMED) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
         return about
 
@@ -177,35 +166,35 @@ class RunFolder:
     def tidy(self) -> None:
         """Remove the partial files of killed writers; only for the owner of the lock."""
         for folder in (self.path, self._checkpoints, self._snapshots):
-            remove_parts(folder)
+            files.remove_parts(folder)
 
     def essentials(self) -> dict[Path, bytes]:
         """Return the content of the files that make a folder a run of the user."""
         paths = (self._version, signature_file(self.path), self._config)
-        return {path: read_file(path) for path in paths if path.exists()}
+        return {path: files.read_file(path) for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
         path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
         learner.save(path)
         for _, old in self.checkpoints()[:-_KEEP]:
-            remove_file(old)
+            files.remove_file(old)
         return path
 
     def save_model(self, learner: CrossLearner) -> None:
         """Write the finished learner; its record first, so that no model is without one."""
         from crosslearning.runs.record import make_record
 
-        whole = self.path / f".model.safetensors{PART}"
+        whole = self.path / f".model.safetensors{files.PART}"
         learner.save(whole)
-        files = {"model": whole, "config": self._config, "metrics": self.metrics}
-        write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
-        rename_file(whole, self.model.name)
+        parts = {"model": whole, "config": self._config, "metrics": self.metrics}
+        files.write_atomically(self.record, f"{json.dumps(make_record(learner, parts))}\n".encode())
+        files.rename_file(whole, self.model.name)
 
     def systems(self) -> list[dict[str, str]]:
         """Return the systems that the run was computed on, see :func:`system_info`."""
         try:
-            return msgspec.json.decode(read_file(self._systems), type=_Systems)
+            return msgspec.json.decode(files.read_file(self._systems), type=_Systems)
         except (OSError, msgspec.MsgspecError):
             return []
 
@@ -216,7 +205,7 @@ class RunFolder:
         systems, now = self.systems(), system_info()
         if now not in systems:
             text = json.dumps([*systems, now], indent=1)
-            write_atomically(self._systems, f"{text}\n".encode())
+            files.write_atomically(self._systems, f"{text}\n".encode())
 
     def save_snapshot(self, learner: CrossLearner) -> Path:
         """Write the policies of this iteration."""
@@ -237,13 +226,13 @@ class RunFolder:
             )
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
-            write_atomically(self._checkpoints / name, read_file(self.model))
+            files.write_atomically(self._checkpoints / name, files.read_file(self.model))
         content = config_text(self.config().replace(**{length.unit: length.amount})).encode()
-        with suppress(InputError):  # a run of somebody else is not signed
+        with suppress(InputError):  # only runs of the user are signed
             sign(self.path, content, self.source())
-        write_atomically(self._config, content)
-        remove_file(self.model)
-        remove_file(self.record)
+        files.write_atomically(self._config, content)
+        files.remove_file(self.model)
+        files.remove_file(self.record)
 
     def source(self) -> TaskSource:
         """Return the source of the run's tasks if it is trusted; raise InputError if not.
@@ -256,11 +245,11 @@ class RunFolder:
         config, kept = self.config(), self._about().get("tasks")
         try:
             source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except MALFORMED as problem:
+        except files.MALFORMED as problem:
             raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
         if is_named(source):
             return source
-        paths = signed_paths(self.path, read_file(self._config), source)
+        paths = signed_paths(self.path, files.read_file(self._config), source)
         if paths is None:
             raise not_yours(source.given)
         return dataclasses.replace(source, paths=paths, options=config.task_options)
@@ -277,8 +266,8 @@ class RunFolder:
         """Sign a run that is resumed with ``--tasks``, if these are the tasks that it names."""
         if source.given == self.config().tasks and not self.is_own():
             about = {**self._about(), "tasks": source.to_plain()}
-            write_atomically(self._version, f"{json.dumps(about)}\n".encode())
-            sign(self.path, read_file(self._config), source)
+            files.write_atomically(self._version, f"{json.dumps(about)}\n".encode())
+            sign(self.path, files.read_file(self._config), source)
 
     def load_file(
         self, path: Path, tasks: str | TaskSource | None = None, **how: Any
@@ -406,10 +395,10 @@ class RunFolder:
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a folder that are named by an iteration, oldest first."""
     try:
-        paths = [folder / name for name in list_folder(folder)]
+        paths = [folder / name for name in files.list_folder(folder)]
     except FileNotFoundError:
         return []
     except OSError as problem:  # an unreadable folder is not an empty one
-        raise cannot_read(folder, problem) from problem
+        raise files.cannot_read(folder, problem) from problem
     named = ((_NUMBERED.fullmatch(path.name), path) for path in paths)
     return sorted((int(match[1]), path) for match, path in named if match)

@@ -163,10 +163,10 @@ def last_line(path: Path) -> dict[str, Any] | None:
         return None
     if not lines:
         return None
-    found = _content(lines[-1], MetricsLine)
-    if found is None:
+    line = _content(lines[-1], MetricsLine)
+    if line is None:
         raise FileFormatError(f"the last line of {path} is damaged")
-    return found
+    return line
 
 
 class Averages:

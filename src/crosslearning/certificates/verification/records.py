@@ -29,11 +29,11 @@ _NAMED = ("epsilon", "kernel", "max_knots")
 def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool) -> None:
     """Check that the model is what ``config.toml`` asks for."""
     settings, description = model.settings, model.description
-    for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
+    for name, label in (("epsilon", "ε"), ("max_knots", "max_knots")):
         asked = _plain(config.get(name))
         found = f"the model was learned with {settings.get(name)}"
         fine = _plain(settings.get(name)) == asked
-        checks.expect(f"config.toml: {word}", fine, found, f"{asked}, as config.toml says")
+        checks.expect(f"config.toml: {label}", fine, found, f"{asked}, as config.toml says")
     others = [
         f"{name} is {settings[name]} in the model, {config[name]} in config.toml"
         for name in settings
