@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from crosslearning.demo import fleet as fleet_module
 from PIL import Image
 from typer.testing import CliRunner
 
 from crosslearning import cli
+from crosslearning.analysis import fleet as fleet_module
 from crosslearning.analysis.fleet import train_fleet
 from crosslearning.analysis.model_errors import KINDS
 

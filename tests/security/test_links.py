@@ -22,7 +22,7 @@ from crosslearning._base.files import (
 from crosslearning.cli import app
 from crosslearning.errors import CrossLearningError, StorageError
 from crosslearning.runs import RunFolder, make_config, resume, train
-from crosslearning.runs.lock import lock_owner, owned
+from crosslearning.runs.lock import folder_lock, lock_owner
 from crosslearning.runs.study import claim
 from tests.security.examples import TINY, contents
 
@@ -171,7 +171,7 @@ def test_a_link_that_is_put_there_later_is_not_followed(run, outside):
     with pytest.raises(StorageError, match="a link"):
         open_file(run / "metrics.jsonl", os.O_RDWR | os.O_APPEND)
     (run / ".lock").symlink_to(outside / "letter.txt")
-    with pytest.raises(StorageError, match="a link"), owned(run):
+    with pytest.raises(StorageError, match="a link"), folder_lock(run):
         pass
     assert contents(outside) == before
 
