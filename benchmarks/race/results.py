@@ -28,9 +28,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosslearning.files import write_atomically
-
 from benchmarks.race.cells import Answer, Cell
+from crosslearning._base.files import write_atomically
 
 #: What was published is kept with the code, for whoever wants to look at single seeds.
 TABLE = Path(__file__).parent / "results.jsonl.gz"

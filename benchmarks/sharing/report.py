@@ -15,7 +15,7 @@ from crosslearning.figures.style import save_figure
 from crosslearning.runs.study import markdown
 
 DOCS = Path("docs")
-PAGE = "when-sharing-pays.md"
+PAGE = "results/when-sharing-pays.md"
 #: The figures, by name, and the parts that each shows.
 FIGURES = {
     "sharing-identified": ("identified",),

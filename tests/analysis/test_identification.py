@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import crosslearning
-from crosslearning import CrossLearner, cli, identification
+from crosslearning import CrossLearner, cli
 from crosslearning._base.statistics import wilson
+from crosslearning.analysis import identification
 from crosslearning.analysis.identification import Identification, identify_all
 from crosslearning.errors import InputError
 from crosslearning.runs import make_config, train

@@ -12,7 +12,7 @@ pytest.importorskip("resource", reason="limits on file sizes need a Unix system"
 
 def test_every_fault_is_survived_and_nothing_lost():
     command = [sys.executable, "-m", "benchmarks.faults", "--times", "1"]
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[2]
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     ended = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment)
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -15,7 +15,7 @@ def answer(*totals, upright=1.0):
 
 
 @pytest.fixture
-def describe_exception(monkeypatch):
+def told(monkeypatch):
     """Make up what seeds give, by the label of what was asked."""
     answers = {}
 

@@ -84,7 +84,7 @@ def test_every_family_has_budgets_whose_methods_can_race():
 def test_what_is_told_is_scaled_and_unseen_tasks_are_others(name):
     family = FAMILIES[name]
     training, unseen = family.training(1), family.unseen(1)
-    told = np.array([family.describe_exception(task) for task in [*training, *unseen]])
+    told = np.array([family.told(task) for task in [*training, *unseen]])
     assert np.all(np.abs(told) <= 1.0)
     assert np.ptp(told, axis=0).min() > 0.5
     assert not {task.name for task in training} & {task.name for task in unseen}
@@ -132,7 +132,7 @@ def test_a_cell_is_measured_once_and_another_question_anew(little, tmp_path, mon
     (asked,) = little
     assert asked[:3] == ("sac", 2, 8)
     assert asked[3] == [
-        FAMILIES["pendulums"].describe_exception(task) for task in task_set("pendulums:2", seed=3)
+        FAMILIES["pendulums"].told(task) for task in task_set("pendulums:2", seed=3)
     ]
     stored = cell.measurement.stored()
     assert [one["steps"] for one in stored["marks"]] == [4, 8]
@@ -190,13 +190,13 @@ def test_seeds_that_never_get_there_are_censored():
     reached = entry("sac-mixed", answers).reached(-200.0)
     assert reached.steps.tolist() == [20.0, 10.0, math.inf]
     assert reached.seeds == "2 of 3"
-    assert reached.describe_exception() == "20 (10 … > 20)"
-    assert reached.describe_exception("seconds") == "2 (1 … –)"
+    assert reached.told() == "20 (10 … > 20)"
+    assert reached.told("seconds") == "2 (1 … –)"
     # With one more that never gets there, the median is not known.
     reached = entry("sac-mixed", [*answers, answers[2]]).reached(-200.0)
     assert reached.seeds == "2 of 4"
-    assert reached.describe_exception() == "> 20 (10 … > 20)"
-    assert reached.describe_exception("seconds") == "– (1 … –)"
+    assert reached.told() == "> 20 (10 … > 20)"
+    assert reached.told("seconds") == "– (1 … –)"
 
 
 def test_ours_is_held_against_the_first_rival_and_agents_for_all():

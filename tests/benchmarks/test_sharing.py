@@ -16,7 +16,7 @@ CARTS = next(one for one in gains.QUANTITIES if one.part == "carts")
 GRID = parts.Grid((0.0, 0.3, 1.0, math.inf), (100,), seeds=4, spreads=(1.0,))
 
 
-def describe_exception(together, low, high, apart, held_out=None):
+def told(together, low, high, apart, held_out=None):
     """Return a measurement of one point, radii by seeds, as if it had been read."""
     own = np.array([together, low, high, apart], dtype=float)[None, None]
     return {"own": own, "held_out": own if held_out is None else np.array(held_out)[None, None]}
@@ -31,7 +31,7 @@ def test_a_radius_is_chosen_by_the_other_seeds():
 
 def test_gains_are_paired_by_the_seed():
     seeds = np.array([-300.0, -200.0, -100.0, 0.0])
-    measured = describe_exception(seeds - 5.0, seeds - 9.0, seeds, seeds + 2.0)
+    measured = told(seeds - 5.0, seeds - 9.0, seeds, seeds + 2.0)
     (point,) = gains.points(CARTS, GRID, measured)
     assert point.best == 1.0
     assert point.over_together == Interval(5.0, 5.0, 5.0)
@@ -43,9 +43,7 @@ def test_gains_are_paired_by_the_seed():
 def test_what_a_sweep_takes_costs_what_the_best_gives_more():
     flat = np.zeros(4)
     held_out = [flat + 3.0, flat, flat, flat + 1.0]
-    (point,) = gains.points(
-        CARTS, GRID, describe_exception(flat - 7.0, flat, flat + 1.0, flat, held_out)
-    )
+    (point,) = gains.points(CARTS, GRID, told(flat - 7.0, flat, flat + 1.0, flat, held_out))
     assert (point.chosen, point.cost.value) == (0.0, 8.0)
 
 

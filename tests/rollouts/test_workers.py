@@ -200,7 +200,7 @@ def test_an_environment_that_hangs_is_ended_and_the_run_goes_on_from_there(tmp_p
 def test_a_limit_that_nobody_could_hold_is_refused():
     slow, compiled = slow_tasks(), "linear-quadratic"
     with pytest.raises(InputError, match=r"a thread cannot be ended .* on = 'processes'"):
-        CrossLearner(slow, step_seconds=2.0)
+        CrossLearner(slow, step_seconds=2.0, on="threads")
     with pytest.raises(InputError, match="is for environments of Python"):
         CrossLearner(compiled, step_seconds=2.0, on="processes")
     for limit in (0.0, -1.0, np.inf, np.nan, True):

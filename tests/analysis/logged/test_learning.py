@@ -8,7 +8,7 @@ import pytest
 
 import crosslearning
 from crosslearning import CrossLearner, learn_from
-from crosslearning.analysis.logged import leaving, out_of_data_fraction
+from crosslearning.analysis.logged import out_of_data_fraction, support
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner.model_based.imagination import imagine
@@ -160,8 +160,8 @@ def test_a_rollout_that_ended_does_not_end_the_others(learned, monkeypatch):
         sizes.append(len(points))
         return (np.arange(len(points)) >= H).astype(float)
 
-    monkeypatch.setattr(leaving, "imagine", first_ends)
-    monkeypatch.setattr(leaving, "_deviations", unsure)
+    monkeypatch.setattr(support, "imagine", first_ends)
+    monkeypatch.setattr(support, "_deviations", unsure)
     first, other, *_ = out_of_data_fraction(learned).values()
     assert first == pytest.approx((sizes[0] - H) / (sizes[0] - H + 1))
     assert other == pytest.approx((sizes[1] - H) / sizes[1])
