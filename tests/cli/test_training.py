@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from crosslearning import CrossLearner, cli
 from crosslearning.analysis.adaptation import adapt_run
-from crosslearning.cli import training
+from crosslearning.cli import options, training
 from crosslearning.cli.output import describe_kernel
 from crosslearning.errors import InputError
 from crosslearning.learner.core import Core
@@ -142,7 +142,7 @@ def test_a_folder_in_use_is_refused_before_anything_is_compiled(command, tmp_pat
     invoke("train", "--out", tmp_path / "run", *TASKS, "--iterations", 2)
     (tmp_path / "file").touch()
     monkeypatch.setattr(training, "announce_compilation", pressed)
-    monkeypatch.setattr(training, "asked_config", pressed)
+    monkeypatch.setattr(options, "config_from", pressed)
     arguments = [command] if command == "train" else [command, str(tmp_path / "run")]
     for name, words in (("run", "already holds a run"), ("file", "is a file")):
         out = [*arguments, "--out", str(tmp_path / name), *TASKS]
@@ -167,3 +167,53 @@ def test_a_run_that_becomes_shorter_is_told(tmp_path):
     assert "was to have" not in invoke(
         "resume", run, "--iterations", 10, "--on", "threads", "--workers", 2
     )
+
+
+TASK_MODULE = """
+from pathlib import Path
+
+from crosslearning.tasks import task_set
+
+
+def counted(count=2):
+    with Path({calls!r}).open("a") as file:
+        file.write("built\\n")
+    return task_set("linear-quadratic")
+"""
+
+
+def test_every_command_builds_the_tasks_once(tmp_path, monkeypatch):
+    calls, run = tmp_path / "calls", tmp_path / "run"
+    (tmp_path / "counted_tasks.py").write_text(TASK_MODULE.format(calls=str(calls)))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+    def built(*arguments):
+        calls.write_text("")
+        invoke(*arguments)
+        return len(calls.read_text().splitlines())
+
+    begin = ["--tasks", "counted_tasks:counted", "--max-knots", 20, "--iterations", 3]
+    assert built("train", "--out", run, *begin) == 1
+    assert built("resume", run) == 1
+    assert built("resume", run, "--iterations", 4) == 1
+    assert built("evaluate", run, "--trials", 2) == 1
+    (run / "model.safetensors").unlink()
+    assert built("resume", run) == 1
+
+
+def test_the_method_that_is_chosen_is_printed(tmp_path):
+    short = [*TASKS, "--iterations", 1]
+    chosen = invoke("train", "--out", tmp_path / "chosen", *short)
+    assert "Method: policy-gradient, as in the paper, for tasks that state" in chosen
+    implied = invoke("train", "--out", tmp_path / "implied", *short, "--batch-size", 2)
+    assert "Method: policy-gradient, for a setting that it alone has. Another" in implied
+    named = invoke("train", "--out", tmp_path / "named", *short, "--method", "policy-gradient")
+    assert "Method" not in named
+
+
+@pytest.mark.parametrize("command", ["train", "adapt", "sweep", "evaluate"])
+def test_help_shows_plain_types(command):
+    shown = invoke(command, "--help")
+    assert "Annotated" not in shown
+    assert "typing." not in shown

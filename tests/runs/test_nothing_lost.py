@@ -82,8 +82,10 @@ def test_of_processes_that_start_at_once_one_trains_and_the_others_are_told(tmp_
         for process in processes:
             if process is not owner:
                 said = process.stderr.read()
-                assert f"is being written by process {owner.pid}, since 20" in said
-                assert "Nothing was changed" in said
+                # Who is late finds a run; who is early finds its lock.
+                if "already holds a run" not in said:
+                    assert f"is being written by process {owner.pid}, since 20" in said
+                    assert "Nothing was changed" in said
         # Readers need no lock; a second writer is refused.
         assert folder.load().iteration >= 10
         assert folder.read_metrics()

@@ -294,14 +294,14 @@ class _Features:
         """Return the targets, in standard deviations of each output."""
         return np.asarray((group.targets - self._mean) / self._spread)
 
+    def _statistics(self, group: Group) -> Statistics:
+        phi, y = self(group).T, self.targets(group)
+        return Statistics(phi @ phi.T, phi @ y, np.sum(y**2, axis=0), len(y), 0.0)
+
     def problems(self, own: list[list[Group]]) -> list[CoupledRidge]:
         """Return the regressions of all tasks, one without each group."""
         outputs = own[0][0].targets.shape[1]
-        none = Statistics.none(1 + len(self._middle) + len(self._centres), outputs)
-        groups = [
-            [none.plus(self(group).T, self.targets(group), np.zeros(1)) for group in task]
-            for task in own
-        ]
+        groups = [[self._statistics(group) for group in task] for task in own]
         rest = [[[*task[:g], *task[g + 1 :]] for task in groups] for g in range(len(own[0]))]
         return [
             CoupledRidge([Statistics.together(task) for task in tasks], np.ones(outputs), 1.0)

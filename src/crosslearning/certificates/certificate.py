@@ -1,4 +1,4 @@
-"""The certificate of a run: everything that can be said of it, as plain data."""
+"""The certificate of a run: checks of its files and measurements, as plain data."""
 
 from __future__ import annotations
 
@@ -21,32 +21,29 @@ from crosslearning.errors import CrossLearningError
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import late_multipliers
 
-#: A distance within this share of ε counts as at the bound.
+#: A distance within this fraction of ε counts as at the bound.
 _AT_BOUND = 1e-3
 
 
 @dataclass(frozen=True)
 class ConstraintLine:
-    """How one task stands to the constraint.
-
-    The multiplier says how hard the constraint held the policy back: the mean over the last
-    quarter of the run, infinite for ε = 0, None if there are no metrics.
-    """
+    """The constraint of one task."""
 
     task: str
-    distance: float  #: ‖h_i − g‖ in the norm of κ, computed again
+    distance: float  #: ‖h_i − g‖ in the norm of κ, recomputed
     ridged_distance: float  #: the same in the norm of κ + λδ, in which the dictionary projects
+    #: The mean over the last quarter of the run; infinite for ε = 0, None without metrics.
     multiplier: float | None
-    binding: bool  #: whether the constraint holds the policy back
+    binding: bool
 
 
 @dataclass(frozen=True)
 class PruningHistory:
-    """What pruning did over the whole run; None is what metrics of early versions did not keep."""
+    """Pruning over the whole run; early versions did not log the fields that may be None."""
 
     budget: float  #: β: how far pruning may move each policy in one iteration
     max_knots: int  #: the cap
-    iterations: int  #: that the metrics tell of
+    iterations: int
     largest: float  #: the farthest that pruning moved any policy in one iteration
     spent: float | None  #: sum over the iterations of the farthest move in each
     over_budget: int | None  #: iterations that broke the budget
@@ -57,14 +54,14 @@ class PruningHistory:
 
     @property
     def certified_share(self) -> float | None:
-        """Share of the iterations in which every policy moved by at most the budget."""
+        """Fraction of the iterations in which every policy moved by at most the budget."""
         if self.over_budget is None or self.iterations == 0:
             return None
         return 1.0 - self.over_budget / self.iterations
 
     @property
     def cap_decides(self) -> bool:
-        """Whether the cap, not the budget, decided in most iterations about the knots."""
+        """Whether the cap, not the budget, limited the knots in most iterations."""
         if self.over_budget_by_cap is None:
             return self.forced_by_cap > self.removed / 2
         return self.over_budget_by_cap > self.iterations / 2
@@ -72,15 +69,15 @@ class PruningHistory:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Reading):
-    """What is known of a run, and how it is known."""
+    """The checks of a run's files, its constraint, its pruning and its stationarity gaps."""
 
     checks: tuple[Check, ...]
     replayed: bool  #: whether the run was trained again and compared
     constraint: tuple[ConstraintLine, ...]
     pruning: PruningHistory | None
-    alpha: float | None  #: the wanted stationarity: as asked now, or else as the run was asked for
+    alpha: float | None  #: the stationarity to certify: of the call, or of the run's settings
     gaps: tuple[StationarityGap, ...] = ()
-    #: What the run was computed with, see :mod:`crosslearning.runs.system_info`; empty if unknown.
+    #: The systems of the run, see :mod:`crosslearning.runs.system_info`; empty if unknown.
     made_on: tuple[dict[str, Any], ...] = ()
     #: The lines of metrics up to this iteration, for figures; not part of the JSON.
     metrics: tuple[dict[str, Any], ...] = dataclasses.field(default=(), repr=False)
@@ -111,15 +108,14 @@ def certify(
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
-    Whatever the files hold, there is a certificate. If a check fails, the gaps are left out: they
-    would speak of something else than the run.
+    If a check fails, the gaps are left out: they would describe something else than the run.
 
     Parameters
     ----------
     run : str or Path
-        The run's folder. A run that has not ended is certified at its newest checkpoint.
+        The run's folder. An unfinished run is certified at its newest checkpoint.
     alpha : float, optional
-        The stationarity to certify; by default what the run was asked for, if anything.
+        The stationarity to certify; by default that of the run's settings, if any.
     samples, seed : int
         Fresh gradient samples per task, and their seed.
     replay : bool
@@ -132,7 +128,7 @@ def certify(
     if replay and verification.source:
         checks += tuple(replay_run(run, verification, console))
     known: dict[str, Any] = {"constraint": (), "pruning": None, "checks": checks}
-    # What damaged metrics do not hold is left out: a check tells of them.
+    # Damaged metrics may lack these; a check reports them.
     with suppress(KeyError, TypeError, ValueError):
         known["constraint"] = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
@@ -141,7 +137,7 @@ def certify(
     known["made_on"] = tuple(systems_of(run, verification))
     certificate = Certificate.of(verification, samples, seed, **known)
     if not certificate.passed:
-        reason = "a check of the files failed, so that it would speak of another run than this"
+        reason = "a check of the files failed, so that it would describe another run"
         return dataclasses.replace(certificate, left_out=reason)
     try:
         learner = RunFolder.open(run).load()
@@ -155,7 +151,7 @@ def certify(
 def constraint_lines(
     model: PlainModel | None, metrics: Sequence[dict[str, Any]]
 ) -> tuple[ConstraintLine, ...]:
-    """Return how every task stands to the constraint; nothing without a readable model."""
+    """Return the constraint of every task; nothing without a readable model."""
     if model is None:
         return ()
     late = late_multipliers(metrics, model.tasks)
@@ -171,7 +167,7 @@ def constraint_lines(
 def pruning_history(
     metrics: Sequence[dict[str, Any]], settings: dict[str, Any]
 ) -> PruningHistory | None:
-    """Return what pruning did, or None without metrics."""
+    """Return the pruning history, or None without metrics."""
     if not metrics:
         return None
     new = all("pruning_spent" in line for line in metrics)

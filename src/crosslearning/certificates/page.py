@@ -1,4 +1,4 @@
-"""The certificate as a page of text, and what it comes to in a few plain sentences."""
+"""The certificate as a page of text, with a verdict in a few sentences."""
 
 from __future__ import annotations
 
@@ -12,18 +12,8 @@ from typing import Any, TypeVar
 from crosslearning._base.files import write_atomically
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning._base.plain_data import decode
+from crosslearning.certificates import text
 from crosslearning.certificates.certificate import Certificate, PruningHistory
-from crosslearning.certificates.text import (
-    FEW,
-    MANY,
-    bullets,
-    estimate,
-    page_of,
-    save_page,
-    some,
-    table,
-    wrapped,
-)
 from crosslearning.runs.signature import content_signature, is_signature
 from crosslearning.runs.system_info import in_words
 
@@ -35,24 +25,21 @@ _PLACES = ("checkpoints", "snapshots")
 def certificate_page(certificate: Certificate) -> str:
     """Return the page that ``crosslearning certify`` prints, 100 columns wide."""
     sections = {
-        "Verdict": bullets(verdicts(certificate)),
+        "Verdict": text.bullets(verdicts(certificate)),
         "1. Integrity, from the files alone": _integrity(certificate),
         "2. The constraint": _constraint(certificate),
         "3. Pruning": _pruning(certificate),
         "4. Stationarity": _stationarity(certificate),
     }
-    page = page_of(f"Certificate of {certificate.run}", certificate.subtitle, sections)
+    page = text.page_of(f"Certificate of {certificate.run}", certificate.subtitle, sections)
     more = "What the convergence theorem says of this run, with its constants estimated:"
     return f"{page}\n{more}\n  crosslearning theory {shlex.quote(certificate.run)}\n"
 
 
 def save_certificate(certificate: Certificate, folder: Path) -> list[Path]:
-    """Write ``certificate.txt`` and ``.json``, and keep what stood there; see :mod:`text`.
-
-    A signature beside them lets :func:`kept_certificate` know them again.
-    """
+    """Write ``certificate.txt`` and ``.json``, and their signature; keep earlier ones."""
     page, data = certificate_page(certificate), certificate.to_json()
-    written = save_page(folder, "certificate", page, data)
+    written = text.save_page(folder, "certificate", page, data)
     signature = content_signature(_PURPOSE, *_parts(folder))
     if signature is not None:
         write_atomically(folder / _SIGNATURE, signature.encode())
@@ -60,10 +47,9 @@ def save_certificate(certificate: Certificate, folder: Path) -> list[Path]:
 
 
 def kept_certificate(folder: Path) -> tuple[dict[str, Any], str] | None:
-    """Return the data and the page that this user's ``certify`` wrote of the files as they are.
+    """Return the data and the page of a certificate that this user signed.
 
-    None if there are none, or if they, or any file of the run, are not what was signed then: a
-    folder cannot speak for itself.
+    None if there is none, or if it or any file of the run has changed since.
     """
     try:
         parts = _parts(folder)
@@ -76,7 +62,7 @@ def kept_certificate(folder: Path) -> tuple[dict[str, Any], str] | None:
 
 
 def _parts(folder: Path) -> list[bytes]:
-    """Return what is signed: the page, the data, and digests of the files that they speak of."""
+    """Return what is signed: the page, the data, and digests of the run's files."""
     run = folder.parent
     names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
     files = [run / name for name in names]
@@ -92,13 +78,12 @@ def _parts(folder: Path) -> list[bytes]:
 
 def verdicts(certificate: Certificate) -> list[str]:
     """Return what is certified and what is not, one sentence or two for each part."""
-    said = [_files_verdict(certificate)]
+    texts = [_files_verdict(certificate)]
     if certificate.constraint:
-        said.append(_constraint_verdict(certificate))
+        texts.append(_constraint_verdict(certificate))
     if certificate.pruning is not None:
-        said.append(_pruning_verdict(certificate.pruning))
-    said.append(_stationarity_verdict(certificate))
-    return said
+        texts.append(_pruning_verdict(certificate.pruning))
+    return [*texts, _stationarity_verdict(certificate)]
 
 
 def _files_verdict(certificate: Certificate) -> str:
@@ -111,14 +96,14 @@ def _files_verdict(certificate: Certificate) -> str:
             f"Files: NOT CERTIFIED. {len(failed)} of {total} checks failed: {named}. The run was "
             "damaged or edited; restore it from a copy, or train it again."
         )
-    text = f"Files: certified. {total - len(impossible)} of {total} checks passed, none failed"
+    summary = f"Files: certified. {total - len(impossible)} of {total} checks passed, none failed"
     if impossible:
-        text += f"; not possible: {', '.join(impossible)}"
+        summary += f"; not possible: {', '.join(impossible)}"
     if any(name.startswith("replay") for name in impossible):
-        return f"{text}. Training the run again here proves nothing of its bytes."
+        return f"{summary}. Training the run again here proves nothing of its bytes."
     if certificate.replayed:
-        return f"{text}. Training the run again gave the same bytes."
-    return f"{text}. The run was not trained again (--replay)."
+        return f"{summary}. Training the run again gave the same bytes."
+    return f"{summary}. The run was not trained again (--replay)."
 
 
 def _constraint_verdict(certificate: Certificate) -> str:
@@ -128,28 +113,26 @@ def _constraint_verdict(certificate: Certificate) -> str:
         return f"Constraint: NOT CERTIFIED. The bound ε = {epsilon:g} does not hold."
     if epsilon == math.inf:
         return "Constraint: none was asked (ε = ∞)."
-    who = "every task policy is, in RKHS norm,"
+    what = "every task policy is, in RKHS norm,"
     if certificate.projection == "relaxed":
-        who = "the root mean square of the distances to the central policy is"
-    held = f"back {some(binding)}"
+        what = "the root mean square of the distances to the central policy is"
+    held = f"back {text.some(binding)}"
     if not binding:
         held = "nobody back: a larger ε would not have changed the last iterations"
-    return f"Constraint: certified, {who} within ε = {epsilon:g}. It holds {held}."
+    return f"Constraint: certified, {what} within ε = {epsilon:g}. It holds {held}."
 
 
 def _pruning_verdict(pruning: PruningHistory) -> str:
     share = pruning.certified_share
     forced = pruning.forced_by_cap + pruning.forced_by_conditioning
     if forced == 0:
-        return (
-            f"Pruning: certified. In every iteration every policy moved by at most the budget "
-            f"{pruning.budget:g}."
-        )
+        held = "In every iteration every policy moved by at most the budget"
+        return f"Pruning: certified. {held} {pruning.budget:g}."
     held = "" if share is None else f" The budget held in {100 * share:.1f} % of the iterations."
     by = "the cap, not the budget, decides" if pruning.cap_decides else "some were forced"
     remedy = "A larger max_knots or a smaller step would change that."
     if pruning.forced_by_cap == 0:
-        remedy = "Knots lie too close to be told apart; a narrower kernel would change that."
+        remedy = "Knots lie too close together; a narrower kernel would change that."
     return (
         f"Pruning: NOT CERTIFIED within the budget {pruning.budget:g}; {by}: {forced} removals "
         f"broke it ({pruning.forced_by_cap} by the cap of {pruning.max_knots} knots, "
@@ -166,48 +149,47 @@ def _stationarity_verdict(certificate: Certificate) -> str:
     alpha = certificate.alpha
     if alpha is None:
         gaps = sorted(certificate.gaps, key=lambda gap: -gap.gap.high)
-        order = gaps if len(gaps) > MANY else certificate.gaps
-        smallest = some([f"{gap.task} at {gap.gap.high:.4g}" for gap in order])
+        order = gaps if len(gaps) > text.MANY else certificate.gaps
+        smallest = text.some([f"{gap.task} at {gap.gap.high:.4g}" for gap in order])
         return (
             "Stationarity: no alpha was asked for (--alpha). The smallest at which each task is "
             f"certified: {smallest}."
         )
-    found = {gap.task: gap.verdict(alpha) for gap in certificate.gaps}
-    if all(verdict == "stationary" for verdict in found.values()):
+    tasks: dict[str, list[str]] = {"stationary": [], "not stationary": [], "undecided": []}
+    for gap in certificate.gaps:
+        tasks[gap.verdict(alpha)].append(gap.task)
+    if len(tasks["stationary"]) == len(certificate.gaps):
         return f"Stationarity: certified. Every task's gap is at most α = {alpha:g}."
-    groups = [
-        f"{word}: {some([task for task, verdict in found.items() if verdict == word])}"
-        for word in ("stationary", "not stationary", "undecided")
-        if word in found.values()
-    ]
-    said = f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {'; '.join(groups)}."
-    return f"{said} More samples (--samples) may decide." if "undecided" in found.values() else said
+    groups = "; ".join(
+        f"{verdict}: {text.some(names)}" for verdict, names in tasks.items() if names
+    )
+    more = " More samples (--samples) may decide." if tasks["undecided"] else ""
+    return f"Stationarity: NOT CERTIFIED at α = {alpha:g} of every task: {groups}.{more}"
 
 
 def _integrity(certificate: Certificate) -> str:
-    words = {"pass": "ok  ", "fail": "FAIL", "not possible": "--  "}
+    marks = {"pass": "ok  ", "fail": "FAIL", "not possible": "--  "}
     instead = {"fail": "expected", "not possible": "instead"}
     lines = []
     for check in certificate.checks:
-        lines.append(wrapped(f"{words[check.status]}  {check.name}, {check.found}", 8))
+        lines.append(text.wrapped(f"{marks[check.status]}  {check.name}, {check.found}", 8))
         if check.status in instead:
-            lines.append(wrapped(f"      {instead[check.status]}: {check.expected}", 8))
+            lines.append(text.wrapped(f"      {instead[check.status]}: {check.expected}", 8))
     note = (
-        "The run was trained again from its seed and compared, byte for byte, which says something "
-        "where it was made on the same processor with the same libraries."
+        "The run was trained again from its seed and compared byte for byte, which is conclusive "
+        "on the processor and with the libraries that made it."
         if certificate.replayed
         else "The run was not trained again. These checks find damage and edits, also where the "
-        "checksums were made anew. They cannot find a forger who rewrites all files so that they "
-        "agree, the record among them: --replay can, it trains the run again from its seed and "
-        "compares byte for byte."
+        "checksums were renewed. They cannot find a forgery in which all files agree, the record "
+        "among them: --replay can, it trains the run again and compares byte for byte."
     )
-    made = [wrapped(f"Made on: {in_words(system)}.") for system in certificate.made_on]
-    return "\n".join([*lines, wrapped(note), *made])
+    made = [text.wrapped(f"Made on: {in_words(system)}.") for system in certificate.made_on]
+    return "\n".join([*lines, text.wrapped(note), *made])
 
 
 def _constraint(certificate: Certificate) -> str:
     if not certificate.constraint:
-        return wrapped("The model's numbers cannot be read.")
+        return text.wrapped("The model's numbers cannot be read.")
     rows = []
     shown, left = _worst(certificate.constraint, lambda line: line.ridged_distance)
     for line in shown:
@@ -221,25 +203,25 @@ def _constraint(certificate: Certificate) -> str:
     if certificate.epsilon == math.inf:
         kind = "No bound was asked (ε = ∞): every task learned alone."
     note = (
-        "Distances are computed again from the file. The dictionary projects in the slightly "
-        "larger norm of κ + λδ, so the bound holds there, and all the more in that of κ. "
-        "Multipliers are means over the last quarter of the run."
+        "Distances are recomputed from the file. The dictionary projects in the slightly larger "
+        "norm of κ + λδ, so the bound holds there and in that of κ. Multipliers are means over "
+        "the last quarter of the run."
     )
-    more = [wrapped(f"The {FEW} farthest; {left} tasks are nearer.")] if left else []
-    return "\n".join([table(headings, rows), *more, wrapped(kind), wrapped(note)])
+    more = [text.wrapped(f"The {text.FEW} farthest; {left} tasks are nearer.")] if left else []
+    return "\n".join([text.table(headings, rows), *more, text.wrapped(kind), text.wrapped(note)])
 
 
 def _worst(lines: Sequence[_Line], key: Callable[[_Line], float]) -> tuple[list[_Line], int]:
-    """Return what to show of many tasks, the largest first, and how many are left out."""
-    if len(lines) <= MANY:
+    """Return the lines to show, of many tasks the largest, and how many are left out."""
+    if len(lines) <= text.MANY:
         return list(lines), 0
-    return sorted(lines, key=key, reverse=True)[:FEW], len(lines) - FEW
+    return sorted(lines, key=key, reverse=True)[: text.FEW], len(lines) - text.FEW
 
 
 def _pruning(certificate: Certificate) -> str:
     p = certificate.pruning
     if p is None:
-        return wrapped("There are no readable metrics.")
+        return text.wrapped("There are no readable metrics.")
     share, held = p.certified_share, p.iterations - (p.over_budget or 0)
     spent = None if p.spent is None else f"{p.spent:.4g}"
     within = None if share is None else f"{held} ({100 * share:.1f} %)"
@@ -254,21 +236,21 @@ def _pruning(certificate: Certificate) -> str:
         "  beyond the budget, by conditioning": p.forced_by_conditioning,
     }
     unknown = "not kept by the version that made this run"
-    return table(("", ""), [(k, unknown if v is None else str(v)) for k, v in rows.items()])
+    return text.table(("", ""), [(k, unknown if v is None else str(v)) for k, v in rows.items()])
 
 
 def _stationarity(certificate: Certificate) -> str:
     if certificate.left_out:
-        return wrapped(f"Not measured: {certificate.left_out}.")
+        return text.wrapped(f"Not measured: {certificate.left_out}.")
     if certificate.gaps[0].note:
-        return wrapped(certificate.gaps[0].note)
+        return text.wrapped(certificate.gaps[0].note)
     every, alpha, level = certificate.gaps, certificate.alpha, certificate.confidence
     gaps, left = _worst(every, lambda gap: gap.gap.high)
     if alpha is None:
         last, ends = "smallest certified α", [f"{gap.gap.high:.4g}" for gap in gaps]
     else:
         last, ends = f"verdict at α = {alpha:g}", [gap.verdict(alpha) for gap in gaps]
-    rows = [(gap.task, *estimate(gap.gap), end) for gap, end in zip(gaps, ends, strict=True)]
+    rows = [(gap.task, *text.estimate(gap.gap), end) for gap, end in zip(gaps, ends, strict=True)]
     N = len(every)
     note = (
         "The gap is how much a task could gain, to first order, by moving its policy alone within "
@@ -279,12 +261,12 @@ def _stationarity(certificate: Certificate) -> str:
             f" Each interval holds with {100 * level:g} %, all {N} together with at least "
             f"{100 * max(0.0, 1 - N * (1 - level)):g} %."
         )
-    notes = [f"The {FEW} largest; {left} tasks have smaller ones.", note] if left else [note]
+    notes = [f"The {text.FEW} largest; {left} tasks have smaller ones.", note] if left else [note]
     doubtful = [gap.task for gap in every if gap.doubtful]
     if doubtful:
         notes.append(
-            f"Rare samples decide the numbers of {some(doubtful)}: these intervals may be too "
+            f"Rare samples decide the numbers of {text.some(doubtful)}: these intervals may be too "
             "short. More --samples help."
         )
     headings = ("task", "gap", f"{100 * level:g} % interval", last)
-    return "\n".join([table(headings, rows), *map(wrapped, notes)])
+    return "\n".join([text.table(headings, rows), *map(text.wrapped, notes)])

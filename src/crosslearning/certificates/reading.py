@@ -1,4 +1,4 @@
-"""What a certificate, or a study of a run, begins with: what is asked, and which run was read."""
+"""The beginning of a certificate or of a study of the theorem: its options, and the run read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Verification, verify_run
 from crosslearning.errors import InputError, visible
 
-#: No measured number is near these; squares of what lies between them are numbers still.
+#: Squares of numbers between these neither overflow nor underflow.
 _LEAST, _MOST = 1e-70, 1e70
 _WHOLE = {"looks": 1, "samples": 2, "seed": 0}
 _EXPECTED = {
@@ -34,7 +34,7 @@ _EXPECTED = {
 
 
 def check_asked(**asked: float) -> None:
-    """Refuse a number that makes no sense for what it is called; with α' comes its α."""
+    """Raise InputError for an option out of its range; ``alpha_prime`` must exceed ``alpha``."""
     alpha = asked.get("alpha", 0.0)
     for name, value in asked.items():
         usual = _LEAST <= value <= _MOST
@@ -56,11 +56,11 @@ def check_asked(**asked: float) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A run as it was read, and the fresh samples that were drawn for it."""
+    """The run that was read, and the fresh samples that were drawn for it."""
 
     run: str  #: the run's folder
-    source: str  #: the file in it that was taken
-    finished: bool  #: false if that is the newest checkpoint of a run that has not ended
+    source: str  #: the file in it that was read
+    finished: bool  #: false if that is the newest checkpoint of an unfinished run
     iteration: int | None
     epsilon: float | None
     projection: str
@@ -68,7 +68,7 @@ class Reading:
     samples: int  #: fresh gradient samples per task
     seed: int  #: that they came from
     confidence: float = CONFIDENCE  #: of every interval
-    left_out: str = ""  #: why what needs the learner is not here; empty if it is
+    left_out: str = ""  #: why the measurements are missing; empty if they are not
 
     @classmethod
     def of(cls, verification: Verification, samples: int, seed: int, **fields: Any) -> Self:
@@ -89,7 +89,7 @@ class Reading:
 
     @property
     def subtitle(self) -> str:
-        """What was read, in a line; empty if nothing could be."""
+        """The run in one line; empty if it could not be read."""
         if self.iteration is None:
             return ""
         what = "finished" if self.finished else "not finished: its newest checkpoint"
@@ -109,9 +109,9 @@ class Reading:
 def verified(
     run: str | Path, alpha: float | None, samples: int, seed: int
 ) -> tuple[Verification, float | None]:
-    """Check what is asked of a run, verify its files, and return α: as asked, or as the run was."""
+    """Check the options, verify a run's files, and return α: as given, or of the run's settings."""
     check_asked(samples=samples, seed=seed, **({} if alpha is None else {"alpha": alpha}))
-    guard(Path(run))  # what is found is written beside the files, and through no link
+    guard(Path(run))  # results are written beside the files, and through no link
     verification = verify_run(run)
     if alpha is None:
         try:
@@ -123,7 +123,7 @@ def verified(
 
 
 def working(console: Console | None, what: str) -> AbstractContextManager[Any]:
-    """Show that something is being done, on a terminal."""
+    """Show a status on a terminal."""
     if console is None or not console.is_terminal or console.quiet:
         return nullcontext()
     return console.status(what)

@@ -1,4 +1,4 @@
-"""The strongest check: train the run again from its seed and compare, byte for byte."""
+"""Replay: train a run again from its seed and compare it byte for byte."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
 from crosslearning.runs.system_info import differences
 
-#: Metrics whose numbers differ by less, relatively or absolutely, are told to agree.
+#: Metrics whose numbers differ by less, relatively or absolutely, are said to agree.
 _ALIKE = 1e-6
 
 
 def replay_run(
     run: str | Path, verification: Verification, console: Console | None = None
 ) -> list[Check]:
-    """Train a run again, in memory, and compare what it left with what comes out.
+    """Train a run again, in memory, and compare its model, checkpoints and metrics.
 
-    Nothing in its folder is changed. The checks are of the model's file (or of the newest
-    checkpoint), of the other checkpoints and of the lines of metrics. Where the run was computed
-    with something else than there is here (see :mod:`crosslearning.runs.system_info`), the same
-    bits still pass, but others are not comparable: they speak neither for the run nor against it.
+    Its folder is not changed. If the run was made on another system (see
+    :mod:`crosslearning.runs.system_info`), equal bits pass, and other bits are not comparable.
     """
     checks = Checks()
     try:
@@ -44,17 +42,17 @@ def replay_run(
         if not isinstance(problem, NumericalError):
             return checks.made[-1:]
     elsewhere = differences(systems_of(run, verification))
-    return [_excused(check, elsewhere) if elsewhere else check for check in checks.made]
+    return [_incomparable(check, elsewhere) if elsewhere else check for check in checks.made]
 
 
 def systems_of(run: str | Path, verification: Verification) -> list[dict[str, Any]]:
-    """Return all that the run was computed with, as its folder and its record know it."""
+    """Return the systems that the run was computed on, by its folder and its record."""
     systems, made = RunFolder(run).systems(), (verification.record or {}).get("made_with")
     return [*systems, made] if isinstance(made, dict) and made not in systems else systems
 
 
-def _excused(check: Check, elsewhere: str) -> Check:
-    """Return a check that other bits did not pass, as one that cannot be made on this system."""
+def _incomparable(check: Check, elsewhere: str) -> Check:
+    """Turn a failed check into one that is not possible on this system."""
     if check.status != "fail":
         return check
     found = f"{check.found}; not comparable here, made on {elsewhere}"
@@ -67,8 +65,7 @@ def _replay(
 ) -> None:
     config, finished = folder.config(), verification.finished
     source, lines = folder.path / verification.source, verification.metrics
-    # A run that did not start from zero keeps its start as a checkpoint, until later ones take
-    # its place: then the oldest that is left is the beginning.
+    # A run that did not start from zero begins with its oldest checkpoint.
     kept = folder.checkpoints()
     if not folder.has_start:
         learner = config.learner(tasks=folder.source())
@@ -90,7 +87,7 @@ def _replay(
 
         def after(report: IterationReport) -> None:
             averages.add(report)
-            # A line averages since the one before it, wherever an interruption put that one.
+            # A line averages since the line before, which an interruption may have written.
             if report.iteration in logged:
                 line = json.loads(json.dumps(averages.line(learner.steps)))
                 # A run of an earlier version has fewer fields.
@@ -119,7 +116,7 @@ def _replay(
 
 
 def _alike(old: Any, new: Any) -> bool:
-    """Tell whether all numbers of some metrics are nearly the same."""
+    """Return whether all numbers of two lines of metrics nearly agree."""
     if isinstance(old, dict) and isinstance(new, dict):
         return all(name in new and _alike(value, new[name]) for name, value in old.items())
     if isinstance(old, int | float) and isinstance(new, int | float):
@@ -138,7 +135,7 @@ def _compare(checks: Checks, learner: CrossLearner, path: Path, again: Path, pla
 
 
 def same_numbers(one: Path, other: Path) -> bool:
-    """Tell whether two files of learners differ in their formats alone."""
+    """Return whether two files of learners differ only in their formats."""
     files = [read_plain_file(path) for path in (one, other)]
     arrays = [{name.removeprefix("method."): a for name, a in f.arrays.items()} for f in files]
     versions = [file.description.pop("version") for file in files]

@@ -1,8 +1,8 @@
-"""How far from stationary each trained policy is: its gap, with a confidence interval.
+"""Stationarity gaps of trained policies, with confidence intervals.
 
 Gap_i = max ⟨∇U_i, h − h_i⟩ over the h that the constraint allows while g and the other policies
-stay: ⟨∇U_i, g − h_i⟩ + r_i ‖∇U_i‖. To first order it is the most that task i could still gain. If
-every gap is at most α, the policies are an α-first-order stationary point, an α-FOSP.
+are fixed: ⟨∇U_i, g − h_i⟩ + r_i ‖∇U_i‖. To first order it is the most that task i could still
+gain. If every gap is at most α, the policies are an α-first-order stationary point.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from crosslearning.learner.sampling import Sampling, sample_gaps
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
 
-#: From this tail on the intervals of heavy-tailed samples miss the truth more often than said.
+#: Above this tail the coverage of the intervals is below their level.
 TAIL_LIMIT = 0.3
-#: What the gap means where it says nothing.
+#: Notes for the radii at which the gap is not informative.
 _NOTES = {
     0.0: "With ε = 0 every policy equals the centre and none can move alone, so every gap is 0 "
     "whatever the gradients are. It says nothing about how good the common policy is.",
@@ -54,7 +54,7 @@ class StationarityGap:
         return self.tail > TAIL_LIMIT
 
     def verdict(self, alpha: float) -> Verdict:
-        """Return whether the policy is stationary up to ``alpha``, as far as the interval tells."""
+        """Return whether the interval shows that the policy is stationary up to ``alpha``."""
         if not alpha >= 0.0:
             raise InputError(f"alpha must be at least 0, got {alpha}")
         if self.gap.high <= alpha:
@@ -95,10 +95,6 @@ def stationarity_gaps(
 
 
 def tail_of(sampling: Sampling, units: IndependentEstimates) -> float:
-    """Return the skewness of the gradients' squared norms over the root of their number.
-
-    A mean's distance from normal grows with it. Where it exceeds :data:`TAIL_LIMIT`, the measured
-    coverage of the intervals falls below their level.
-    """
+    """Return the skewness of the gradients' squared norms over the root of their number."""
     squares = units.ratios * units.squares(sampling.kernel)
     return abs(skewness_of(squares)) / float(np.sqrt(len(squares)))

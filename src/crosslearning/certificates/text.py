@@ -1,4 +1,4 @@
-"""How a page of numbers is set, what its JSON holds, and where both are kept."""
+"""Pages of text and JSON: layout, plain data, and files."""
 
 from __future__ import annotations
 
@@ -37,13 +37,12 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(texts)
 
 
-#: More tasks than this are told by the first few, in an order that puts the worst there.
-MANY = 24
-FEW = 10
+#: Of more tasks than MANY only the FEW worst are shown.
+MANY, FEW = 24, 10
 
 
 def some(names: Sequence[str]) -> str:
-    """Return names with commas; of very many the first, and how many more there are."""
+    """Return names with commas; of many the first, and how many more there are."""
     if len(names) <= MANY:
         return ", ".join(names)
     return f"{', '.join(names[:FEW])} and {len(names) - FEW} more"
@@ -68,17 +67,14 @@ def estimate(interval: Interval) -> tuple[str, str]:
 
 
 def number(value: float | int | None) -> str:
-    """Return a number; whole ones in full, as long as a person can read them."""
+    """Return a number as text; integers below 10¹⁵ in full."""
     if value is None:
         return "none"
     return f"{value:,}" if isinstance(value, int) and abs(value) < 10**15 else f"{value:.4g}"
 
 
 def plain(value: Any) -> Any:
-    """Return data as JSON can hold it.
-
-    An infinite number is the word ``"inf"`` or ``"-inf"``; one that is not defined is ``None``.
-    """
+    """Return data for JSON: infinities as ``"inf"`` or ``"-inf"``, NaN as None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -95,11 +91,11 @@ def plain(value: Any) -> Any:
 def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
     """Write ``name.txt`` and ``name.json`` into a folder, and return their paths.
 
-    If what stood there says something else, it is kept, figures and all, in ``earlier/``, in a
-    folder named after the moment at which it was written, in UTC.
+    Earlier files that differ are moved, with their figures, to ``earlier/`` and a folder named by
+    their time in UTC.
     """
     newest = folder / f"{name}.json"
-    # A folder's name may be no text.
+    # The name of a folder may not be valid text.
     texts = {
         folder / f"{name}.txt": page.encode("utf-8", "backslashreplace"),
         newest: f"{data}\n".encode("utf-8", "backslashreplace"),
@@ -117,7 +113,6 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    """Tell whether a file holds just this; what is no ordinary file does not."""
     return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 

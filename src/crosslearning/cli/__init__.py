@@ -3,25 +3,10 @@
 # Commands register themselves, in the order in which help lists them.
 from crosslearning.cli import training  # isort: skip
 from crosslearning.cli import showing  # isort: skip
-from crosslearning.cli import demos  # isort: skip
-from crosslearning.cli import playing  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
-from crosslearning.cli import modelling  # isort: skip
 from crosslearning.cli import certifying  # isort: skip
 from crosslearning.cli import exporting  # isort: skip
 from crosslearning.cli import studies  # isort: skip
 from crosslearning.cli.application import app, main
 
-__all__ = [
-    "app",
-    "certifying",
-    "demos",
-    "exporting",
-    "main",
-    "measuring",
-    "modelling",
-    "playing",
-    "showing",
-    "studies",
-    "training",
-]
+__all__ = ["app", "certifying", "exporting", "main", "measuring", "showing", "studies", "training"]

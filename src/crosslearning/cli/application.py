@@ -1,4 +1,4 @@
-"""What all commands share: the application, its consoles, and how errors are shown."""
+"""The application, its consoles, and how errors are shown."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
@@ -28,10 +30,7 @@ app = typer.Typer(
 
 
 class _Visible:
-    """Whatever is printed, with what a terminal would obey written out.
-
-    Names and messages may come from a stranger's files: only the library moves the cursor.
-    """
+    """A renderable whose control characters are shown: names may come from a stranger's files."""
 
     def __init__(self, shown: ConsoleRenderable) -> None:
         self.shown = shown
@@ -47,25 +46,26 @@ class _Escaping(RenderHook):
         return [_Visible(one) for one in renderables]
 
 
-console = Console()
-errors = Console(stderr=True)
+console, errors = Console(), Console(stderr=True)
 for _one in (console, errors):
     _one.push_render_hook(_Escaping())
 
-RunArgument = Annotated[Path, typer.Argument(help="The run's folder.")]
-#: Beyond it a number of trials, steps or samples is a slip of the hand.
-MOST = 1_000_000_000
-HorizonOption = Annotated[
-    int | None,
-    typer.Option(min=1, max=MOST, help="Most steps of an episode; default: the task's own."),
-]
+
+@contextmanager
+def or_interrupted(text: str) -> Iterator[None]:
+    """End a command with one line at Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print(f"Interrupted{text}")
+        raise typer.Exit(130) from None
 
 
 def main() -> None:
     """Run the command line; warnings and errors of the library become one clear line each."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A file's name may be no text of the terminal's encoding.
+            # A file's name may not be valid in the terminal's encoding.
             stream.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
@@ -94,17 +94,6 @@ def _fail(text: str) -> NoReturn:
     sys.exit(1)
 
 
-def folder_option(text: str) -> Any:
-    """Return the option of a folder to write to, with its help; an empty name is refused."""
-
-    def read(given: str | Path) -> Path:  # a default is a Path already
-        if not str(given).strip():  # Path would take it for the current folder
-            raise typer.BadParameter("it is empty; name a folder, such as runs/first")
-        return Path(given)
-
-    return typer.Option(parser=read, metavar="FOLDER", help=text)
-
-
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     errors.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
 
@@ -125,10 +114,9 @@ def _top(
 
 
 def announce_compilation() -> None:
-    """Say on first use that compiling takes a while."""
+    """Print on first use that compiling takes a while."""
     package = Path(__file__).parent.parent
     places = [package, Path(os.environ.get("NUMBA_CACHE_DIR", package))]
-    # Whatever learns puts knots into a dictionary.
-    compiled = "*insert_knots*.nbi"
+    compiled = "*insert_knots*.nbi"  # every learner inserts knots
     if not any(place.is_dir() and next(place.rglob(compiled), None) for place in places):
         console.print("First use: compiling for about 20 seconds; later runs start at once.")

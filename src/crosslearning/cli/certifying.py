@@ -1,39 +1,30 @@
-"""Commands that say what is known of a run: its tasks, its certificate, the theorem."""
+"""Commands that analyse a run: its tasks, its certificate, the theorem."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from crosslearning.cli.application import (
-    MOST,
-    RunArgument,
-    announce_compilation,
-    app,
-    console,
-    errors,
-)
-from crosslearning.cli.output import MANY_TASKS, show_line
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, errors, or_interrupted
+from crosslearning.cli.options import whole
+from crosslearning.cli.output import MANY_TASKS, show_line, show_table
 
 AlphaOption = Annotated[
     float | None, typer.Option(help="Stationarity to ask about; default: the run's.")
 ]
-SamplesOption = Annotated[int, typer.Option(min=2, max=MOST, help="Fresh samples per task.")]
+SamplesOption = Annotated[int, whole("Fresh samples per task.", 2)]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the samples.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_NOTHING_WRITTEN = "; nothing was written. The same command begins again."
 
 
 @app.command()
-def relate(run: RunArgument, as_json: JsonOption = False) -> None:
+def relate(run: options.Run, as_json: options.Json = False) -> None:
     """Show which tasks of a run pull against the consensus."""
-    from rich.markup import escape
-    from rich.table import Table
-
     from crosslearning._base.files import write_atomically
     from crosslearning.analysis.relatedness import relatedness
     from crosslearning.figures.relatedness import relatedness_figure
@@ -41,24 +32,22 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
     from crosslearning.runs import RunFolder
 
     folder = RunFolder.open(run)
-    found = relatedness(folder)
-    text, table_file = json.dumps(found.to_dict(), indent=2), folder.path / "relatedness.json"
+    related = relatedness(folder)
+    text, table_file = json.dumps(related.to_dict(), indent=2), folder.path / "relatedness.json"
     write_atomically(table_file, text.encode())
-    written = save_figure(relatedness_figure(found.to_dict()), folder.figures / "relatedness")
+    written = save_figure(relatedness_figure(related.to_dict()), folder.figures / "relatedness")
     if as_json:
         print(text)
         return
-    table = Table(title=escape(f"{run}: which tasks pull against the consensus"))
-    for heading in ("rank", "task", "score", "chance", "distance", "agreement", "share of pull"):
-        table.add_column(heading)
-    few = found.ranked[:MANY_TASKS]
+    few, rows = related.ranked[:MANY_TASKS], []
     for task in few:
         pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
         chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
-        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}")
-        table.add_row(str(task.rank), escape(task.task), *numbers, f"{task.agreement:.2f}", pull)
-    console.print(table)
-    if left := len(found.ranked) - len(few):
+        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}", f"{task.agreement:.2f}")
+        rows.append([str(task.rank), task.task, *numbers, pull])
+    headings = ["rank", "task", "score", "chance", "distance", "agreement", "share of pull"]
+    show_table(f"{run}: which tasks pull against the consensus", headings, rows)
+    if left := len(related.ranked) - len(few):
         show_line(f"  {left} more tasks stand less apart; {table_file} has all of them")
     for line in (*(task.sentence for task in few), table_file, *written):
         show_line(f"  {line}")
@@ -66,12 +55,12 @@ def relate(run: RunArgument, as_json: JsonOption = False) -> None:
 
 @app.command()
 def certify(
-    run: RunArgument,
+    run: options.Run,
     alpha: AlphaOption = None,
     samples: SamplesOption = 4000,
     seed: SeedOption = 0,
     replay: Annotated[bool, typer.Option("--replay", help="Also train again and compare.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Check a run's files, and say what is certified of it."""
     from crosslearning.certificates import certificate_page, save_certificate
@@ -80,7 +69,9 @@ def certify(
     from crosslearning.figures.style import save_figure
     from crosslearning.runs import RunFolder
 
-    with _measuring(as_json):
+    if not as_json:
+        announce_compilation()
+    with or_interrupted(_NOTHING_WRITTEN):
         certificate = certify_run(run, alpha, samples, seed, replay, errors)
     folder = RunFolder(run).certificate
     written = save_certificate(certificate, folder)
@@ -93,32 +84,22 @@ def certify(
 
 @app.command()
 def theory(
-    run: RunArgument,
+    run: options.Run,
     alpha: AlphaOption = None,
     delta: Annotated[float, typer.Option(help="Probability of error in the theorem.")] = 0.05,
     samples: SamplesOption = 4000,
     seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Say what the convergence theorem promises at a run."""
     from crosslearning.reproduction.theorem import save_theory, study_run, theory_page
 
-    with _measuring(as_json):
+    if not as_json:
+        announce_compilation()
+    with or_interrupted(_NOTHING_WRITTEN):
         study = study_run(run, alpha, delta, samples, seed, errors)
     written = save_theory(study, run / "theory")
     _show(study.to_json() if as_json else theory_page(study), written, as_json)
-
-
-@contextmanager
-def _measuring(as_json: bool) -> Iterator[None]:
-    """Measure a run; progress goes to the other stream, so that what is piped stays clean."""
-    if not as_json:
-        announce_compilation()
-    try:
-        yield
-    except KeyboardInterrupt:
-        errors.print("Interrupted; nothing was written. The same command begins again.")
-        raise typer.Exit(130) from None
 
 
 def _show(text: str, written: Iterable[Path], as_json: bool) -> None:

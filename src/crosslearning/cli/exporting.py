@@ -1,4 +1,4 @@
-"""The command that takes a policy to another language."""
+"""The command that exports a policy to another language."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from crosslearning.cli import options
 from crosslearning.cli.application import app
 from crosslearning.cli.output import show_line
 from crosslearning.export.targets import Precision, Target
@@ -31,12 +32,8 @@ def export(
     precision: Annotated[
         Precision, typer.Option(help="Of observations, actions and, if it is enough, all between.")
     ] = "double",
-    tasks: Annotated[
-        str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
-    ] = None,
-    best: Annotated[
-        bool, typer.Option(help="The best policies of a run with evaluations on the way.")
-    ] = False,
+    tasks: options.RunTasks = None,
+    best: options.Best = False,
     observations: NamesOption = None,
     actions: NamesOption = None,
     rate: Annotated[float | None, typer.Option(help="Actions a second, for the contract.")] = None,
@@ -46,20 +43,19 @@ def export(
     from crosslearning.export.sources import rename
 
     opened = open_policy(source, policy, tasks, best)
-    names = (_split(observations), _split(actions))
-    rename(opened.policy, *names, rate)
+    rename(opened.policy, _split(observations), _split(actions), rate)
     written = export_policy(opened.policy, to, out, precision, opened.run)
-    knots, found = len(opened.policy.plain.knots), written.agreement
+    knots, agreement = len(opened.policy.plain.knots), written.agreement
     show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")
     for path in written.files:
         show_line(f"  {path}")
     if written.arithmetic != precision:
         show_line("Its weights cancel too much for single precision: observations and actions are")
         show_line("float, and it computes in double between them.")
-    if found is None:
+    if agreement is None:
         show_line("Not checked: no C compiler (CC, cc, gcc, clang) was found on this machine.")
     else:
-        show_line(f"Checked against Python: {found}.")
+        show_line(f"Checked against Python: {agreement}.")
     if written.seconds is not None:
         size = "" if written.size is None else f"{written.size:,} bytes of code and constants, "
         show_line(f"On this machine: {size}{1e6 * written.seconds:.2g} µs an action.")

@@ -1,4 +1,4 @@
-"""Commands that make many runs and draw conclusions from them."""
+"""Commands that train many runs and summarise them."""
 
 from __future__ import annotations
 
@@ -9,15 +9,9 @@ import typer
 
 from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import expecting, read_json
-from crosslearning.cli.application import (
-    MOST,
-    HorizonOption,
-    announce_compilation,
-    app,
-    console,
-    folder_option,
-)
-from crosslearning.cli.fields import ConfigOption, asked_config, with_config_options
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, console
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import show_line, show_table
 from crosslearning.errors import InputError
 
@@ -25,9 +19,7 @@ if TYPE_CHECKING:
     from crosslearning.analysis.sweep import Sweep
     from crosslearning.analysis.sweep.stages import Origin
 
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, max=MOST, help="Processes; default: one for every processor.")
-]
+WorkersOption = Annotated[int | None, whole("Processes; default: one for every processor.")]
 OnOption = Annotated[
     str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
 ]
@@ -35,12 +27,9 @@ OnOption = Annotated[
 
 @app.command()
 def reproduce(
-    out: Annotated[Path, folder_option("Folder for everything.")] = Path("runs/reproduce"),
+    out: Annotated[Path, options.folder("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Default: 10 (5 for readings); quick: 3 (2)."),
-    ] = None,
+    seeds: Annotated[int | None, whole("Default: 10 (5 for readings); quick: 3 (2).")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
     readings: Annotated[
         bool, typer.Option(help="Instead: which claims depend on what the paper leaves unsaid.")
@@ -65,19 +54,21 @@ def reproduce(
     default = {(False, False): 10, (False, True): 3, (True, False): 5, (True, True): 2}
     count = seeds or default[readings, quick]
     announce_compilation()
-    found = _or_exit(study(folder, count, scale, workers, console, on=on))
+    result = _or_exit(study(folder, count, scale, workers, console, on=on))
     if readings:
         content = read_json(folder / "readings.json", dict[str, Any])
         _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        drives = scene_drives(found.experiment)
-        for written in draw(found.experiment, found.measurements, found.adaptation, drives, only):
+        drives = scene_drives(result.experiment)
+        for written in draw(
+            result.experiment, result.measurements, result.adaptation, drives, only
+        ):
             show_line(f"  {written[0]}")
-        words = [verdict.verdict for verdict in found.verdicts]
-        counts = [words.count(word) for word in ("holds", "does not hold", "undecided")]
+        verdicts = [verdict.verdict for verdict in result.verdicts]
+        counts = [verdicts.count(one) for one in ("holds", "does not hold", "undecided")]
         summary = "{} hold, {} do not, {} are undecided".format(*counts)
-        show_line(f"Of {len(words)} claims {summary}: {folder / 'claims.md'}")
+        show_line(f"Of {len(verdicts)} claims {summary}: {folder / 'claims.md'}")
     if count == 1:
         show_line("One seed says nothing about others: every claim stays undecided.")
     if not scale.converged:
@@ -85,25 +76,23 @@ def reproduce(
 
 
 @app.command()
-@with_config_options("epsilon", "seed", "workers", "on", "steps")
+@options.with_config_options("epsilon", "seed", "workers", "on", "steps")
 def sweep(
     *,
-    out: Annotated[Path, folder_option("Folder for everything; gone on from if begun.")],
-    config: ConfigOption = None,
+    out: Annotated[Path, options.folder("Folder for everything; gone on from if begun.")],
+    config: options.Config = None,
     epsilons: Annotated[
         str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
     ] = "0,0.5,1,2,4,8",
-    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Paths, with the seeds 0, 1, ….")] = 5,
+    seeds: Annotated[int, whole("Paths, with the seeds 0, 1, ….")] = 5,
     stage_iterations: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Of every later stage; default: half the first's."),
+        int | None, whole("Of every later stage; default: half the first's.")
     ] = None,
     held_out: Annotated[
-        str | None,
-        typer.Option(help="A task set; default: random:unseen:50 for paper, else none."),
+        str | None, typer.Option(help="A task set; default: random:unseen:50 for paper, else none.")
     ] = None,
-    trials: Annotated[int, typer.Option(min=1, max=MOST, help="Episodes per training task.")] = 200,
-    horizon: HorizonOption = None,
+    trials: Annotated[int, whole("Episodes per training task.")] = 200,
+    horizon: options.Horizon = None,
     origin: Annotated[
         str, typer.Option(help="Where a stage starts: previous, common or zero.")
     ] = "previous",
@@ -119,7 +108,7 @@ def sweep(
     from crosslearning.analysis.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
     from crosslearning.figures.sweep import sweep_figure
 
-    checked = asked_config(config, fields, OWN_FIELDS).chosen()
+    checked = options.config_from(config, fields, OWN_FIELDS).chosen()
     first = checked.length.amount
     later = stage_iterations or max(1, first // 2)
     path = EpsilonPath(read_epsilons(epsilons), first, later, cast("Origin", origin))
@@ -138,39 +127,39 @@ def sweep(
 
 
 def _or_exit(result: Any) -> Any:
-    """Return what a study found, or say that it was interrupted."""
+    """Return the result of a study, or exit if it was interrupted."""
     if result is None:
         console.print("Interrupted. The same command goes on from here.")
         raise typer.Exit(130)
     return result
 
 
-def _show_sweep(found: Sweep) -> None:
-    """Print a sweep: the returns, then what else was measured."""
+def _show_sweep(result: Sweep) -> None:
+    """Print the returns of a sweep, then the other measurements."""
     from crosslearning.analysis.sweep.summary import HEADINGS, PLACES, heading
 
-    returns = [name for name in PLACES if name in found.values]
-    others = [name for name in HEADINGS if name in found.values and name not in returns]
-    count = len(found.seeds)
+    returns = [name for name in PLACES if name in result.values]
+    others = [name for name in HEADINGS if name in result.values and name not in returns]
+    count = len(result.seeds)
     for title, names in (
         (f"Discounted returns: means over {count} seeds, 95 % Student intervals", returns),
         ("Geometry", others),
-        ("Shares of episodes", found.rates),
+        ("Shares of episodes", result.rates),
     ):
         if names:
             headings = [heading(name).replace(", ", ",\n").replace(": ", ":\n") for name in names]
-            show_table(title, ["ε", *headings], found.cells(names))
+            show_table(title, ["ε", *headings], result.cells(names))
             console.print()
-    show_line(f"Recommended: {found.recommendation.sentence}")
+    show_line(f"Recommended: {result.recommendation.sentence}")
 
 
-def _show_against(out: Path, found: Sweep, other: dict[str, Any], name: str) -> None:
-    """Print how much better one sweep is than another, and write it down."""
+def _show_against(out: Path, result: Sweep, other: dict[str, Any], name: str) -> None:
+    """Print and write the differences of two sweeps."""
     from crosslearning.analysis.sweep.summary import differences
     from crosslearning.runs.study import markdown
 
     with expecting(name):
-        headings, rows = differences(found, other)
+        headings, rows = differences(result, other)
     title = f"{out} minus {name}, paired over seeds, 95 % Student intervals"
     write_atomically(out / "against.md", f"{title}.\n\n{markdown(headings, rows)}".encode())
     show_table(title, [heading.replace(", ", ",\n") for heading in headings], rows)

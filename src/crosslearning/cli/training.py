@@ -1,4 +1,4 @@
-"""Commands that make runs, and those that show how they go."""
+"""Commands that train runs, and that show their progress."""
 
 from __future__ import annotations
 
@@ -13,17 +13,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-# What this package exports is imported when a command asks for it.
+# The names of this package are imported when they are used.
 from crosslearning import runs
-from crosslearning.cli.application import (
-    MOST,
-    RunArgument,
-    announce_compilation,
-    app,
-    console,
-    folder_option,
-)
-from crosslearning.cli.fields import ConfigOption, asked_config, read_flag, with_config_options
+from crosslearning.cli import options
+from crosslearning.cli.application import announce_compilation, app, console
+from crosslearning.cli.options import whole
 from crosslearning.cli.output import (
     MANY_TASKS,
     WORST,
@@ -33,37 +27,29 @@ from crosslearning.cli.output import (
 )
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import implied_method, settings_to_plain
-
-#: Why a method suits tasks, where none was named.
-_WHY = {
-    "policy-gradient": "as in the paper, for tasks that state the kernel that suits them",
-    "trust-region": "for tasks that can be run for many steps",
-    "models": "for so few steps",
-}
+from crosslearning.runs.config import RUN_FIELDS
 
 
 @app.command()
 def quickstart(
-    out: Annotated[Path, folder_option("Folder of the run.")] = Path("runs/quickstart"),
-    iterations: Annotated[
-        int, typer.Option(min=1, max=1_000_000, help="Iterations to learn.")
-    ] = 10_000,
+    out: Annotated[Path, options.folder("Folder of the run.")] = Path("runs/quickstart"),
+    iterations: Annotated[int, whole("Iterations to learn.", most=1_000_000)] = 10_000,
 ) -> None:
     """Learn the paper's tasks, evaluate the result and draw it."""
     from crosslearning.learner.evaluation import evaluate as evaluate_policies
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
-    with _telling_what_is_kept(out):
-        asked = {"tasks": "paper", "method": "policy-gradient", "iterations": iterations}
-        config = runs.make_config({**asked, "epsilon": 3.0})
+    with _reporting_interrupts(out):
+        fields = {"tasks": "paper", "method": "policy-gradient", "epsilon": 3.0}
+        config = runs.make_config({**fields, "iterations": iterations})
         if runs.RunFolder(out).exists():
             if runs.RunFolder.open(out).config() != config:
                 raise InputError(f"{out} holds another run; choose another folder with --out")
             outcome = runs.resume(out, console=console)
         else:
             outcome = runs.train(out, config, console)
-    _say(outcome)
+    _report(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
@@ -72,38 +58,34 @@ def quickstart(
 
 
 @app.command()
-@with_config_options()
+@options.with_config_options()
 def train(
     *,
-    out: Annotated[Path, folder_option("Folder of the run; must not hold one yet.")],
-    config: ConfigOption = None,
+    out: Annotated[Path, options.folder("Folder of the run; must not hold one yet.")],
+    config: options.Config = None,
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
-    with _telling_what_is_kept(out):
+    with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
-        checked = asked_config(config, fields).chosen()
-        if fields["method"] is None:
-            given = {name: value for name, value in fields.items() if value is not None}
-            method = checked.settings.method
-            why = _WHY[method]
-            if implied_method(given):
-                why = "for a setting that it alone has"
-            show_line(f"Method: {method}, {why}. Another: --method.")
+        checked = options.config_from(config, fields)
+        given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
+        if "method" not in given and (method := implied_method(given)):
+            show_line(f"Method: {method}, for a setting that it alone has. Another: --method.")
         announce_compilation()
         outcome = runs.train(out, checked, console)
     _finish(out, outcome)
 
 
 @app.command()
-@with_config_options("tasks")
+@options.with_config_options("tasks")
 def adapt(
-    run: RunArgument,
+    run: options.Run,
     *,
     tasks: Annotated[
         str, typer.Option(help="The tasks to adapt to: a set, module:function, or tasks.toml.")
     ],
-    out: Annotated[Path, folder_option("Folder of the new run; must not hold one yet.")],
+    out: Annotated[Path, options.folder("Folder of the new run; must not hold one yet.")],
     start: Annotated[
         str, typer.Option(help="The policy to start from: central, or a task's.")
     ] = "central",
@@ -115,20 +97,20 @@ def adapt(
     """
     from crosslearning.analysis.adaptation import adapt_run
 
-    asked = {name: read_flag(name, value) for name, value in fields.items() if value is not None}
-    with _telling_what_is_kept(out):
+    given = {
+        name: options.read_flag(name, value) for name, value in fields.items() if value is not None
+    }
+    with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()
-        outcome = adapt_run(run, out, tasks, start, console, **asked)
+        outcome = adapt_run(run, out, tasks, start, console, **given)
     _finish(out, outcome)
 
 
 @app.command()
 def resume(
-    run: RunArgument,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=MOST, help="Threads or processes for the rollouts.")
-    ] = None,
+    run: options.Run,
+    workers: Annotated[int | None, whole("Threads or processes for the rollouts.")] = None,
     on: Annotated[
         str | None,
         typer.Option(help="threads, processes, ray, ray://host:port or auto; default: auto."),
@@ -136,20 +118,14 @@ def resume(
     step_seconds: Annotated[
         float | None, typer.Option(help="How long a step may take; default: as long as it likes.")
     ] = None,
-    iterations: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="Go on to so many, also after the run's end."),
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=1, max=MOST, help="The same in environment steps, over all tasks."),
-    ] = None,
+    iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
+    steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
     tasks: Annotated[
         str | None, typer.Option(help="The tasks, if the run is not yours, was copied or moved.")
     ] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
-    with _telling_what_is_kept(run):
+    with _reporting_interrupts(run):
         announce_compilation()
         outcome = runs.resume(
             run, workers, console, tasks, iterations, steps, on=on, step_seconds=step_seconds
@@ -158,8 +134,8 @@ def resume(
 
 
 @app.command()
-def info(run: RunArgument) -> None:
-    """Show what a run was asked for and how far it is."""
+def info(run: options.Run) -> None:
+    """Show the configuration of a run and its progress."""
     from crosslearning._base.statistics import readable
     from crosslearning.runs.metrics import recent_returns
     from crosslearning.runs.system_info import in_words
@@ -171,7 +147,7 @@ def info(run: RunArgument) -> None:
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
     values = config.to_plain()
     if saved or folder.model.exists():
-        # What was left to the learner, as it was found.
+        # With the settings that the learner has filled in.
         learner = folder.load()
         kernel = describe_kernel(learner.kernel.to_dict())
         values |= settings_to_plain(learner.settings) | {"kernel": kernel}
@@ -210,8 +186,8 @@ def info(run: RunArgument) -> None:
 
 @app.command()
 def plot(
-    run: RunArgument,
-    trials: Annotated[int, typer.Option(min=1, max=10_000, help="Paths per task.")] = 25,
+    run: options.Run,
+    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     _draw(run, trials)
@@ -233,11 +209,11 @@ def _draw(run: Path, trials: int = 25) -> None:
     learner = folder.load()
     try:
         shown = worth_drawing(learner.tasks, metrics)
-        found = trajectories(learner.central, shown, trials)
+        paths = trajectories(learner.central, shown, trials)
     except InputError as reason:
         console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
     else:
-        figure = trajectory_figure(learner.central.name, found)
+        figure = trajectory_figure(learner.central.name, paths)
         written += save_figure(figure, folder.figures / "trajectories")
         if len(shown) < len(learner.tasks):
             show_line(f"Paths are of the {len(shown)} tasks with the lowest recent returns.")
@@ -246,8 +222,8 @@ def _draw(run: Path, trials: int = 25) -> None:
 
 
 @contextmanager
-def _telling_what_is_kept(run: Path) -> Iterator[None]:
-    """Say what is left of a run that Ctrl-C ends before it can say so itself, and how to go on."""
+def _reporting_interrupts(run: Path) -> Iterator[None]:
+    """Print what is kept of a run that Ctrl-C ends at once, and how to resume it."""
     try:
         yield
     except KeyboardInterrupt:
@@ -262,14 +238,14 @@ def _telling_what_is_kept(run: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def _say(outcome: runs.Outcome) -> None:
-    """Say how a run ended; leave if it was interrupted."""
+def _report(outcome: runs.Outcome) -> None:
+    """Print how a run ended; exit if it was interrupted."""
     show_line(outcome.reason)
     if not outcome.finished:
         raise typer.Exit(130)
 
 
 def _finish(run: Path, outcome: runs.Outcome) -> None:
-    _say(outcome)
+    _report(outcome)
     command = f"crosslearning evaluate {shlex.quote(str(run))}"
     show_line(f"The run is in {run}. Next: {command}")

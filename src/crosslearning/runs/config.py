@@ -1,4 +1,4 @@
-"""The configuration of a run: one list of fields for TOML files, flags and documentation."""
+"""The configuration of a run, for TOML files, flags and documentation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
     from crosslearning.tasks.sources import TaskSource
 
 
+Positive = Annotated[int, Meta(ge=1)]
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that a run was asked for."""
+    """All options of a run."""
 
     settings: LearnerSettings = field(default_factory=lambda: make_settings({}))
     tasks: Annotated[
@@ -65,7 +68,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = None
     workers: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
+        Positive | None,
         Meta(
             description="Threads for the rollouts, or processes; none: one thread, or a process "
             "for every processor. The result does not depend on it."
@@ -83,15 +86,13 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     step_seconds: Annotated[
         float | None,
         Meta(
-            description="How long a step of an environment of Python may take before its worker is "
-            "ended, and the run with a sentence; not on threads. None: as long as it likes."
+            description="The most seconds that a step of a Python environment may take before its "
+            "worker, and with it the run, is ended; not on threads. None: no limit."
         ),
     ] = None
     checkpoint_every: Annotated[
-        int,
-        Meta(
-            ge=1, description="Iterations between checkpoints; for trust-region the default is 20."
-        ),
+        Positive,
+        Meta(description="Iterations between checkpoints; for trust-region the default is 20."),
     ] = 1000
     snapshot_every: Annotated[
         int | None,
@@ -101,37 +102,34 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         ),
     ] = None
     log_every: Annotated[
-        int,
-        Meta(
-            ge=1,
-            description="Iterations between lines of metrics; for trust-region the default is 1.",
-        ),
+        Positive,
+        Meta(description="Iterations between lines of metrics; for trust-region the default is 1."),
     ] = 10
     evaluate_every: Annotated[
         int,
         Meta(
             ge=0,
             description="Iterations between evaluations of the task policies, each on its own "
-            "task; the best policies are kept. 0: none. What is learned does not depend on it.",
+            "task; the best policies are kept. 0: none. The result does not depend on it.",
         ),
     ] = 0
     evaluation_trials: Annotated[
-        int, Meta(ge=1, description="Episodes of each task in such an evaluation.")
+        Positive, Meta(description="Episodes of each task in such an evaluation.")
     ] = 20
     tensorboard: Annotated[
         bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
     ] = False
-    #: What was asked for, while the method is left to the tasks; see :meth:`chosen`.
+    #: The given values, while the tasks are to decide the method; see :meth:`chosen`.
     left_open: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        _ = self.length, read_backend(self.on)  # say what is wrong with them
+        _ = self.length, read_backend(self.on)  # both raise InputError
         if self.snapshot_every is not None and self.snapshot_every < 1:
             raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
     @property
     def length(self) -> Length:
-        """How long the run is, from its beginning."""
+        """The length of the whole run."""
         return Length.of(self.iterations, self.steps, least=1)
 
     def how(self) -> dict[str, Any]:
@@ -139,10 +137,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {name: getattr(self, name) for name in EXECUTION_FIELDS}
 
     def chosen(self, method: MethodName | None = None) -> RunConfig:
-        """Return a configuration that names its method: by default the one that suits its tasks.
+        """Return a configuration that names its method, by default the one that suits its tasks.
 
-        For this the tasks are built, and only here: until then nothing that the configuration
-        names is imported.
+        Only this builds the tasks: until then no code that the configuration names is imported.
         """
         if self.left_open is None:
             return self
@@ -154,30 +151,28 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return make_config({**self.left_open, "method": method})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
-        """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
+        """Return the new learner of the run, optionally with the tasks of its folder."""
         from crosslearning.learner import CrossLearner
 
+        settings = msgspec.structs.asdict(self.settings)
+        if self.left_open is not None:
+            others = (*RUN_FIELDS, "method")
+            settings = {k: v for k, v in self.left_open.items() if k not in others}
         return CrossLearner(
             tasks or self.tasks,
             task_options=self.task_options,
             start=start,
             **self.how(),
-            **self._asked_settings(),
+            **settings,
         ).prepare(self.steps)
-
-    def _asked_settings(self) -> dict[str, Any]:
-        if self.left_open is None:
-            return msgspec.structs.asdict(self.settings)
-        return {k: v for k, v in self.left_open.items() if k not in (*RUN_FIELDS, "method")}
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""
         if self.left_open is not None:
             return make_config({**self.left_open, **one_length(changes)})
-        own = one_length({name: value for name, value in changes.items() if name in RUN_FIELDS})
-        learning = {name: value for name, value in changes.items() if name not in RUN_FIELDS}
+        run, learning = _split(changes)
         settings = make_settings({**msgspec.structs.asdict(self.settings), **learning})
-        return msgspec.structs.replace(self, settings=settings, **own)
+        return msgspec.structs.replace(self, settings=settings, **run)
 
     def to_plain(self) -> dict[str, Any]:
         """Return all fields by name, those of the learner among them, as plain data."""
@@ -188,7 +183,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return {**settings, **plain}
 
 
-#: Fields that say how rollouts are run, and change nothing of what is learned.
+#: Fields that say how rollouts are run; the result does not depend on them.
 EXECUTION_FIELDS = ("workers", "on", "step_seconds")
 #: The fields of a run that are not the learner's.
 RUN_FIELDS = tuple(
@@ -196,43 +191,49 @@ RUN_FIELDS = tuple(
 )
 
 
+def _split(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the fields of the run, and those of the learner."""
+    run = {name: value for name, value in values.items() if name in RUN_FIELDS}
+    return one_length(run), {k: v for k, v in values.items() if k not in RUN_FIELDS}
+
+
 def one_length(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return fields in which one length, if it is given alone, puts the other aside."""
+    """Return fields in which a given length resets the other unit."""
     others = {"iterations": "steps", "steps": "iterations"}
     aside = {other: None for name, other in others.items() if given.get(name) is not None}
     return {**aside, **given}
 
 
 def make_config(values: Mapping[str, Any], source: str = "the configuration") -> RunConfig:
-    """Return a checked configuration, or name the field that is wrong.
+    """Return a checked configuration; raise InputError that names a wrong field.
 
     Parameters
     ----------
     values : mapping
-        Fields by name, of the run and of the learner; what is missing takes its default. A
-        method that is neither named nor implied stays open, see :meth:`RunConfig.chosen`.
+        Fields by name, of the run and of the learner; others take their defaults. A method that
+        is neither named nor implied stays open, see :meth:`RunConfig.chosen`.
     source : str
-        Where they come from, for the message.
+        The name of the source, for messages.
     """
-    own = one_length({name: value for name, value in values.items() if name in RUN_FIELDS})
-    learning = current_names({k: v for k, v in values.items() if k not in RUN_FIELDS})
+    run, learning = _split(values)
+    learning = current_names(learning)
     try:
         known = {name for method in METHODS for name in method_settings(method).__struct_fields__}
         check_names(learning, (*known, *RUN_FIELDS), "field")
         method = implied_method(learning)
         if method is None:
-            asked, settings = convert_fields(own, RunConfig), dict(learning)
-            settings.pop("method", None)
-            shared = make_settings(settings, LearnerSettings)
-            return msgspec.structs.replace(asked, settings=shared, left_open=dict(values))
+            learning.pop("method", None)
+            shared = make_settings(learning, LearnerSettings)
+            config = convert_fields(run, RunConfig)
+            return msgspec.structs.replace(config, settings=shared, left_open=dict(values))
         learning["method"] = method
         kind = method_settings(method)
         check_names(learning, (*kind.__struct_fields__, *RUN_FIELDS), "field")
         pace = kind.pace._asdict()
-        if own.get("steps") is not None:
+        if run.get("steps") is not None:
             del pace["iterations"]
-        asked = convert_fields({**pace, **own}, RunConfig)
-        return msgspec.structs.replace(asked, settings=make_settings(learning))
+        config = convert_fields({**pace, **run}, RunConfig)
+        return msgspec.structs.replace(config, settings=make_settings(learning))
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
 
@@ -248,50 +249,37 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def config_text(config: RunConfig) -> str:
-    """Return a configuration, defaults filled in, as TOML; not how rollouts are run."""
-    lines = {
-        name: value
-        for name, value in config.to_plain().items()
-        if value is not None and name not in EXECUTION_FIELDS
-    }
+    """Return a configuration with its defaults as TOML, without the execution fields."""
+    values = config.to_plain().items()
+    lines = {k: v for k, v in values if v is not None and k not in EXECUTION_FIELDS}
     return tomli_w.dumps(lines)
 
 
 class FieldDescription(NamedTuple):
-    """One field of a configuration, for help and documentation.
-
-    Attributes
-    ----------
-    name : str
-    annotation : type
-    default, description : str
-    group : str
-        ``"run"``, ``"learner"`` for what all methods share, or the name of a method.
-    """
+    """One field of a configuration, for help and documentation."""
 
     name: str
     annotation: Any
     default: str
     description: str
-    group: str
+    group: str  #: ``"run"``, ``"learner"`` for what all methods share, or the name of a method
 
     @property
     def type_name(self) -> str:
-        """The type in words: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
+        """The type as text: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
         return _type_name(self.annotation)
 
 
 def describe_fields() -> list[FieldDescription]:
-    """Return every field: what all methods share, then each method's own, then the run's."""
-    groups: list[tuple[str, type[msgspec.Struct], tuple[str, ...]]] = [
-        ("learner", LearnerSettings, LearnerSettings.__struct_fields__)
+    """Return every field: those that all methods share, then of each method, then of the run."""
+    shared = set(LearnerSettings.__struct_fields__)
+    groups: list[tuple[str, type[msgspec.Struct], set[str]]] = [
+        ("learner", LearnerSettings, shared),
     ]
     for method in METHODS:
         kind = method_settings(method)
-        shared = LearnerSettings.__struct_fields__
-        own = tuple(name for name in kind.__struct_fields__ if name not in shared)
-        groups.append((method, kind, own))
-    groups.append(("run", RunConfig, RUN_FIELDS))
+        groups.append((method, kind, set(kind.__struct_fields__) - shared))
+    groups.append(("run", RunConfig, set(RUN_FIELDS)))
     return [
         _describe(described, group)
         for group, kind, names in groups

@@ -1,10 +1,11 @@
-"""The conductor of a run: learns, logs, saves, and stops cleanly when asked to."""
+"""Training and resuming of runs: learns, logs, saves, and stops cleanly at a signal."""
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Callable, Mapping
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,32 +23,30 @@ from crosslearning.errors import (
     TaskError,
 )
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.callbacks import EvaluationCallback
 from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
-from crosslearning.runs.evaluations import Evaluations
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import folder_lock
-from crosslearning.runs.metrics import Averages, MetricsLog, summary_writer
-from crosslearning.tasks.sources import TaskSource, check_code, load_tasks, read_source
+from crosslearning.runs.metrics import Averages, EvaluationLine, MetricsLog, summary_writer
+from crosslearning.tasks.sources import TaskSource, check_code, read_source
+
+#: Why a method suits the tasks, where none was named.
+_WHY = {
+    "policy-gradient": "as in the paper, for tasks that state the kernel that suits them",
+    "trust-region": "for tasks that can be run for many steps",
+    "models": "for so few steps",
+}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
-
-    Attributes
-    ----------
-    learner : CrossLearner
-    finished : bool
-        False if it was interrupted, and can be resumed.
-    reason : str
-        A sentence for people.
-    """
+    """How a run ended."""
 
     learner: CrossLearner
-    finished: bool
-    reason: str
+    finished: bool  #: False if it was interrupted, and can be resumed
+    reason: str  #: a sentence for people
 
 
 def train(
@@ -57,7 +56,7 @@ def train(
     start: Family | None = None,
     related: CrossLearner | None = None,
 ) -> Outcome:
-    """Start a run in a new folder and take it to its end.
+    """Train a run in a new folder.
 
     Parameters
     ----------
@@ -67,24 +66,28 @@ def train(
     console : Console, optional
         Shows progress.
     start : Family, optional
-        Where the policies start, as for :class:`CrossLearner`. It is kept as the checkpoint of
-        iteration 0, so that the run can be resumed from its files alone.
+        Initial policies, as for :class:`CrossLearner`. They are saved as the checkpoint of
+        iteration 0, from which the run can be resumed.
     related : CrossLearner, optional
-        A learner of related tasks, whose knowledge of them this run begins with; it is kept in
-        the same place.
+        A learner of related tasks, whose data this run uses; saved likewise.
     """
+    console = console or Console(quiet=True)
     RunFolder(path).require_free()
     RunFolder(path).guard()
     if config.tensorboard:
-        summary_writer()  # what is missing is said before a folder is begun
+        summary_writer()  # a missing extra is reported before the folder is made
     learner = config.learner(start=start)
-    config = config.chosen(learner.settings.method)
+    if config.left_open is not None:
+        method = learner.settings.method
+        config = config.chosen(method)
+        choice = f"Method: {method}, {_WHY[method]}. Another: --method."
+        console.print(choice, highlight=False, soft_wrap=True)
     if related is not None:
         learner.use_data_of(related)
     begun = start is not None or related is not None
     with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
-        return _drive(folder, config, learner, console or Console(quiet=True), mine)
+        return _drive(folder, config, learner, console, mine)
 
 
 def resume(
@@ -97,54 +100,52 @@ def resume(
     on: str | None = None,
     step_seconds: float | None = None,
 ) -> Outcome:
-    """Go on with a run from its last checkpoint, bit for bit as if it had never stopped.
+    """Resume a run from its last checkpoint, bit for bit as if it had never stopped.
 
     Parameters
     ----------
     path : str or Path
         The run's folder.
-    workers : int, optional
-        Threads or processes for the rollouts, however many the run began with.
     console : Console, optional
         Shows progress.
     tasks : str, optional
         The tasks of a run that someone else trained, that was copied, moved or edited, or whose
         code has changed.
     iterations, steps : int, optional
-        A new length, in one or the other, which makes a finished run go on.
-    on : str, optional
-        Where rollouts run, wherever the run began; by default ``"auto"``.
-    step_seconds : float, optional
-        How long a step may take.
+        A new length, in one unit or the other; it can extend a finished run.
+    workers, on, step_seconds
+        How rollouts are run, as for :class:`RunConfig`; ``on`` is ``"auto"`` by default.
     """
     how = {"workers": workers, "on": on or "auto", "step_seconds": step_seconds}
     console = console or Console(quiet=True)
     folder = RunFolder.open(path)
-    longer = iterations is not None or steps is not None
-    if not longer and tasks is None and folder.model.exists():
+    longer = None
+    if iterations is not None or steps is not None:
+        longer = Length.of(iterations, steps, least=1)
+    elif tasks is None and folder.model.exists():
         return _finished(folder, how, None)
-    # What cannot go on is told before anything is locked or changed.
+    # A run that cannot be resumed is refused before anything is locked or changed.
     source = read_source(tasks) if tasks else folder.source()
     check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
-        if longer:
-            _lengthen(folder, Length.of(iterations, steps, least=1), console, tasks or source)
-        elif folder.model.exists():
+        if longer is None and folder.model.exists():
             outcome = _finished(folder, how, tasks or source)
             folder.adopt(source)
             return outcome
         config = msgspec.structs.replace(folder.config(), **how)
-        learner = folder.load_newest(how, tasks or source, fitting=True)
-        if learner is None:
-            if folder.has_start:
-                raise FileFormatError(
-                    f"{path} did not start from zero, and the checkpoint of its start is gone; "
-                    "delete the folder and start the run again"
+        saved = folder.load_fitting(how, tasks or source)
+        learner = _restart(folder, config, source, console) if saved is None else saved
+        if longer is not None:
+            before = config.length
+            folder.extend(longer, saved)
+            config = config.replace(**{longer.unit: longer.amount})
+            if longer.unit == before.unit and longer.amount < before.amount:
+                console.print(
+                    f"The run was to have {before.amount} {longer.unit}; it now ends at "
+                    f"{longer.amount}.",
+                    highlight=False,
                 )
-            if folder.read_metrics():
-                console.print("There is no checkpoint: the run begins anew.")
-            learner = config.learner(tasks=source)
         length = config.length
         if length.unit == "iterations" and learner.iteration > length.amount:
             raise InputError(
@@ -156,8 +157,22 @@ def resume(
         return _drive(folder, config, learner, console, mine)
 
 
+def _restart(
+    folder: RunFolder, config: RunConfig, source: TaskSource, console: Console
+) -> CrossLearner:
+    """Return a new learner for a run without a checkpoint."""
+    if folder.has_start:
+        raise FileFormatError(
+            f"{folder.path} did not start from zero, and the checkpoint of its start is gone; "
+            "delete the folder and start the run again"
+        )
+    if folder.read_metrics():
+        console.print("There is no checkpoint: the run begins anew.")
+    return config.learner(tasks=source)
+
+
 def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource | None) -> Outcome:
-    """Return a run that has come to its end before."""
+    """Return the outcome of a run that finished earlier."""
     config = folder.config()
     learner = folder.load(tasks=tasks, **how)
     folder.require_fit(learner, folder.model)
@@ -171,28 +186,46 @@ def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource
 
 
 def _kept(folder: RunFolder, learner: CrossLearner, averages: Averages) -> str:
-    """Save a run whose next iteration failed, and say which is kept and how to go on."""
-    kept = folder.checkpoints()
-    # Between two lines of metrics the next one would average over fewer iterations.
+    """Save a run whose next iteration failed; return which iteration is kept, how to resume."""
+    # Between two lines of metrics the next line would average over fewer iterations.
     if not averages.pending and learner.iteration > 0 and averages.last == learner.iteration:
         folder.save_checkpoint(learner)
-        kept = folder.checkpoints()
-    said = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
-    return f"{said}; go on with: {folder.resume_command}"
+    kept = folder.checkpoints()
+    state = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
+    return f"{state}; go on with: {folder.resume_command}"
 
 
-def _lengthen(folder: RunFolder, length: Length, console: Console, tasks: str | TaskSource) -> None:
-    """Give a run another length, or say why it cannot have that."""
-    before, options = folder.config().length, folder.config().task_options
-    if isinstance(tasks, TaskSource):
-        # What cannot go on is told before the folder is changed.
-        load_tasks(tasks, options)
-    folder.extend(length, tasks)
-    if length.unit == before.unit and length.amount < before.amount:
-        console.print(
-            f"The run was to have {before.amount} {length.unit}; it now ends at {length.amount}.",
-            highlight=False,
+class _Evaluations:
+    """Evaluates the task policies, appends the results to a file, and keeps the best policies.
+
+    A resumed run drops the lines that it will evaluate again. The best policies in its folder may
+    come from an iteration after its checkpoint: it reaches the same ones again.
+    """
+
+    def __init__(
+        self, folder: RunFolder, config: RunConfig, learner: CrossLearner, metrics: MetricsLog
+    ) -> None:
+        self._metrics = metrics
+        self.log = MetricsLog(folder.evaluations, learner.iteration, form=EvaluationLine)
+        self._callback = EvaluationCallback(
+            learner,
+            config.evaluate_every,
+            trials=config.evaluation_trials,
+            workers=config.workers or 1,
+            path=folder.best,
         )
+        before = [line["mean_return"] for line in folder.read_evaluations()]
+        known = [value for value in before if value is not None]
+        self._callback.best_return = max(known, default=-math.inf)
+
+    def evaluate(self) -> None:
+        point = self._callback.evaluate()
+        self.log.write(point.to_plain())
+        self.log.flush()  # before a checkpoint after which it would not be repeated
+        for one in point.results:
+            tags = {f"evaluation/{one.task}": one.discounted_return.value}
+            tags |= {f"evaluation_{k}/{one.task}": rate.value for k, rate in one.rates.items()}
+            self._metrics.add_scalars(tags, point.iteration)
 
 
 def _drive(
@@ -202,17 +235,11 @@ def _drive(
     console: Console,
     mine: Callable[[], bool],
 ) -> Outcome:
+    """Train a run to its end, or until it is interrupted; ``mine``: whether its lock is there."""
     folder.note_system()
-    events = folder.path / "tensorboard" if config.tensorboard else None
-    log = MetricsLog(folder.metrics, learner.iteration, events)
     averages = Averages([task.name for task in learner.tasks])
-    watching: Any = nullcontext()
-    if config.evaluate_every:
-        watching = closing(Evaluations(folder, config, learner, log))
-    length = config.length
+    length, begun, essentials = config.length, learner.iteration, folder.essentials()
     stopped: IterationReport | None = None
-    begun = learner.iteration
-    essentials = folder.essentials()
     lost = False
 
     def notice() -> None:
@@ -222,72 +249,66 @@ def _drive(
                 "Again: at once."
             )
 
-    stopping = deferred((signal.SIGINT, signal.SIGTERM), notice)
-    with watching as evaluations, stopping as interrupted:
-
-        def after(report: IterationReport) -> bool:
-            nonlocal stopped, lost
-            averages.add(report)
-            for line in learner.worker_events():
-                console.print(line, highlight=False, markup=False, soft_wrap=True)
-            stopped = report if report.stop else None
-            last = length.reached(learner) or report.stop
-            checkpoint = report.iteration % config.checkpoint_every == 0 and not last
-            # A line at every checkpoint too, so that none averages over a resume.
-            if told := report.iteration % config.log_every == 0 or checkpoint or last:
-                log.write(averages.line(learner.steps))
-            if config.snapshot_every and report.iteration % config.snapshot_every == 0:
-                folder.save_snapshot(learner)
-            if config.evaluate_every and (last or report.iteration % config.evaluate_every == 0):
-                evaluations.look()
-            if checkpoint:
-                log.flush()
-                folder.save_checkpoint(learner)
-            lost = told and (log.lost or not all(path.exists() for path in essentials))
-            return lost or interrupted.is_set()
-
-        try:
-            try:
-                learner.learn(callback=after, progress=console, **length.left(learner))
-            except (TaskError, NumericalError) as problem:
-                log.flush()
-                raise type(problem)(f"{problem}. {_kept(folder, learner, averages)}") from problem
-            if averages.pending:
-                log.write(averages.line(learner.steps))
-            if lost:
-                # Unless somebody else has begun a run in a folder of this name meanwhile.
-                with nullcontext() if mine() else folder_lock(folder.path):
-                    for file in (log, evaluations) if config.evaluate_every else (log,):
-                        file.restore()
-                    for path, content in essentials.items():
-                        write_atomically(path, content)
-                    folder.note_system()
-                    folder.save_checkpoint(learner)
+    def after(report: IterationReport) -> bool:
+        nonlocal stopped, lost
+        averages.add(report)
+        for line in learner.worker_events():
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        stopped = report if report.stop else None
+        last = length.reached(learner) or report.stop
+        checkpoint = report.iteration % config.checkpoint_every == 0 and not last
+        # A line at every checkpoint too, so that no line averages over a resume.
+        if written := report.iteration % config.log_every == 0 or checkpoint or last:
+            log.write(averages.line(learner.steps))
+        if config.snapshot_every and report.iteration % config.snapshot_every == 0:
+            folder.save_snapshot(learner)
+        if evaluations and (last or report.iteration % config.evaluate_every == 0):
+            evaluations.evaluate()
+        if checkpoint:
             log.flush()
-        finally:
-            try:
-                log.close()
-            finally:
-                learner.close()
+            folder.save_checkpoint(learner)
+        lost = written and (log.lost or not all(path.exists() for path in essentials))
+        return lost or interrupted.is_set()
 
+    with ExitStack() as stack:
+        interrupted = stack.enter_context(deferred((signal.SIGINT, signal.SIGTERM), notice))
+        stack.callback(learner.close)
+        events = folder.path / "tensorboard" if config.tensorboard else None
+        log = stack.enter_context(closing(MetricsLog(folder.metrics, begun, events)))
+        evaluations = None
+        if config.evaluate_every:
+            evaluations = _Evaluations(folder, config, learner, log)
+            stack.callback(evaluations.log.close)
+        try:
+            learner.learn(callback=after, progress=console, **length.left(learner))
+        except (TaskError, NumericalError) as problem:
+            log.flush()
+            raise type(problem)(f"{problem}. {_kept(folder, learner, averages)}") from problem
+        if averages.pending:
+            log.write(averages.line(learner.steps))
+        if lost:
+            # Unless another process has started a run in a folder of this name meanwhile.
+            with nullcontext() if mine() else folder_lock(folder.path):
+                for file in (log, evaluations.log) if evaluations else (log,):
+                    file.restore()
+                for path, content in essentials.items():
+                    write_atomically(path, content)
+                folder.note_system()
+                folder.save_checkpoint(learner)
+        log.flush()
+    iteration, command = learner.iteration, folder.resume_command
     if lost:
         raise StorageError(
             f"files of {folder.path} were removed while the run went on. What it knew was written "
-            f"again, and iteration {learner.iteration} saved; go on with: {folder.resume_command}"
+            f"again, and iteration {iteration} saved; go on with: {command}"
         )
-    finished = length.reached(learner) or stopped is not None
-    if not finished:
+    if stopped is None and not length.reached(learner):
         folder.save_checkpoint(learner)
-        return Outcome(
-            learner,
-            False,
-            f"Interrupted and saved at iteration {learner.iteration}. Go on with: "
-            f"{folder.resume_command}",
-        )
+        reason = f"Interrupted and saved at iteration {iteration}. Go on with: {command}"
+        return Outcome(learner, False, reason)
     folder.save_model(learner)
-    reason = f"Finished {learner.iteration} iterations."
-    if length.unit == "steps":
-        reason = f"Finished {learner.iteration} iterations, {learner.steps} environment steps."
+    steps = f", {learner.steps} environment steps" if length.unit == "steps" else ""
+    reason = f"Finished {iteration} iterations{steps}."
     if stopped is not None:
         reason = f"Stopped at iteration {stopped.iteration}: {learner.method.why(stopped)}"
     return Outcome(learner, True, reason)

@@ -1,4 +1,4 @@
-"""A run is a folder: what was asked, what was measured, and checkpoints to go on from."""
+"""The folder of a run: configuration, metrics, checkpoints, and the finished model."""
 
 from __future__ import annotations
 
@@ -14,18 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from crosslearning._base.files import (
-    MALFORMED,
-    PART,
-    cannot_read,
-    guard,
-    list_folder,
-    read_file,
-    remove_file,
-    remove_parts,
-    rename_file,
-    write_atomically,
-)
+from crosslearning._base import files
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.length import Length
@@ -38,9 +27,9 @@ from crosslearning.runs.config import (
     read_config,
 )
 from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
+from crosslearning.runs.signature import sign, signature_file, signed_paths
 
-# What loads learners or tasks brings a compiler with it. It is imported where it is needed, so
-# that whoever lists runs does not wait for it.
+# Learners and tasks load a compiler: they are imported where needed, so that listing runs is fast.
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
     from crosslearning.tasks.sources import TaskSource
@@ -48,36 +37,38 @@ if TYPE_CHECKING:
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
 _KEEP = 2
-#: More systems than anybody trains one run on were not written by this library.
+#: A longer list was not written by this library.
 _Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
 #: The folders in a run's folder.
-_FOLDERS = (
-    "checkpoints",
-    "snapshots",
-    "certificate",
-    "figures",
-    "report",
-    "tensorboard",
-    "theory",
-)
+_FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "report", "tensorboard", "theory"]
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
 class UnfitError(InputError):
-    """A learner is not what the configuration of its folder asks for."""
+    """A learner does not match the configuration of its folder."""
 
 
 class RunFolder:
-    """The files of one run.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder.
-    """
+    """The files of one run."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        #: One JSON object a line, as in ``evaluations``.
+        self.metrics = self.path / "metrics.jsonl"
+        self.evaluations = self.path / "evaluations.jsonl"
+        #: The learner at the best evaluation, and the finished one.
+        self.best = self.path / "best.safetensors"
+        self.model = self.path / "model.safetensors"
+        #: See :func:`crosslearning.runs.record.make_record`.
+        self.record = self.path / "record.json"
+        #: The folder that ``certify`` writes.
+        self.certificate = self.path / "certificate"
+        self.figures = self.path / "figures"
+        self._version = self.path / "run.json"
+        self._config = self.path / "config.toml"
+        self._systems = self.path / "systems.json"
+        self._checkpoints = self.path / "checkpoints"
+        self._snapshots = self.path / "snapshots"
 
     @classmethod
     def create(
@@ -85,10 +76,8 @@ class RunFolder:
     ) -> RunFolder:
         """Return a new run folder with its configuration, or refuse one that is in use.
 
-        A learner that does not start from zero is kept as the checkpoint of its iteration.
+        A learner that does not start from zero is saved as a checkpoint.
         """
-        from crosslearning.runs.signature import sign
-
         folder = cls(path)
         folder.require_free()
         folder.tidy()
@@ -99,16 +88,16 @@ class RunFolder:
             about["tasks"] = learner.source.to_plain()
         content = config_text(config).encode()
         sign(folder.path, content, learner.source)
-        write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
+        files.write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
         if has_start:
             folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
-        write_atomically(folder._config, content)
+        files.write_atomically(folder._config, content)
         return folder
 
     @classmethod
     def open(cls, path: str | Path) -> RunFolder:
-        """Return an existing run folder, or say why it is none."""
+        """Return an existing run folder; raise InputError if it is none."""
         folder = cls(path)
         if not folder.path.exists():
             raise InputError(f"there is no folder {path}; give that of a run")
@@ -126,15 +115,15 @@ class RunFolder:
         return folder
 
     def guard(self) -> None:
-        """Refuse links and special files in the folder, and follow none in it from now on."""
-        guard(self.path, _FOLDERS)
+        """Refuse links and special files in the folder, now and later."""
+        files.guard(self.path, _FOLDERS)
 
     def exists(self) -> bool:
-        """Tell whether the folder holds a run."""
+        """Return whether the folder holds a run."""
         return self._config.exists()
 
     def require_free(self) -> None:
-        """Refuse a folder in which no run can begin; whoever is to fill it asks first."""
+        """Raise InputError for a folder in which no run can begin."""
         if self.exists():
             raise InputError(
                 f"{self.path} already holds a run; go on with it by '{self.resume_command}', or "
@@ -152,64 +141,20 @@ class RunFolder:
 
     @property
     def resume_command(self) -> str:
-        """What a person types to go on with the run."""
+        """The command that resumes the run."""
         return f"crosslearning resume {shlex.quote(str(self.path))}"
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(read_file(self._version))
+            about: dict[str, Any] = json.loads(files.read_file(self._version))
             about["version"]
-        except (OSError, *MALFORMED) as problem:
+        except (OSError, *files.MALFORMED) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
         return about
 
-    @property
-    def _version(self) -> Path:
-        return self.path / "run.json"
-
-    @property
-    def _config(self) -> Path:
-        return self.path / "config.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """The file of metrics, one JSON object a line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def evaluations(self) -> Path:
-        """The file of evaluations on the way, one JSON object a line."""
-        return self.path / "evaluations.jsonl"
-
-    @property
-    def best(self) -> Path:
-        """The learner as it was at the best of these evaluations."""
-        return self.path / "best.safetensors"
-
-    @property
-    def model(self) -> Path:
-        """The finished learner."""
-        return self.path / "model.safetensors"
-
-    @property
-    def record(self) -> Path:
-        """What the run said of its own end; see :func:`crosslearning.runs.record.make_record`."""
-        return self.path / "record.json"
-
-    @property
-    def certificate(self) -> Path:
-        """Where ``certify`` writes."""
-        return self.path / "certificate"
-
-    @property
-    def figures(self) -> Path:
-        """Where pictures go."""
-        return self.path / "figures"
-
     def config(self) -> RunConfig:
-        """Return what the run was asked for."""
-        # Runs of old name no method: there was one. And how rollouts are run is not for a folder
-        # to say, but for whoever opens it.
+        """Return the run's configuration, without how rollouts are run: the user decides that."""
+        # Old runs name no method: there was only one.
         values = {"method": PAPER_METHOD, **read_config(self._config)}
         values = {name: value for name, value in values.items() if name not in EXECUTION_FIELDS}
         return make_config(values, source=str(self._config))
@@ -218,123 +163,99 @@ class RunFolder:
         """Return the checkpoints as (iteration, path), oldest first."""
         return _numbered(self._checkpoints)
 
-    @property
-    def _checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
     def tidy(self) -> None:
-        """Remove what killed writers left; for the owner of the folder alone."""
+        """Remove the partial files of killed writers; only for the owner of the lock."""
         for folder in (self.path, self._checkpoints, self._snapshots):
-            remove_parts(folder)
+            files.remove_parts(folder)
 
     def essentials(self) -> dict[Path, bytes]:
-        """Return the files without which a folder is no run, or not known to be the user's."""
-        from crosslearning.runs.signature import signature_file
-
+        """Return the content of the files that make a folder a run of the user."""
         paths = (self._version, signature_file(self.path), self._config)
-        return {path: read_file(path) for path in paths if path.exists()}
+        return {path: files.read_file(path) for path in paths if path.exists()}
 
     def save_checkpoint(self, learner: CrossLearner) -> Path:
         """Write a checkpoint; keep the last two."""
         path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
         learner.save(path)
         for _, old in self.checkpoints()[:-_KEEP]:
-            remove_file(old)
+            files.remove_file(old)
         return path
 
     def save_model(self, learner: CrossLearner) -> None:
-        """Write the finished learner, and before it takes its name the record of the run.
-
-        So a model never stands without its record, whenever the process is killed.
-        """
+        """Write the finished learner; its record first, so that no model is without one."""
         from crosslearning.runs.record import make_record
 
-        whole = self.path / f".model.safetensors{PART}"
+        whole = self.path / f".model.safetensors{files.PART}"
         learner.save(whole)
-        files = {"model": whole, "config": self._config, "metrics": self.metrics}
-        write_atomically(self.record, f"{json.dumps(make_record(learner, files))}\n".encode())
-        rename_file(whole, self.model.name)
+        parts = {"model": whole, "config": self._config, "metrics": self.metrics}
+        files.write_atomically(self.record, f"{json.dumps(make_record(learner, parts))}\n".encode())
+        files.rename_file(whole, self.model.name)
 
     def systems(self) -> list[dict[str, str]]:
-        """Return what the run was computed with, see :func:`system_info`; nothing if unknown."""
+        """Return the systems that the run was computed on, see :func:`system_info`."""
         try:
-            return msgspec.json.decode(read_file(self._systems), type=_Systems)
+            return msgspec.json.decode(files.read_file(self._systems), type=_Systems)
         except (OSError, msgspec.MsgspecError):
             return []
 
     def note_system(self) -> None:
-        """Keep what this process computes with, if the run was not computed with it before."""
+        """Add this process's system to those of the run."""
         from crosslearning.runs.system_info import system_info
 
         systems, now = self.systems(), system_info()
         if now not in systems:
             text = json.dumps([*systems, now], indent=1)
-            write_atomically(self._systems, f"{text}\n".encode())
-
-    @property
-    def _systems(self) -> Path:
-        return self.path / "systems.json"
+            files.write_atomically(self._systems, f"{text}\n".encode())
 
     def save_snapshot(self, learner: CrossLearner) -> Path:
-        """Write the policies of this iteration beside those of earlier ones."""
+        """Write the policies of this iteration."""
         path = self._snapshots / f"iteration-{learner.iteration:08d}.safetensors"
         learner.family.save(path)
         return path
-
-    @property
-    def _snapshots(self) -> Path:
-        return self.path / "snapshots"
 
     def snapshots(self) -> list[tuple[int, Path]]:
         """Return the snapshots as (iteration, path of a family), oldest first."""
         return _numbered(self._snapshots)
 
-    def extend(self, length: Length, tasks: str | TaskSource | None = None) -> None:
-        """Ask for another length; a finished run becomes one that goes on."""
-        from crosslearning.runs.signature import sign
-
-        config = self.config()
-        learner = self.load(tasks=tasks) if self.model.exists() or self.checkpoints() else None
+    def extend(self, length: Length, learner: CrossLearner | None) -> None:
+        """Set another length; a finished run becomes an unfinished one with a checkpoint."""
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
             raise InputError(
                 f"{self.path} has made {done} {length.unit} already; ask for more than that"
             )
-        if learner is not None:
-            self.require_fit(learner, self.model if self.model.exists() else self.path)
         if learner is not None and self.model.exists():
             name = f"iteration-{learner.iteration:08d}.safetensors"
-            write_atomically(self._checkpoints / name, read_file(self.model))
-        content = config_text(config.replace(**{length.unit: length.amount})).encode()
-        with suppress(InputError):  # what is not the user's own is not signed
+            files.write_atomically(self._checkpoints / name, files.read_file(self.model))
+        content = config_text(self.config().replace(**{length.unit: length.amount})).encode()
+        with suppress(InputError):  # only runs of the user are signed
             sign(self.path, content, self.source())
-        write_atomically(self._config, content)
-        remove_file(self.model)
-        remove_file(self.record)
+        files.write_atomically(self._config, content)
+        files.remove_file(self.model)
+        files.remove_file(self.record)
 
     def source(self) -> TaskSource:
-        """Return where the run's tasks come from, if they may be made without being named again.
+        """Return the source of the run's tasks if it is trusted; raise InputError if not.
 
-        These are sets that ship, and what a folder names that is the user's own, as it was written
-        and where it was written; see :mod:`crosslearning.runs.signature`.
+        Trusted are sets that ship, and sources that the user signed: see
+        :mod:`crosslearning.runs.signature`.
         """
-        from crosslearning.runs.signature import signed_paths
         from crosslearning.tasks.sources import TaskSource, is_named, not_yours
 
         config, kept = self.config(), self._about().get("tasks")
         try:
             source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except MALFORMED as problem:
+        except files.MALFORMED as problem:
             raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
         if is_named(source):
             return source
-        paths = signed_paths(self.path, read_file(self._config), source)
+        paths = signed_paths(self.path, files.read_file(self._config), source)
         if paths is None:
             raise not_yours(source.given)
         return dataclasses.replace(source, paths=paths, options=config.task_options)
 
     def is_own(self) -> bool:
-        """Tell whether :meth:`source` returns what the run names."""
+        """Return whether :meth:`source` trusts the run's tasks."""
         try:
             self.source()
         except InputError:
@@ -342,21 +263,16 @@ class RunFolder:
         return True
 
     def adopt(self, source: TaskSource) -> None:
-        """Sign a run that goes on with tasks that the user has named, if they are those it names.
-
-        For the owner of the folder alone: from now on it asks no more.
-        """
-        from crosslearning.runs.signature import sign
-
+        """Sign a run that is resumed with ``--tasks``, if these are the tasks that it names."""
         if source.given == self.config().tasks and not self.is_own():
             about = {**self._about(), "tasks": source.to_plain()}
-            write_atomically(self._version, f"{json.dumps(about)}\n".encode())
-            sign(self.path, read_file(self._config), source)
+            files.write_atomically(self._version, f"{json.dumps(about)}\n".encode())
+            sign(self.path, files.read_file(self._config), source)
 
     def load_file(
         self, path: Path, tasks: str | TaskSource | None = None, **how: Any
     ) -> CrossLearner:
-        """Return the learner of a file of the run, with tasks that the user names or has signed."""
+        """Return the learner of a file, with tasks that the user names or has signed."""
         from crosslearning.learner import CrossLearner
 
         if tasks is None:
@@ -367,10 +283,10 @@ class RunFolder:
     def load_newest(
         self, how: Mapping[str, Any], tasks: str | TaskSource | None = None, fitting: bool = False
     ) -> CrossLearner | None:
-        """Return the learner of the newest checkpoint that is whole, or None if there is none.
+        """Return the learner of the newest intact checkpoint, or None if there is none.
 
-        Those before it are passed over with a warning. If the learner is to be ``fitting``, it
-        must be what ``config.toml`` asks for.
+        Damaged ones are skipped with a warning, as are, if ``fitting``, those that do not match
+        ``config.toml``.
         """
         problems: list[CrossLearningError] = []
         for iteration, path in reversed(self.checkpoints()):
@@ -380,21 +296,17 @@ class RunFolder:
                     raise FileFormatError(f"{path} is of iteration {learner.iteration}")
                 if fitting:
                     self.require_fit(learner, path)
-            except InputError as problem:
-                if not path.exists():  # the run went on meanwhile, and removed it
+            except (InputError, FileFormatError) as problem:
+                if not path.exists():  # the running process has removed it
                     return self.load_newest(how, tasks, fitting)
-                if not isinstance(problem, UnfitError):
+                if not isinstance(problem, UnfitError | FileFormatError):
                     raise
                 problems.append(problem)
-            except FileFormatError as problem:
-                problems.append(problem)
-            else:
-                for passed in problems:
-                    warnings.warn(
-                        f"{passed}. The checkpoint of iteration {iteration} is taken in its place",
-                        stacklevel=3,
-                    )
-                return learner
+                continue
+            for passed in problems:
+                text = f"{passed}. The checkpoint of iteration {iteration} is taken in its place"
+                warnings.warn(text, stacklevel=3)
+            return learner
         for passed in problems:
             if isinstance(passed, UnfitError):
                 raise passed
@@ -405,24 +317,34 @@ class RunFolder:
             )
         return None
 
+    def load_fitting(
+        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None
+    ) -> CrossLearner | None:
+        """Return the newest learner, which must be what ``config.toml`` asks for, or None."""
+        if not self.model.exists():
+            return self.load_newest(how, tasks, fitting=True)
+        learner = self.load_file(self.model, tasks, **how)
+        self.require_fit(learner, self.model)
+        return learner
+
     def require_fit(self, learner: CrossLearner, path: Path) -> None:
-        """Refuse a learner, read from ``path``, that is not what ``config.toml`` asks for."""
+        """Refuse a learner, read from ``path``, that does not match ``config.toml``."""
         from crosslearning.tasks.sources import TaskSource
 
         config = self.config()
-        asked, found = settings_to_plain(config.settings), settings_to_plain(learner.settings)
-        # What is left open there is filled in by the learner; the kernel may be too.
+        asked, saved = settings_to_plain(config.settings), settings_to_plain(learner.settings)
+        # The learner fills in settings that are left open; the kernel may be too.
         filled = settings_to_plain(config.settings.resolved(scaled=False, horizon=1))
-        names = ["method"] if asked["method"] != found["method"] else [*asked]
+        names = ["method"] if asked["method"] != saved["method"] else [*asked]
         pairs = {
-            name: (asked[name], found[name])
+            name: (asked[name], saved[name])
             for name in names
             if name != "kernel" and not (asked[name] is None and filled[name] is not None)
         }
         if config.settings.kernel is not None:
-            saved = learner.kernel.to_dict()
-            if not same_kernel(saved, config.settings.kernel):
-                pairs["kernel"] = (config.settings.kernel, saved)
+            kernel = learner.kernel.to_dict()
+            if not same_kernel(kernel, config.settings.kernel):
+                pairs["kernel"] = (config.settings.kernel, kernel)
         if (kept := self._about().get("tasks")) is not None:
             pairs["tasks"] = (config.tasks, TaskSource.from_plain(kept).given)
         if learner.source is not None:
@@ -442,16 +364,16 @@ class RunFolder:
         tasks: str | TaskSource | None = None,
         **how: Any,
     ) -> CrossLearner:
-        """Return the run's learner: finished, or as far as it got; or with its best policies.
+        """Return the run's learner: finished, at its newest checkpoint, or with the best policies.
 
-        ``tasks`` are in the place of those that the run names, which must else be the user's own
-        or a set that ships: without them its policies can be used, but not trained or evaluated.
+        ``tasks`` replace those that the run names. Without ``tasks`` and without trusted tasks
+        (see :meth:`source`) the policies can be used, but not trained or evaluated.
         """
         if best:
             if not self.best.exists():
                 raise InputError(
-                    f"{self.path} keeps no best policies; they are kept by runs with evaluations "
-                    "on the way: crosslearning train --evaluate-every 100"
+                    f"{self.path} keeps no best policies; runs with evaluations keep them: "
+                    "crosslearning train --evaluate-every 100"
                 )
             return self.load_file(self.best, tasks, workers=workers, **how)
         if self.model.exists():
@@ -466,17 +388,17 @@ class RunFolder:
         return read_lines(self.metrics, MetricsLine)
 
     def read_evaluations(self) -> list[dict[str, Any]]:
-        """Return the evaluations on the way, one dict a line."""
+        """Return the evaluations during training, one dict a line."""
         return read_lines(self.evaluations, EvaluationLine)
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:
-    """Return the files of a folder that are named after an iteration, oldest first."""
+    """Return the files of a folder that are named by an iteration, oldest first."""
     try:
-        paths = [folder / name for name in list_folder(folder)]
+        paths = [folder / name for name in files.list_folder(folder)]
     except FileNotFoundError:
         return []
-    except OSError as problem:  # what cannot be looked into must not pass for empty
-        raise cannot_read(folder, problem) from problem
+    except OSError as problem:  # an unreadable folder is not an empty one
+        raise files.cannot_read(folder, problem) from problem
     named = ((_NUMBERED.fullmatch(path.name), path) for path in paths)
     return sorted((int(match[1]), path) for match, path in named if match)

@@ -1,7 +1,7 @@
-"""The shelf: which runs a folder holds, how each of them stands, and what to do next.
+"""The runs of a folder: the state of each, and what to do next.
 
-Of every run only a few lines are read: what was asked, the end of the metrics, the header of the
-newest model. Nothing is imported, trained or changed.
+Of every run only the configuration, the end of the metrics and the header of the newest model are
+read. No task is imported, and no file is changed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import lock_owner
 from crosslearning.runs.metrics import last_line
 
-#: A folder with the first of these is a run; one with others, but without it, is what is left of
-#: one. A ``config.toml`` alone may be anybody's.
+#: A folder with the first of these is a run, with others alone a damaged one. A ``config.toml``
+#: alone may belong to another program.
 _MARKS = ("run.json", "metrics.jsonl", "model.safetensors", "checkpoints")
 
 State = Literal["finished", "running", "interrupted", "damaged"]
@@ -38,62 +38,32 @@ _NEXT: dict[State, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """How a run stands; what is None is not known.
+    """The state of a run; None is unknown."""
 
-    Attributes
-    ----------
-    run : str
-        Its folder.
-    state : str
-        A run is running while somebody trains in its folder.
-    writer : str
-        Who does: the process, since when, its command.
-    problem : str
-        What is wrong with a damaged one, in a sentence; else empty.
-    method, tasks : str
-        As they were asked for.
-    task_count : int
-    length : str
-        What was asked for, such as ``"2000 iterations"``.
-    iteration, steps : int
-        Of the model, or of the checkpoint to go on from.
-    knots : int
-        At the last line of metrics.
-    epsilon : float
-    best_return : float
-        The highest mean over the tasks, discounted, of the evaluations on the way.
-    recent_return : float
-        The mean over the tasks, discounted, while exploring, in the last line of metrics.
-    changed : str
-        When a file of it was last written, in UTC.
-    next : str
-        A command, quoted for a shell.
-    """
-
-    run: str
-    state: State
-    writer: str | None = None
-    problem: str = ""
+    run: str  #: its folder
+    state: State  #: "running" while a process trains in its folder
+    writer: str | None = None  #: that process, since when, its command
+    problem: str = ""  #: of a damaged run, in a sentence
     method: str | None = None
-    tasks: str | None = None
+    tasks: str | None = None  #: as in the configuration
     task_count: int | None = None
-    length: str | None = None
-    iteration: int | None = None
+    length: str | None = None  #: of the configuration, such as ``"2000 iterations"``
+    iteration: int | None = None  #: of the model, or of the checkpoint to resume from
     steps: int | None = None
-    knots: int | None = None
+    knots: int | None = None  #: in the last line of metrics
     epsilon: float | None = None
-    best_return: float | None = None
-    recent_return: float | None = None
-    changed: str | None = None
-    next: str
+    best_return: float | None = None  #: highest mean discounted return of the evaluations
+    recent_return: float | None = None  #: mean over the tasks in the last line, while exploring
+    changed: str | None = None  #: when a file was last written, in UTC
+    next: str  #: a command, quoted for a shell
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON: an infinite ε is the word ``"inf"``."""
+        """Return plain data for JSON: an infinite ε is ``"inf"``."""
         return {**vars(self), **({"epsilon": "inf"} if self.epsilon == math.inf else {})}
 
 
 def summarise_runs(folder: str | Path) -> list[RunSummary]:
-    """Return how all runs in a folder stand, and in the folders within it, by their names."""
+    """Return the state of all runs in a folder and its subfolders, sorted by name."""
     place = Path(folder)
     if not place.is_dir():
         if place.exists():
@@ -102,48 +72,42 @@ def summarise_runs(folder: str | Path) -> list[RunSummary]:
             f"{place} is not there; give a folder that holds runs, or begin one: crosslearning "
             f"train --out {shlex.quote(str(place / 'first'))}"
         )
-    return [_look(path) for path in _run_folders(place)]
+    return [_summarise(path) for path in _run_folders(place)]
 
 
 def _run_folders(place: Path) -> Iterator[Path]:
-    """Yield the folders that hold a run or what is left of one; nothing is looked for in them."""
-
-    def refuse(problem: OSError) -> None:
-        # A folder that may not be listed could hold runs: it is told of, not passed over.
-        unreadable.append(Path(problem.filename))
-
-    unreadable: list[Path] = []
-    for path, names, files in os.walk(place, onerror=refuse):
+    """Yield the folders that hold a run, whole or damaged, then those that cannot be listed."""
+    unreadable: list[OSError] = []
+    for path, names, files in os.walk(place, onerror=unreadable.append):
         if any(mark in files or mark in names for mark in _MARKS):
             names.clear()
             yield Path(path)
         names[:] = sorted(name for name in names if not name.startswith("."))
-    yield from unreadable
+    yield from (Path(problem.filename) for problem in unreadable)
 
 
-def _look(path: Path) -> RunSummary:
-    """Return how one run stands, whatever its files hold."""
-    # Who writes is asked first: a run that ends while its files are read was running, then.
-    found: dict[str, Any] = {"run": str(path), "writer": lock_owner(path)}
+def _summarise(path: Path) -> RunSummary:
+    # The lock is read first: a run that ends while its files are read was running before.
+    fields: dict[str, Any] = {"run": str(path), "writer": lock_owner(path)}
     try:
-        state = _read(RunFolder.open(path), found)
-    # Files that somebody edited may hold anything.
+        state = _read(RunFolder.open(path), fields)
+    # Edited files may hold anything.
     except (CrossLearningError, OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
         text = str(wrong) or type(wrong).__name__
-        state, found["problem"] = "damaged", " ".join(text.split())
-    if found["writer"] is not None:
+        state, fields["problem"] = "damaged", " ".join(text.split())
+    if fields["writer"] is not None:
         state = "running"
     command = f"crosslearning {_NEXT[state]} {shlex.quote(str(path))}"
     if state == "finished" and RunFolder(path).best.exists():
         command += " --best"
-    return RunSummary(**found, state=state, next=command)
+    return RunSummary(**fields, state=state, next=command)
 
 
-def _read(folder: RunFolder, found: dict[str, Any]) -> State:
-    """Write down what is known of a run; raise at what is damaged."""
+def _read(folder: RunFolder, fields: dict[str, Any]) -> State:
+    """Add the fields of a run to ``fields``; raise if a file is damaged."""
     config = folder.config()
     length = config.length
-    found |= {
+    fields |= {
         "method": config.settings.method,
         "tasks": config.tasks,
         "epsilon": float(config.settings.epsilon),
@@ -153,21 +117,21 @@ def _read(folder: RunFolder, found: dict[str, Any]) -> State:
     line = last_line(folder.metrics)
     if line is not None:
         returns = [value for value in line["return"].values() if value is not None]
-        found |= {name: int(line[name]) for name in ("iteration", "steps", "knots")}
-        found["task_count"] = len(line["return"])
+        fields |= {name: int(line[name]) for name in ("iteration", "steps", "knots")}
+        fields["task_count"] = len(line["return"])
         if returns:
-            found["recent_return"] = sum(map(float, returns)) / len(returns)
+            fields["recent_return"] = sum(map(float, returns)) / len(returns)
     known = [one["mean_return"] for one in folder.read_evaluations()]
-    found["best_return"] = max((float(r) for r in known if r is not None), default=None)
+    fields["best_return"] = max((float(r) for r in known if r is not None), default=None)
     description = _newest(folder)
     if description is not None:
-        found |= {"task_count": len(description["tasks"]), "steps": int(description["steps"])}
-        found["iteration"] = int(description["iteration"])
+        fields |= {"task_count": len(description["tasks"]), "steps": int(description["steps"])}
+        fields["iteration"] = int(description["iteration"])
     return "finished" if folder.model.exists() else "interrupted"
 
 
 def _newest(folder: RunFolder) -> dict[str, Any] | None:
-    """Return the header of the model, or of the newest checkpoint that is whole."""
+    """Return the header of the model, or of the newest intact checkpoint."""
     if folder.model.exists():
         return read_description(folder.model, FILE_KIND, FILE_VERSION)
     wrong: CrossLearningError | None = None

@@ -1,4 +1,4 @@
-"""One writer a folder: whoever trains in it holds its lock, and the system frees it if they die."""
+"""A lock for the one process that writes into a run folder; the system frees it if it dies."""
 
 from __future__ import annotations
 
@@ -15,30 +15,28 @@ from pathlib import Path
 from crosslearning._base.files import guard, open_file
 from crosslearning.errors import StorageError
 
-#: The lock of a folder; while nobody holds it, it is not there, or left by one who was killed.
+#: The lock file of a folder; a killed process may leave it behind, unlocked.
 NAME = ".lock"
-#: How often, and how many seconds apart, a lock is tried for: who looks whether a folder is owned
-#: holds it for a moment.
+#: Attempts at a lock, and seconds between them: lock_owner holds it for a moment.
 _TRIES, _PAUSE = 5, 0.05
-#: Locks of this process. A fork would share them, and keep them when this process is killed.
+#: Locks of this process. A fork would share them, and keep them if this process is killed.
 _held: set[int] = set()
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch  (not on Windows)
 
-    def _let_go() -> None:
+    def _release() -> None:
         while _held:
             with suppress(OSError):
                 os.close(_held.pop())
 
-    os.register_at_fork(after_in_child=_let_go)
+    os.register_at_fork(after_in_child=_release)
 
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
-    """Own a folder, which is made if it is not there, or say who does.
+    """Lock a folder, which is made if it is missing; raise StorageError if it is locked.
 
-    A process that ends, in whatever way, owns nothing any more. What is returned tells whether
-    the lock is still where others look for it: somebody may have removed the folder.
+    Yields a function that returns whether the lock file is still there: the folder may be removed.
     """
     path = folder / NAME
     guard(folder, ())
@@ -51,7 +49,7 @@ def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
         os.write(handle, json.dumps(owner).encode())
         yield lambda: _is_at(handle, path)
     finally:
-        # Before it is freed, so that nobody locks a file that is about to go.
+        # Removed before it is freed, so that nobody locks a file that is about to go.
         with suppress(OSError):
             if _is_at(handle, path):
                 path.unlink()
@@ -60,7 +58,6 @@ def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
 
 
 def _open(path: Path) -> int:
-    """Return the open and locked file of a lock."""
     while True:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +65,7 @@ def _open(path: Path) -> int:
         except OSError as problem:
             raise StorageError(
                 f"cannot write into {path.parent}: {problem.strerror}; choose another folder, or "
-                "see that this one may be written to"
+                "make this one writable"
             ) from problem
         try:
             _lock_soon(handle)
@@ -81,8 +78,8 @@ def _open(path: Path) -> int:
             ) from problem
         except OSError as problem:
             warnings.warn(
-                f"the file system of {path.parent} has no locks ({problem.strerror}); see that no "
-                "other process trains in this folder",
+                f"the file system of {path.parent} has no locks ({problem.strerror}); make sure "
+                "that no other process trains in this folder",
                 stacklevel=4,
             )
         if os.fstat(handle).st_nlink > 1:
@@ -92,16 +89,16 @@ def _open(path: Path) -> int:
             )
         if _is_at(handle, path):
             return handle
-        os.close(handle)  # whoever held it has removed it since: take the one that is there now
+        os.close(handle)  # its owner has removed it since: try the file that is there now
 
 
 def lock_owner(folder: Path) -> str | None:
-    """Return who owns a folder, in words, or None; nothing is changed, and nobody is kept out."""
+    """Return a description of the process that has locked a folder, or None."""
     try:
         guard(folder, ())
         handle = open_file(folder / NAME, os.O_RDWR)
     except (OSError, StorageError):
-        return None  # nobody does, or this process may not look
+        return None  # it is not locked, or not readable
     try:
         _lock(handle)
     except BlockingIOError:
@@ -130,7 +127,6 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _owner(handle: int) -> str:
-    """Return who holds a lock, in words."""
     try:
         owner = json.loads(os.pread(handle, 10_000, 0))
         return f"process {owner['pid']}, since {owner['since']} ({owner['command']})"

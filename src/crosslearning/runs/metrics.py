@@ -1,4 +1,4 @@
-"""Metrics: lines of JSON and, if wanted, TensorBoard events, that survive a resume."""
+"""Metrics: lines of JSON and optional TensorBoard events, continued by a resumed run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-#: The share of a run, from its end, that is called late.
+#: The fraction of a run, at its end, that is called late.
 LATE = 0.25
-#: Bytes from the end of a file in which its last line is looked for first.
-_TAIL = 4096
-#: Bytes beyond which no line is looked for.
-_LONGEST_LINE = 1 << 28
+#: Bytes at the end of a file that are read first for its last line, and the most that are read.
+_TAIL, _LONGEST_LINE = 1 << 16, 1 << 28
 
 
 def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
-    """Return every task's mean multiplier over the last quarter of a run, shape (N,).
+    """Return every task's mean multiplier over the last quarter of a run, shape (N,), or None.
 
-    Infinite where it is unbounded, as with ε = 0; None without any line of metrics.
+    It is infinite for ε = 0, and None without metrics.
     """
     if not lines:
         return None
@@ -47,10 +45,7 @@ def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -
 
 
 def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every task's mean return while exploring, over a run's last lines; the worst first.
-
-    Tasks of which none is known are left out.
-    """
+    """Return every task's mean training return, if known, over the last lines; worst first."""
     recent = lines[-max(1, min(25, len(lines) // 4)) :]
     known = {
         name: [line["return"][name] for line in recent if line["return"].get(name) is not None]
@@ -62,31 +57,29 @@ def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 _Number = int | float | None
 _Numbers = dict[str, _Number]
-#: No number that is measured is as large; a larger one would overflow in sums and pictures.
+#: Larger numbers are not measured, and would overflow in sums and figures.
 _HUGE = 1e150
 
-#: What every line of metrics has held, and every line of evaluations on the way.
-MetricsLine = TypedDict(
-    "MetricsLine",
-    {
-        "iteration": int,
-        "steps": int,
-        "return": _Numbers,
-        "distance": _Numbers,
-        "multiplier": _Numbers,
-        "knots": int,
-    },
-)
+
+class MetricsLine(msgspec.Struct, rename={"returns": "return"}):
+    """The fields that every line of metrics has."""
+
+    iteration: int
+    steps: int
+    returns: _Numbers
+    distance: _Numbers
+    multiplier: _Numbers
+    knots: int
 
 
-class _EvaluationResult(TypedDict):
+class _EvaluationResult(msgspec.Struct):
     task: str
     discounted_return: _Numbers
     rates: dict[str, _Numbers]
 
 
-class EvaluationLine(TypedDict):
-    """A line of the evaluations on the way."""
+class EvaluationLine(msgspec.Struct):
+    """A line of the evaluations during training."""
 
     iteration: int
     steps: int
@@ -97,13 +90,13 @@ class EvaluationLine(TypedDict):
 def read_lines(path: Path, form: Any) -> list[dict[str, Any]]:
     """Return the lines of a file, each a JSON object of a form; none if there is no file.
 
-    Lines that are damaged are left out, and a warning names them.
+    Damaged lines are left out with a warning.
     """
     return [line for _, line in _parsed(path, form) if line is not None]
 
 
 def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
-    """Return the lines of a file as they stand there, each with its content, None if damaged."""
+    """Return the lines of a file as bytes, each with its content, None if damaged."""
     try:
         texts = read_file(path).split(b"\n")
     except FileNotFoundError:
@@ -112,7 +105,7 @@ def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
         raise
     except OSError as problem:
         raise cannot_read(path, problem) from problem
-    # What follows the last end of a line is where a run was killed, or is still writing.
+    # The last line without an end is where a run was killed, or is still writing.
     rows = [(text, _content(text, form)) for text in texts[:-1]]
     damaged = [str(number) for number, (_, line) in enumerate(rows, start=1) if line is None]
     if damaged:
@@ -126,7 +119,7 @@ def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
 
 
 def _content(text: bytes, form: Any) -> dict[str, Any] | None:
-    """Return a line of a form, whose other fields are numbers too, or None."""
+    """Return a line of a form, whose other fields are plain too, or None."""
     try:
         line = decode(text, dict[str, Any], "a line")
         msgspec.convert(line, form)
@@ -136,7 +129,7 @@ def _content(text: bytes, form: Any) -> dict[str, Any] | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether a value is a number that can be drawn, a name, or holds nothing but these."""
+    """Return whether a value is a number that can be drawn, a name, or holds only these."""
     if isinstance(value, dict):
         return all(visible(key, 500) == key and _is_plain(one) for key, one in value.items())
     if isinstance(value, list):
@@ -149,68 +142,64 @@ def _is_plain(value: Any) -> bool:
 def aims_of(
     settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]
 ) -> dict[str, list[float]]:
-    """Return what a method was asked to keep to, by name and for every line of metrics."""
+    """Return a method's targets, by name and for every line of metrics."""
     each = [settings.aims(line["iteration"]) for line in lines]
     return {name: [one[name] for one in each] for name in (each[0] if each else ())}
 
 
 def last_line(path: Path) -> dict[str, Any] | None:
-    """Return the last whole line of a file, from its end alone; None if there is none.
-
-    What a killed run left half-written after it is passed over.
-    """
+    """Return the last whole line of a file, reading only its end; None if there is none."""
     try:
         with os.fdopen(open_file(path), "rb") as stream:
-            size, taken = stream.seek(0, 2), _TAIL
-            while True:
+            size = stream.seek(0, 2)
+            for taken in (_TAIL, _LONGEST_LINE):
                 stream.seek(max(0, size - taken))
                 tail = stream.read()
-                # Before the last line stands the end of another, or nothing.
+                # The first of these lines may be cut, unless the whole file was read.
                 lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-                if len(lines) > 1 or taken >= min(size, _LONGEST_LINE):
+                if len(lines) > 1:
                     break
-                taken *= 4
     except OSError:
         return None
     if not lines:
         return None
-    found = _content(lines[-1], MetricsLine)
-    if found is None:
+    line = _content(lines[-1], MetricsLine)
+    if line is None:
         raise FileFormatError(f"the last line of {path} is damaged")
-    return found
+    return line
 
 
 class Averages:
-    """Gathers iterations into lines: means of what is noisy, the largest of what is bounded."""
+    """Collects iterations into lines: means of noisy numbers, maxima of bounded ones."""
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._tasks = tuple(tasks)
         self._reports: list[IterationReport] = []
-        #: The last iteration that was taken in.
+        #: The last iteration that was added.
         self.last = 0
 
     def add(self, report: IterationReport) -> None:
-        """Take in one iteration."""
+        """Add one iteration."""
         self._reports.append(report)
         self.last = report.iteration
 
     @property
     def pending(self) -> bool:
-        """Whether iterations were taken in since the last line."""
+        """Whether iterations were added since the last line."""
         return bool(self._reports)
 
     def line(self, steps: int) -> dict[str, Any]:
-        """Return the line since the last one, and start afresh."""
+        """Return the line of the iterations since the last one."""
         reports, self._reports = self._reports, []
         last = reports[-1]
         pruning = [report.pruning for report in reports]
-        # The budget guards the policies and the centre, not the directions of momentum.
+        # The budget bounds the policies and the centre, not the directions of momentum.
         moves = [float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning]
 
         def mean(values: Sequence[Any]) -> dict[str, float | None]:
             return self._named(mean_of_known(values))
 
-        # What a method could not tell in an iteration is unknown there, as is NaN.
+        # A number that a method did not report in an iteration is NaN.
         nothing = np.full(len(self._tasks), np.nan)
         names = dict.fromkeys(name for report in reports for name in report.numbers)
 
@@ -238,7 +227,7 @@ class Averages:
         return line
 
     def _named(self, values: Floats) -> dict[str, float | None]:
-        # JSON has neither infinity nor NaN: null stands for "no bound" and for "not known".
+        # JSON has neither infinity nor NaN: null stands for "no bound" and for "unknown".
         numbers = [value if math.isfinite(value) else None for value in values.tolist()]
         return dict(zip(self._tasks, numbers, strict=True))
 
@@ -246,8 +235,7 @@ class Averages:
 class MetricsLog:
     """Appends lines to a file, and to TensorBoard events if their folder is given.
 
-    Opened again at an iteration, it drops later lines, which a killed run may have left. Damaged
-    lines among earlier ones stay where they are.
+    Opened again at an iteration, it drops later lines. Damaged lines among earlier ones stay.
     """
 
     def __init__(
@@ -286,13 +274,13 @@ class MetricsLog:
                 self.add_scalars(tags, line["iteration"])
 
     def add_scalars(self, tags: Mapping[str, float | None], iteration: int) -> None:
-        """Add numbers to the TensorBoard events, if there are any; what is unknown is left out."""
+        """Add known numbers to the TensorBoard events, if there are any."""
         for tag, number in tags.items() if self._writer is not None else ():
             if number is not None and not math.isnan(number):
                 self._writer.add_scalar(tag, number, iteration)
 
     def flush(self) -> None:
-        """Bring everything to the disk, as before a checkpoint that counts on it."""
+        """Write everything to the disk, as before a checkpoint."""
         with self._naming_the_file():
             self._stream.flush()
             os.fsync(self._stream.fileno())
@@ -301,14 +289,14 @@ class MetricsLog:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody has removed the file, or put another in its place."""
+        """Whether the file was removed or replaced."""
         try:
             return not os.path.samestat(self._path.stat(), os.fstat(self._stream.fileno()))
         except OSError:
             return True
 
     def restore(self) -> None:
-        """Write the file again, if it was removed: what was written is still known."""
+        """Write the file again, if it was removed: the open file still has its content."""
         self.flush()
         if self.lost:
             self._stream.seek(0)
@@ -332,7 +320,7 @@ class MetricsLog:
 
 
 def summary_writer() -> Any:
-    """Return the class that writes TensorBoard events, or say what to install."""
+    """Return the class that writes TensorBoard events; raise MissingExtraError without it."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError as problem:

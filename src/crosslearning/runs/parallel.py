@@ -1,4 +1,4 @@
-"""Many runs at a time: processes of this machine or of a Ray cluster, and a clean stop."""
+"""Function calls in processes of this computer or of a Ray cluster, with a clean stop."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 from crosslearning.errors import InputError
 from crosslearning.rollouts.pool import safe_start
 
-#: Seconds between two looks at the running processes.
-_LOOK = 0.5
-#: How often what was lost with a machine is begun again.
+#: Seconds between two calls of ``update``.
+_POLL = 0.5
+#: Retries of a call whose node was lost.
 _RETRIES = 10
-#: Seconds for runs elsewhere to save themselves.
+#: Seconds for remote runs to save themselves.
 _PARTING = 60.0
-#: Set in a worker by Ctrl-C, while it does what cannot be stopped half-way.
+#: Set in a worker by Ctrl-C while it is not driving a run.
 _pressed = threading.Event()
 
 
@@ -30,17 +30,17 @@ def in_processes(
     function: Callable[..., Any],
     rounds: Sequence[Sequence[tuple[Any, ...]]],
     workers: int,
-    look: Callable[[], None],
+    update: Callable[[], None],
 ) -> bool:
-    """Call a function for each tuple of arguments, several at a time; False if interrupted.
+    """Call a function for each tuple of arguments, in ``workers`` processes; False if interrupted.
 
-    The function stands at module level; if it returns False, it was interrupted. A round of calls
-    begins when the one before has ended. ``look`` is called again and again meanwhile.
+    The function is of module level, and returns False if it was interrupted. A round of calls
+    begins when the round before has ended. ``update`` is called repeatedly meanwhile.
     """
-    # Fresh processes: a fork of a process with threads may stop for ever.
+    # A fork of a process with threads may deadlock.
     context = multiprocessing.get_context("spawn")
     futures: list[Future[Any]] = []
-    with safe_start():  # it starts a process of its own
+    with safe_start():
         executor = ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent)
     with executor as pool:
         try:
@@ -49,12 +49,12 @@ def in_processes(
                     futures = [pool.submit(function, *call) for call in calls]
                 pending = set(futures)
                 while pending:
-                    done, pending = wait(pending, timeout=_LOOK)
+                    done, pending = wait(pending, timeout=_POLL)
                     if any(future.result() is False for future in done):
                         raise KeyboardInterrupt
-                    look()
+                    update()
         except BaseException as problem:
-            # After a failure too: what has not begun would only delay the message.
+            # After a failure too: calls that have not begun would only delay the message.
             for future in futures:
                 future.cancel()
             if not isinstance(problem, KeyboardInterrupt):
@@ -67,13 +67,12 @@ def on_ray(
     function: Callable[..., Any],
     rounds: Sequence[Sequence[tuple[Any, ...]]],
     workers: int | None,
-    look: Callable[[], None],
+    update: Callable[[], None],
     address: str | None = None,
 ) -> bool:
-    """Do what :func:`in_processes` does on the machines of a Ray cluster.
+    """Do what :func:`in_processes` does on a Ray cluster, whose nodes share the working folder.
 
-    All of them see the working folder under the same path. What was at work on a machine that is
-    lost is called again on another one; with None for ``workers`` all processors are used.
+    A call that is lost with a node is repeated on another. ``workers`` None: all processors.
     """
     from cloudpickle import dumps
 
@@ -81,7 +80,7 @@ def on_ray(
 
     ray = join(address)
     try:
-        call = ray.remote(num_cpus=1, max_retries=_RETRIES)(_there)
+        call = ray.remote(num_cpus=1, max_retries=_RETRIES)(_call_remotely)
         here = str(Path.cwd()), [str(Path(place).absolute()) for place in sys.path]
         most = workers or sum(map(len, rounds))
         for calls in rounds:
@@ -91,13 +90,13 @@ def on_ray(
                 while waiting or running:
                     while waiting and len(running) < most:
                         running.append(call.remote(*here, dumps((function, waiting.pop()))))
-                    done, running = ray.wait(running, timeout=_LOOK)
+                    done, running = ray.wait(running, timeout=_POLL)
                     if any(ray.get(one) is False for one in done):
                         raise KeyboardInterrupt
-                    look()
+                    update()
             except BaseException as problem:
                 for one in running:
-                    ray.cancel(one)  # as Ctrl-C does: a run under way is saved
+                    ray.cancel(one)  # like Ctrl-C: a run is saved
                 if running:
                     ray.wait(running, num_returns=len(running), timeout=_PARTING)
                 if isinstance(problem, ray.exceptions.RayTaskError):
@@ -110,8 +109,8 @@ def on_ray(
     return True
 
 
-def _there(folder: str, modules: list[str], packed: bytes) -> Any:
-    """Call a function on another machine, in the same folder, modules found as here."""
+def _call_remotely(folder: str, modules: list[str], packed: bytes) -> Any:
+    """Call a function on a node, in the same folder and with the same module path."""
     try:
         os.chdir(folder)
     except OSError as problem:
@@ -127,14 +126,14 @@ def _there(folder: str, modules: list[str], packed: bytes) -> Any:
 
 
 def _leave_ctrl_c_to_parent() -> None:
-    """Set up a worker: Ctrl-C ends the run that it drives; anything else is done to its end."""
+    """Set up a worker: Ctrl-C ends the run that it drives; other steps are completed."""
     if hasattr(signal, "pthread_sigmask"):
         if signal.SIGINT in signal.sigpending():
-            os._exit(130)  # pressed while this process was starting; it has nothing to save
+            os._exit(130)  # pressed while this process was starting
         signal.signal(signal.SIGINT, lambda number, frame: _pressed.set())
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def stop_is_asked() -> bool:
-    """Tell a worker whether Ctrl-C was pressed: then it begins nothing new."""
+    """Return in a worker whether Ctrl-C was pressed: then it starts no new step."""
     return _pressed.is_set()

@@ -1,7 +1,6 @@
-"""The record of a finished run: what the library itself found at its end.
+"""The record of a finished run: numbers of its model and digests of its files.
 
-A reader of the files can compute every number of the record again from the model, by other
-means, and every digest from the other files. What was edited later no longer agrees.
+Verification recomputes them independently, so that later edits are found.
 """
 
 from __future__ import annotations
@@ -21,12 +20,8 @@ RECORD_VERSION = 1
 
 
 def make_record(learner: CrossLearner, files: Mapping[str, Path]) -> dict[str, Any]:
-    """Return the record of a learner, as it is in the model's file, and digests of files by name.
-
-    It is plain data that JSON can hold: an infinite ε is the word ``"inf"``.
-    """
-    family = learner.family
-    epsilon = learner.settings.epsilon
+    """Return the record of a learner and of files, as plain data: an infinite ε is ``"inf"``."""
+    family, epsilon = learner.family, learner.settings.epsilon
     return {
         "version": RECORD_VERSION,
         "iteration": learner.iteration,

@@ -1,9 +1,8 @@
-"""Which run folders are the user's own: signed by a key that only the user has.
+"""Signatures of the user's own run folders.
 
-A folder names code, and whoever opens it must not run what a stranger named. So a run is signed
-when the user trains it: its configuration, the source of its tasks, where the modules of that
-source are, and the place of the folder. A folder that was copied, moved or edited has no valid
-signature, and its user is asked for ``--tasks``.
+A folder names code, and opening a stranger's folder must not run it. So training signs the
+configuration, the source of the tasks, the paths of its modules, and the path of the folder. A
+folder that was copied, moved or edited has no valid signature, and needs ``--tasks``.
 """
 
 from __future__ import annotations
@@ -17,11 +16,13 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from crosslearning._base.files import MALFORMED, read_file, write_atomically
 from crosslearning.errors import StorageError
-from crosslearning.tasks.sources import TaskSource, is_named
+
+if TYPE_CHECKING:
+    from crosslearning.tasks.sources import TaskSource
 
 _BYTES = 32
 #: Not on Windows.
@@ -29,15 +30,14 @@ _NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0
 
 
 def signature_file(folder: Path) -> Path:
-    """Return where the signature of a folder is."""
+    """Return the path of a folder's signature."""
     return folder / "signature.json"
 
 
 def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
-    """Say by a signature that a folder, with this configuration, is the user's own.
+    """Sign a folder with this configuration, unless its tasks ship or no key can be kept."""
+    from crosslearning.tasks.sources import is_named
 
-    Sets that ship need none. Where no key can be kept, there is none, and the user will be asked.
-    """
     if source is None or is_named(source):
         return
     key = _key(make=True)
@@ -48,7 +48,7 @@ def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
 
 
 def signed_paths(folder: Path, config: bytes, source: TaskSource) -> dict[str, str] | None:
-    """Return where the modules of a source must be, or None if the user has not signed for them."""
+    """Return the signed paths of a source's modules, or None without a valid signature."""
     try:
         content = json.loads(read_file(signature_file(folder)))
         paths = {str(name): str(path) for name, path in content["modules"].items()}
@@ -76,7 +76,7 @@ def _signature(
 
 
 def is_signature(given: object, expected: str | None) -> bool:
-    """Tell whether what a folder holds is the expected signature."""
+    """Return whether a signature is the expected one."""
     return (
         expected is not None
         and isinstance(given, str)
@@ -85,10 +85,7 @@ def is_signature(given: object, expected: str | None) -> bool:
 
 
 def content_signature(purpose: str, *parts: bytes) -> str | None:
-    """Return a signature of what the library wrote, by this user's key and for one purpose alone.
-
-    None if this user can keep no key.
-    """
+    """Return a signature by the user's key, valid for one purpose; None without a key."""
     try:
         key = _key(make=True)
     except StorageError:
@@ -102,13 +99,13 @@ def content_signature(purpose: str, *parts: bytes) -> str | None:
 
 
 def key_file() -> Path:
-    """Return where the user's key is kept."""
+    """Return the path of the user's key."""
     state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(state) / "crosslearning" / "signing-key"
 
 
 def _key(make: bool = False) -> bytes | None:
-    """Return the user's key, if there is one; what others could have written or read is refused."""
+    """Return the user's key, if there is one; raise StorageError if others could access it."""
     path = key_file()
     if make:
         _make_key(path)
@@ -134,7 +131,7 @@ def _key(make: bool = False) -> bytes | None:
 
 
 def _make_key(path: Path) -> None:
-    """Make the key, unless it is there already or there is nowhere to keep it."""
+    """Make the key, unless it exists or the folder is not writable."""
     whole = path.with_name(f".{secrets.token_hex(8)}")
     with suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,7 +141,7 @@ def _make_key(path: Path) -> None:
         try:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(secrets.token_bytes(_BYTES))
-            os.link(whole, path)  # in one step, and never over the key of another process
+            os.link(whole, path)  # atomic, and never over the key of another process
         finally:
             whole.unlink()
 

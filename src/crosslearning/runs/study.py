@@ -1,15 +1,9 @@
-"""The study engine: many runs and what is measured of them, each made only once.
+"""The study engine: many runs and measurements of them, each made once.
 
-A study is a set of chains that know nothing of one another. A chain is a list of steps, one after
-the other. What happens when a study is started again stands in :meth:`Run.go` and
-:meth:`Measurement.answer`, and nowhere else:
-
-- a run that has finished stays as it is; one that was begun is resumed from its last checkpoint;
-  a folder with another run is refused; what is not there is trained;
-- a measurement whose file answers the same question, by the same version of the code, is read;
-  any other is made.
-
-So a study that is stopped at any moment goes on by the same call, and ends with the same files.
+A study is a set of independent chains of steps. A study that was interrupted is continued by the
+same call, and ends with the same files: :meth:`Run.go` keeps a finished run, resumes an unfinished
+one and refuses another; :meth:`Measurement.answer` reads a file that answers the same question by
+the same version of the code.
 """
 
 from __future__ import annotations
@@ -35,7 +29,7 @@ from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import last_line
 from crosslearning.runs.parallel import in_processes, on_ray, stop_is_asked
 
-#: On the progress bar a measurement counts as much as so many of the longest run.
+#: On the progress bar a measurement counts as much as this fraction of the longest run.
 _MEASUREMENT = 0.1
 
 
@@ -48,25 +42,23 @@ class Run:
     start: Path | None = None
 
     def go(self) -> bool:
-        """Take the run to its end; return False if it was interrupted."""
+        """Train or resume the run; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
             before, asked = folder.config().to_plain(), self.config.chosen().to_plain()
-            # How its rollouts are run does not matter.
-            _refuse_other(
-                self.path, "a run", before, asked | {k: before[k] for k in EXECUTION_FIELDS}
-            )
+            asked |= {name: before[name] for name in EXECUTION_FIELDS}
+            _refuse_other(self.path, "a run", before, asked)
             if folder.model.exists():
                 return True
-            # The user named the tasks of the study: a run that was made by another machine of a
-            # cluster, or where no key can be kept, is theirs too.
+            # The user named the tasks of the study, so they are trusted also where the run was
+            # made on another computer of a cluster, or no signing key can be kept.
             tasks = None if folder.is_own() else self.config.tasks
             return resume(self.path, tasks=tasks, **self.config.how()).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
 
     def done(self) -> float:
-        """Return how much of its length was made, from the end of the metrics."""
+        """Return how much of its length is done, from the end of the metrics."""
         folder, length = RunFolder(self.path), self.config.length
         if folder.model.exists():
             return float(length.amount)
@@ -78,10 +70,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A step that measures, and keeps the answer in a JSON file beside the question.
+    """A step that measures, and writes the question ``asked`` and the answer to a JSON file.
 
-    The question, ``asked``, is plain data. Its ``version`` is raised when the code comes to answer
-    the same question otherwise. ``make(*arguments)``, of module level, returns the answer.
+    The question is plain data; its ``version`` is raised when the code changes the answer.
+    ``make(*arguments)``, a function of module level, returns the answer.
     """
 
     path: Path
@@ -90,7 +82,7 @@ class Measurement:
     arguments: tuple[Any, ...]
 
     def go(self) -> bool:
-        """Measure, unless that was done before."""
+        """Measure, unless the file has the answer."""
         self.answer()
         return True
 
@@ -104,34 +96,25 @@ class Measurement:
         return result
 
     def stored(self) -> dict[str, Any] | None:
-        """Return the answer that the file holds to this question; None if it must be made."""
+        """Return the answer from the file; None if it must be made."""
         try:
             stored = decode(read_file(self.path), dict[str, Any], self.path)
             return stored if stored.get("asked") == self.asked else None
         except (FileNotFoundError, FileFormatError):
-            return None  # not there, or damaged
+            return None  # missing or damaged
 
 
-#: Steps that follow one another.
 Chain = Sequence[Run | Measurement]
 
 
 def run_study(
     rounds: Sequence[Sequence[Chain]], workers: int | None, console: Console, on: str = "processes"
 ) -> bool:
-    """Go through the chains of a study, one a process; return False if interrupted.
+    """Run the chains of a study, one per process; return False if interrupted.
 
-    The chains of a round begin when those of the round before have ended. One progress bar is
-    shown for everything.
-
-    Parameters
-    ----------
-    rounds : sequence of sequences of Chain
-    workers : int, optional
-        Processes; by default one for every processor.
-    console : Console
-    on : str
-        ``"processes"`` of this machine, or those of a cluster: ``"ray"``, ``"ray://host:port"``.
+    A round of chains begins when the round before has ended. ``workers`` is the number of
+    processes, by default one for every processor; ``on`` is ``"processes"``, ``"ray"`` or
+    ``"ray://host:port"``.
     """
     where = read_backend(on)
     if where.kind not in ("processes", "ray"):
@@ -145,22 +128,22 @@ def run_study(
     with progress_bar(console, *columns) as progress:
         bar = progress.add_task("learning and measuring", total=total)
 
-        def look() -> None:
+        def update() -> None:
             done = (s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
             progress.update(bar, completed=sum(done))
 
         if where.kind == "ray":
-            return on_ray(go_through, calls, workers, look, where.address)
-        return in_processes(go_through, calls, workers or os.cpu_count() or 1, look)
+            return on_ray(go_through, calls, workers, update, where.address)
+        return in_processes(go_through, calls, workers or os.cpu_count() or 1, update)
 
 
 def go_through(chain: Chain) -> bool:
-    """Take the steps of one chain; return False if one was interrupted."""
+    """Run the steps of one chain; return False if one was interrupted."""
     return all(not stop_is_asked() and step.go() for step in chain)
 
 
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
-    """Write down in ``request.json`` what a folder is for, or refuse one for another thing."""
+    """Write ``request.json`` into a folder, or refuse a folder that has another one."""
     guard(path)
     file = path / "request.json"
     if RunFolder(path).exists():
@@ -169,12 +152,11 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
     before = _flat(decode(read_file(file), dict[str, Any], file))
-    # As a file gives it back, lists in the place of tuples.
+    # As read from a file: with lists in the place of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
 
 def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
-    """Refuse to go on with what was begun for another question."""
     different = [name for name, value in asked.items() if before.get(name) != value]
     if different:
         raise InputError(

@@ -1,8 +1,7 @@
-"""What numbers are computed with: processor, libraries and the code that they chose for it.
+"""The processor and the libraries that numbers are computed with.
 
-The same program and the same seed give the same bits where all of this is the same. Elsewhere
-BLAS, NumPy, the C library and LLVM may round the last digit of a sum or of an exponential
-otherwise, and a long run turns that into other policies.
+The same program and seed give the same bits only where all of this is the same: elsewhere BLAS,
+NumPy, the C library and LLVM may round differently.
 """
 
 from __future__ import annotations
@@ -44,18 +43,18 @@ def _system_info() -> tuple[tuple[str, str], ...]:
         "processor": _processor(),
         "features": " ".join(sorted(name for name, has in __cpu_features__.items() if has)),
         "blas": ", ".join(sorted(blas)),
-        # LLVM's list of features is long; a digest tells whether it is the same.
+        # LLVM's list of features is long; a digest is enough to compare.
         "numba_cpu": f"{numba_cpu} {hashlib.sha256(numba_features.encode()).hexdigest()[:8]}",
     }.items())  # fmt: skip
 
 
 def system_info() -> dict[str, str]:
-    """Return what a repetition must share if it is to give the same bits."""
+    """Return what two computations must share to give the same bits."""
     return dict(_system_info())
 
 
 def _processor() -> str:
-    """Return vendor and model: from Linux's own list, or what Python knows of it."""
+    """Return vendor and model, from Linux or from Python."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
@@ -67,20 +66,20 @@ def _processor() -> str:
 
 
 def in_words(system: Mapping[str, Any]) -> str:
-    """Return the little of a system that a person asks for first; files may hold anything."""
+    """Return a short description of a system; files may hold anything."""
     names = ("processor", "libc", "blas", "numba_cpu", "python", "numpy", "scipy", "numba")
     known = [f"{name} {_shown(system[name])}" for name in names if name in system]
     return "; ".join(known) or "unknown"
 
 
 def differences(made: Sequence[Mapping[str, Any]]) -> str:
-    """Say in what the systems that made something differ from this one; nothing if in nothing."""
-    said = [_difference(system) for system in made] if made else ["an unrecorded system"]
-    return "; and ".join(dict.fromkeys(filter(None, said)))
+    """Return how other systems differ from this one; empty if they do not."""
+    texts = [_difference(system) for system in made] if made else ["an unrecorded system"]
+    return "; and ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _difference(system: Mapping[str, Any]) -> str:
-    now, said = system_info(), []
+    now, texts = system_info(), []
     unknown = [name for name in now if not isinstance(system.get(name), str)]
     for name in now:
         if name not in unknown and system[name] != now[name]:
@@ -88,12 +87,12 @@ def _difference(system: Mapping[str, Any]) -> str:
             more, less = " ".join(sorted(made - here)), " ".join(sorted(here - made))
             whole = f"{_shown(system[name])}, here {now[name]}"
             listed = f"with {_shown(more) or 'none'} more and {less or 'none'} less than here"
-            said.append(f"{name} {listed if name == 'features' else whole}")
+            texts.append(f"{name} {listed if name == 'features' else whole}")
     if unknown:
-        said.append(f"an unrecorded {', '.join(unknown)}")
-    return "; ".join(said)
+        texts.append(f"an unrecorded {', '.join(unknown)}")
+    return "; ".join(texts)
 
 
 def _shown(value: Any) -> str:
-    """Return what a folder says, without what would move a terminal's cursor."""
+    """Return a value of a file without control characters."""
     return "".join(filter(str.isprintable, str(value)[:200]))

@@ -1,4 +1,4 @@
-"""What one check found, and how checks are gathered."""
+"""The result of one check, and the list of all checks."""
 
 from __future__ import annotations
 
@@ -7,54 +7,57 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+from crosslearning.certificates.verification.plain_files import ODD_VALUES
 from crosslearning.errors import CrossLearningError, visible
 
+Status = Literal["pass", "fail", "not possible"]
 Topic = Literal["files", "constraint"]
 
-#: What content that is not as it should be may raise.
-_ODD_VALUES = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-_UNREADABLE = (*_ODD_VALUES, OSError, RecursionError, MemoryError)
-#: A text of a check may quote the files, which may hold anything of any length.
+#: The longest text of a check, which may quote a file of any content.
 _LONGEST = 2000
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of a run's files; one that is not possible speaks neither for it nor against it."""
+    """One check of a run's files; "not possible" counts neither for the run nor against it."""
 
     name: str  #: what was checked, such as ``"model: checksum"``
-    status: Literal["pass", "fail", "not possible"]
-    found: str  #: for people, as is what should have been found
+    status: Status
+    found: str  #: for people, as is ``expected``
     expected: str
-    topic: Topic = "files"  #: the files as such, or how the policies keep to ε
+    topic: Topic = "files"  #: the files as such, or whether the policies keep to ε
 
 
 class Checks:
-    """Gathers checks; a check that cannot even be made because a file is wrong has failed."""
+    """Collects checks; a check that a malformed file makes impossible has failed."""
 
     def __init__(self) -> None:
         self.made: list[Check] = []
 
+    def _add(
+        self, name: str, status: Status, found: str, expected: str, topic: Topic = "files"
+    ) -> None:
+        name, found, expected = (visible(text, _LONGEST) for text in (name, found, expected))
+        self.made.append(Check(name, status, found, expected, topic))
+
     def expect(
         self, name: str, fine: bool, found: str, expected: str, topic: Topic = "files"
     ) -> bool:
-        """Note a check, and return whether it passed."""
-        texts = visible(name, _LONGEST), visible(found, _LONGEST), visible(expected, _LONGEST)
-        self.made.append(Check(texts[0], "pass" if fine else "fail", *texts[1:], topic))
+        """Add a check, and return whether it passed."""
+        self._add(name, "pass" if fine else "fail", found, expected, topic)
         return bool(fine)
 
     def impossible(self, name: str, reason: str, remedy: str) -> None:
-        """Note a check that could not be made, why, and what would make it possible."""
-        texts = visible(name, _LONGEST), visible(reason, _LONGEST), visible(remedy, _LONGEST)
-        self.made.append(Check(texts[0], "not possible", *texts[1:]))
+        """Add a check that could not be made, why, and what would make it possible."""
+        self._add(name, "not possible", reason, remedy)
 
     @contextmanager
     def guarding(self, name: str, expected: str) -> Iterator[None]:
-        """Turn whatever unreadable content raises into a failed check: files may hold anything."""
+        """Turn an exception that malformed content raises into a failed check."""
         try:
             yield
         except CrossLearningError as problem:
             self.expect(name, False, str(problem), expected)
-        except _UNREADABLE as problem:
+        except (*ODD_VALUES, OSError, MemoryError) as problem:
             found = f"its content cannot be read ({type(problem).__name__}: {problem})"
             self.expect(name, False, found, expected)

@@ -1,7 +1,6 @@
-"""Checks of a learner's file: that its numbers fit together and the constraint holds.
+"""Checks of a learner's file: its numbers fit together, and the constraint holds.
 
-Plain NumPy from the file's bytes to the distances. Nothing of the library's numerics is used,
-so that an error in either shows as a difference.
+All numbers are computed by plain NumPy, independently of the library's numerics.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _DICTIONARY = {"knots", "features", "rows", "gram", "inverse", "scale"}
 
 @dataclass(frozen=True)
 class PlainModel:
-    """A learner's numbers, computed anew from its file, with bounds on what rounding did to them.
+    """A learner's numbers, recomputed from its file, with bounds on their rounding errors.
 
-    In the norm of κ + λδ the dictionary projects; it is never smaller than that of κ.
+    The dictionary projects in the norm of κ + λδ, which is never smaller than that of κ.
     """
 
     description: dict[str, Any]  #: the file's plain data: settings, kernel, tasks, counters
@@ -55,7 +54,7 @@ class PlainModel:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the learner was asked for."""
+        """The learner's settings."""
         return dict(self.description["settings"])
 
     @property
@@ -68,15 +67,15 @@ class PlainModel:
         """‖h_i − g‖ in the norm of κ, shape (N,)."""
         return np.sqrt(self.squared_distances)
 
-    def room(self, bound: float) -> float:
-        """Return by how much rounding may have carried a distance beyond its bound."""
+    def tolerance(self, bound: float) -> float:
+        """Return by how much a distance may exceed its bound because of rounding."""
         return DISTANCE_TOLERANCE * bound + 1e-9 * float(np.max(self.norms))
 
 
 def check_model(
     checks: Checks, content: PlainFile, label: str, formula: Formula | None = None
 ) -> PlainModel | None:
-    """Check a learner's numbers; return them computed anew, or None if that is impossible."""
+    """Check a learner's numbers; return them recomputed, or None if that is impossible."""
     model = None
     with checks.guarding(f"{label}: a learner", "the parts of a learner that fit together"):
         if _check_kind(checks, content, label) and _check_arrays(checks, content, label):
@@ -86,9 +85,9 @@ def check_model(
 
 
 def _method_of(description: dict[str, Any]) -> dict[str, Any]:
-    """Return what the file says of its method: its name, and how many functions it keeps.
+    """Return the name of the file's method, and how many functions it keeps.
 
-    Files of version 1 know one method, which keeps a direction for each task if it has momentum.
+    Version 1 knows one method, which keeps a direction for each task if it has momentum.
     """
     if description["version"] > 1:
         return dict(description["method"])
@@ -96,19 +95,19 @@ def _method_of(description: dict[str, Any]) -> dict[str, Any]:
     return {"name": "policy-gradient", "functions": len(description["tasks"]) if momentum else 0}
 
 
-def _own_arrays(content: PlainFile) -> set[str]:
-    """Return what a method keeps for itself: in a place of its own, but in version 1 one array."""
+def _expected_arrays(content: PlainFile) -> list[str]:
+    """Return the names of the dictionary's arrays and of the method's."""
     if content.description.get("version") == 1:
-        return {"mean_square"}
-    return {name for name in content.arrays if name.startswith("method.")}
+        return sorted({*_DICTIONARY, "mean_square"})
+    return sorted(_DICTIONARY | {name for name in content.arrays if name.startswith("method.")})
 
 
 def _check_kind(checks: Checks, content: PlainFile, label: str) -> bool:
     kind, version = content.description.get("kind"), content.description.get("version")
-    lacking = sorted((_DICTIONARY | _own_arrays(content)) - set(content.arrays))
+    lacking = [name for name in _expected_arrays(content) if name not in content.arrays]
     fine = kind == "learner" and version in (1, 2) and not lacking
-    with_what = f"without {', '.join(lacking)}" if lacking else "with all its arrays"
-    found = f"a {kind} of version {version} {with_what}"
+    arrays = f"without {', '.join(lacking)}" if lacking else "with all its arrays"
+    found = f"a {kind} of version {version} {arrays}"
     expected = "a learner of version 1 or 2 with all its arrays"
     return checks.expect(f"{label}: a learner", fine, found, expected)
 
@@ -116,8 +115,7 @@ def _check_kind(checks: Checks, content: PlainFile, label: str) -> bool:
 def _check_arrays(checks: Checks, content: PlainFile, label: str) -> bool:
     arrays, description = content.arrays, content.description
     bad = [n for n in sorted(_DICTIONARY) if arrays[n].dtype != np.float64]
-    names = sorted(_DICTIONARY | _own_arrays(content))
-    bad += [n for n in names if not np.all(np.isfinite(arrays[n]))]
+    bad += [n for n in _expected_arrays(content) if not np.all(np.isfinite(arrays[n]))]
     found = f"not so in {', '.join(bad)}" if bad else "all finite"
     expected = "finite numbers in every array, of double precision in the dictionary's"
     finite = checks.expect(f"{label}: finite numbers", not bad, found, expected)
@@ -156,7 +154,7 @@ def _check_numbers(
         gram = stored if formula is None else np.asarray(formula(knots))
         error = 1e-12 * np.abs(gram)
         if formula is None:
-            reason = f"{missing}; the stored matrix is taken as it is"
+            reason = f"{missing}; the stored matrix is used"
             remedy = "pass the formula: verify_run(run, formula=kernel)"
             checks.impossible(f"{label}: Gram matrix", reason, remedy)
     if gram is not stored:
@@ -179,11 +177,11 @@ def _check_numbers(
 def _check_slots(
     checks: Checks, arrays: dict[str, Floats], kernel: dict[str, Any], L: int, label: str
 ) -> None:
-    # Policies are evaluated from the features, and over the empty slots too.
+    # Policies are evaluated from the features, over the empty slots too.
     features = kernel_features(kernel, arrays["knots"])
     tolerance = 1e-12 * (1.0 + np.max(np.abs(features), initial=0.0))
-    fits = features.shape == arrays["features"].shape
-    apart = _largest(arrays["features"] - features) if fits else math.inf
+    same_shape = features.shape == arrays["features"].shape
+    apart = _largest(arrays["features"] - features) if same_shape else math.inf
     found = f"farthest from those of the knots: {apart:.2g}"
     expected = "the stored features are those of the stored knots"
     checks.expect(f"{label}: features", apart <= tolerance, found, expected)
@@ -198,7 +196,9 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
     """Return norms and distances, Σ_p wᵀKw, with bounds on their rounding errors."""
     description = content.description
     tasks = tuple(visible(name, 500) for name in description["tasks"])
-    N, L = len(tasks), len(gram)
+    N, L, iteration = len(tasks), len(gram), description["iteration"]
+    if not isinstance(iteration, int) or not 0 <= iteration < 1 << 63:
+        raise ValueError(f"an iteration is {visible(iteration, 40)}")
     rows = content.arrays["rows"][: N + 1, :, :L]
     apart = rows[:N] - rows[N]
     rounding = 2.0 * (L + 16) * _PRECISION * np.abs(gram) + error
@@ -214,7 +214,7 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
         tasks=tasks,
         method=str(_method_of(description)["name"]),
         epsilon=float(description["settings"]["epsilon"]),
-        iteration=_count(description["iteration"]),
+        iteration=iteration,
         knots=L,
         squared_norms=squares(rows, gram),
         norm_errors=squares(np.abs(rows), rounding),
@@ -224,22 +224,14 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
     )
 
 
-def _count(value: Any) -> int:
-    """Return a number of iterations as a file holds it."""
-    if not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError(f"an iteration is {visible(value, 40)}")
-    return value
-
-
 def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
     epsilon, distances = model.epsilon, model.ridged_distances
+    what, measured = "largest distance", float(np.max(distances))
     if model.settings["projection"] == "relaxed":
         what, measured = "root mean square of the distances", float(np.sqrt(np.mean(distances**2)))
-    else:
-        what, measured = "largest distance", float(np.max(distances))
-    fine = epsilon >= 0 and measured <= epsilon + model.room(epsilon)
+    fine = epsilon >= 0 and measured <= epsilon + model.tolerance(epsilon)
     found = f"{what} {measured:.6g}, in the norm of κ + λδ"
-    expected = f"at most ε = {epsilon:g}, with room of {DISTANCE_TOLERANCE:g} for rounding"
+    expected = f"at most ε = {epsilon:g}, with a tolerance of {DISTANCE_TOLERANCE:g} for rounding"
     checks.expect(f"{label}: constraint", fine, found, expected, topic="constraint")
 
 

@@ -1,4 +1,4 @@
-"""Checks of what surrounds a model: the configuration, the metrics and the run's record."""
+"""Checks of a run's configuration, metrics and record against its model."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from crosslearning.certificates.verification.checks import Checks
 from crosslearning.certificates.verification.model import PlainModel
 from crosslearning.certificates.verification.plain_files import read_plain_json
 
-#: What every line holds for each task; other numbers for each task are the method's own.
+#: Per-task fields of every line; other per-task fields belong to the method.
 _PER_TASK = ("distance", "multiplier", "return")
-#: What every line holds for the run.
+#: Fields of every line for the run.
 _PLAIN = ("steps", "knots", "pruning_error", "removed", "forced_by_cap", "forced_by_conditioning")
-#: What a line holds if the one before it does: early runs have none of it.
+#: Fields that a line has if the line before it has them: early runs do not.
 _SINCE = ("pruning_spent", "over_budget", "over_budget_by_cap")
-#: No measured number is as large; a larger one would overflow in sums and figures.
+#: Larger numbers are not measured, and would overflow in sums and figures.
 _HUGE = 1e150
 _NAMED = ("epsilon", "kernel", "max_knots")
-_RECORD_EXPECTED = "the record that every finished run leaves; --replay tells what it would be"
 
 
 def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], finished: bool) -> None:
     """Check that the model is what ``config.toml`` asks for."""
     settings, description = model.settings, model.description
-    for name, word in (("epsilon", "ε"), ("max_knots", "max_knots")):
+    for name, label in (("epsilon", "ε"), ("max_knots", "max_knots")):
         asked = _plain(config.get(name))
         found = f"the model was learned with {settings.get(name)}"
         fine = _plain(settings.get(name)) == asked
-        checks.expect(f"config.toml: {word}", fine, found, f"{asked}, as config.toml says")
+        checks.expect(f"config.toml: {label}", fine, found, f"{asked}, as config.toml says")
     others = [
         f"{name} is {settings[name]} in the model, {config[name]} in config.toml"
         for name in settings
@@ -50,14 +49,13 @@ def check_config(checks: Checks, model: PlainModel, config: dict[str, Any], fini
     if config.get("kernel") is not None:
         fine = same_kernel(description["kernel"], config["kernel"])
         found = f"the model's kernel is {description['kernel']}"
-        checks.expect(
-            "config.toml: kernel", fine, found, f"{config['kernel']}, as config.toml says"
-        )
+        expected = f"{config['kernel']}, as config.toml says"
+        checks.expect("config.toml: kernel", fine, found, expected)
     early = config.get("alpha") is not None or not finished
     unit = "steps" if "steps" in config else "iterations"
     last, made = int(config[unit]), description["steps"] if unit == "steps" else model.iteration
     if unit == "steps":
-        # The last iteration may go beyond what was asked for.
+        # The last iteration may take more steps than were asked for.
         fine, expected = early or made >= last, f"{'on the way to' if early else 'at least'} {last}"
     else:
         fine = 0 <= made <= last if early else made == last
@@ -73,18 +71,15 @@ def read_metrics(checks: Checks, path: Path) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     expected = "one JSON object of finite numbers a line, iterations increasing"
     with checks.guarding("metrics.jsonl: well formed", expected):
-        problem = ""
-        for text in read_bytes(path).decode().splitlines():
-            problem = _problem_of(text, lines)
-            if problem:
-                break
+        texts = read_bytes(path).decode().splitlines()
+        problem = next(filter(None, (_problem_of(text, lines) for text in texts)), "")
         found = f"line {len(lines) + 1}: {problem}" if problem else f"{len(lines)} lines"
         checks.expect("metrics.jsonl: well formed", bool(lines) and not problem, found, expected)
     return lines
 
 
 def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
-    """Append a good line of metrics to those before it, or say what is wrong with it."""
+    """Append a valid line of metrics to ``lines``, or return what is wrong with it."""
     try:
         line = read_plain_json(text)
     except (ValueError, RecursionError):
@@ -97,16 +92,15 @@ def _problem_of(text: str, lines: list[dict[str, Any]]) -> str:
         return f"lacks {', '.join(sorted(lacking))}"
     for name, value in line.items():
         table = name in _PER_TASK or isinstance(first.get(name), dict)
-        # What is none of these, and no table, is a later version's.
-        if (name in _PLAIN + _SINCE and not _is_number(value)) or (
-            table and not isinstance(value, dict)
-        ):
+        # A field that is neither known nor a table belongs to a later version.
+        number_expected = name in _PLAIN + _SINCE and not _is_number(value)
+        if number_expected or (table and not isinstance(value, dict)):
             return f"{name} is {value!r}"
         if isinstance(value, dict):
             if list(value) != list(first["distance"]):
                 return f"{name} has the tasks {list(value)}, not {list(first['distance'])}"
             for number in value.values():
-                # Null stands for infinity, or for what a method has not measured.
+                # Null stands for infinity, or for a number that was not measured.
                 if not _is_number(number) and (number is not None or name == "distance"):
                     return f"{name} is {number!r}"
     if before and line["iteration"] <= before["iteration"]:
@@ -126,7 +120,7 @@ def check_metrics(
     config: dict[str, Any],
     finished: bool,
 ) -> None:
-    """Check that the metrics tell of this model, and that they have always kept to ε."""
+    """Check that the metrics describe this model, and that every line keeps to ε."""
     at = [line for line in lines if line["iteration"] == model.iteration]
     last, steps = lines[-1], model.description["steps"]
     agrees = (
@@ -135,32 +129,26 @@ def check_metrics(
         and (at[-1]["knots"], at[-1]["steps"]) == (model.knots, steps)
         and tuple(at[-1]["distance"]) == model.tasks
     )
-    told = "line: iteration {}, {} knots, {} steps"
-    found = "last " + told.format(last["iteration"], last["knots"], last["steps"])
-    expected = ("last " if finished else "a ") + told.format(model.iteration, model.knots, steps)
+    text = "line: iteration {}, {} knots, {} steps"
+    found = "last " + text.format(last["iteration"], last["knots"], last["steps"])
+    expected = ("last " if finished else "a ") + text.format(model.iteration, model.knots, steps)
     checks.expect("metrics.jsonl: tells of the model", agrees, found, expected)
     logged, every = {line["iteration"] for line in lines}, int(config["log_every"])
     lacking = [k for k in range(every, last["iteration"] + 1, every) if k not in logged]
-    found = "no line is lacking"
-    if lacking:
-        found = f"no line for iteration {lacking[0]}, {len(lacking)} in all"
-    expected = f"a line every {every} iterations"
-    checks.expect("metrics.jsonl: complete", not lacking, found, expected)
-    # A line keeps each task's largest distance since the one before. The relaxed projection
-    # bounds only their mean square, so a single one may be √N ε.
+    found = f"no line for iteration {lacking[0]}, {len(lacking)} in all" if lacking else "complete"
+    checks.expect("metrics.jsonl: complete", not lacking, found, f"a line every {every} iterations")
+    # A line holds each task's largest distance since the line before. The relaxed projection
+    # bounds only their mean square, so a single distance may be √N ε.
     relaxed = model.settings["projection"] == "relaxed"
     bound = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
     largest = max(max(line["distance"].values()) for line in lines)
-    fine, found = (
-        largest <= bound + model.room(bound),
-        f"largest distance of any line {largest:.6g}",
-    )
+    fine, found = largest <= bound + model.tolerance(bound), f"largest distance {largest:.6g}"
     expected = f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line"
     checks.expect("metrics.jsonl: constraint", fine, found, expected, topic="constraint")
     if agrees:
         before = np.array(list(at[-1]["distance"].values()))
         longer = float(np.max(model.ridged_distances - before))
-        fine = longer <= model.room(float(np.max(before)))
+        fine = longer <= model.tolerance(float(np.max(before)))
         found = f"the model's distances exceed the logged ones by at most {max(longer, 0.0):.2g}"
         expected = "not above the distances before the last pruning, up to rounding"
         checks.expect("metrics.jsonl: pruning lengthened nothing", fine, found, expected)
@@ -170,7 +158,8 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
     """Check the model and the other files against what the run recorded at its end."""
     path = folder / "record.json"
     if not path.exists():
-        checks.expect("record.json", False, "no such file", _RECORD_EXPECTED)
+        expected = "the record that every finished run leaves; --replay tells what it would be"
+        checks.expect("record.json", False, "no such file", expected)
         return None
     record: dict[str, Any] | None = None
     with checks.guarding("record.json", "the record that the run wrote at its end"):
@@ -186,7 +175,7 @@ def check_record(checks: Checks, folder: Path, model: PlainModel | None) -> dict
         if model is not None:
             _compare(checks, content, model)
         record = content
-    return record  # noqa: RET504  (what is damaged ends the block)
+    return record  # noqa: RET504  (damage ends the block early)
 
 
 def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
@@ -198,7 +187,7 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
         "tasks": (list(model.tasks), record["tasks"]),
         "epsilon": (model.epsilon, float(record["epsilon"])),
     }
-    wrong = [f"{name} {now}, not {said}" for name, (now, said) in facts.items() if now != said]
+    wrong = [f"{name} {now}, not {was}" for name, (now, was) in facts.items() if now != was]
     if not same_kernel(description["kernel"], record["kernel"]):
         wrong.append(f"kernel {description['kernel']}, not {record['kernel']}")
     found = "; ".join(wrong) or f"iteration {model.iteration}, {model.knots} knots"
@@ -211,7 +200,7 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
         recorded = np.array(record[name], dtype=np.float64)
         fine, apart = recorded.shape == squares.shape, math.inf
         if fine:
-            # Both sides round, so twice the bound for one.
+            # Both sides are rounded, so twice the bound of one.
             fine = bool(np.all(np.abs(squares - recorded**2) <= 2.0 * errors))
             apart = np.max(np.abs(np.sqrt(squares) - recorded))
         found = f"farthest from the recorded ones: {apart:.2g}"
@@ -220,7 +209,7 @@ def _compare(checks: Checks, record: dict[str, Any], model: PlainModel) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a setting as TOML and JSON hold it alike: infinities as words, lists as lists."""
+    """Return a setting in a form common to TOML and JSON: infinities as text, lists as lists."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, list | tuple):

@@ -1,8 +1,6 @@
-"""Verification of a run from its files alone, by a path of its own.
+"""Verification of a run from its files alone, independent of the library's readers and numerics.
 
-The library's readers and numerics are not used: the bytes are read, the kernels computed and
-the distances taken again by plain NumPy in this module and those that it calls. So an edited
-or damaged file is found, and so is an error of the library's own.
+So it finds damaged and edited files, and also errors of the library.
 """
 
 from __future__ import annotations
@@ -37,25 +35,25 @@ _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 @dataclass(frozen=True)
 class Verification:
-    """What the files of a run say by themselves."""
+    """The checks of a run's files, and the data read from them."""
 
     run: str  #: the run's folder
-    source: str  #: the file in it that was taken as the model
-    finished: bool  #: whether that is the finished model; else it is the newest checkpoint
+    source: str  #: the file in it that was read as the model
+    finished: bool  #: whether that is the finished model; otherwise it is the newest checkpoint
     checks: tuple[Check, ...]
-    model: PlainModel | None  #: norms and distances computed anew, if the file could be read
+    model: PlainModel | None  #: norms and distances recomputed, if the file could be read
     config: dict[str, Any]  #: the fields of ``config.toml``; empty if it could not be read
     metrics: list[dict[str, Any]]  #: the readable lines of metrics
     record: dict[str, Any] | None  #: the run's record, if there is one
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was asked for: as the model says, or else the configuration."""
+        """The settings of the model, or of the configuration if there is no model."""
         return self.config if self.model is None else self.model.settings
 
     @property
     def reached(self) -> list[dict[str, Any]]:
-        """The metrics up to the model; a run that has not ended may have logged more."""
+        """The metrics up to the model; an unfinished run may have logged more."""
         last = np.inf if self.model is None else self.model.iteration
         return [line for line in self.metrics if line["iteration"] <= last]
 
@@ -80,7 +78,7 @@ def verify_run(run: str | Path, formula: Formula | None = None) -> Verification:
     names = ("config.toml", "model.safetensors", "record.json", "metrics.jsonl")
     if not any((folder / name).exists() for name in names):
         raise InputError(f"{run} holds no run: there is no config.toml in it")
-    # What overflows is not finite, and fails where it is compared.
+    # A number that overflows is not finite, and fails where it is compared.
     with np.errstate(all="ignore"):
         return _verify(folder, formula)
 
@@ -101,13 +99,12 @@ def _verify(folder: Path, formula: Formula | None) -> Verification:
         if lines:
             with checks.guarding("metrics.jsonl", "the fields of a line of metrics"):
                 check_metrics(checks, lines, model, config, finished)
-    record = None
-    if finished:
-        record = check_record(checks, folder, model)
-    else:
+    record = check_record(checks, folder, model) if finished else None
+    if not finished:
         reason = "it is written at the end of a run, and this one has not ended"
-        remedy = f"'crosslearning resume {folder}', then certify again"
-        checks.impossible("record.json", reason, remedy)
+        checks.impossible(
+            "record.json", reason, f"'crosslearning resume {folder}', then certify again"
+        )
     for place in ("checkpoints", "snapshots"):
         for path in sorted((folder / place).glob("*.safetensors")):
             if path != source:
@@ -121,8 +118,7 @@ def _read_settings(checks: Checks, folder: Path) -> dict[str, Any]:
     config: dict[str, Any] = {}
     with checks.guarding("run.json", "the version of the folder's layout"):
         version = read_plain_json(read_bytes(folder / "run.json").decode())["version"]
-        fine, expected = version == _FOLDER_VERSION, f"{_FOLDER_VERSION}"
-        checks.expect("run.json", fine, f"version {version}", expected)
+        checks.expect("run.json", version == _FOLDER_VERSION, f"version {version}", "1")
     name = "config.toml: readable"
     with checks.guarding(name, "a TOML file with all fields of a run"):
         config = tomllib.loads(read_bytes(folder / "config.toml").decode())
@@ -155,8 +151,8 @@ def _check_file(checks: Checks, path: Path, label: str) -> PlainFile | None:
         content = read_plain_file(path)
         checks.expect(name, True, f"{path.stat().st_size} bytes", expected)
         found = f"SHA-256 {content.computed[:16]}… of its content"
-        said = f"{content.claimed[:16]}…, as the file says"
-        checks.expect(f"{label}: checksum", content.claimed == content.computed, found, said)
+        expected = f"{content.claimed[:16]}…, as the file says"
+        checks.expect(f"{label}: checksum", content.claimed == content.computed, found, expected)
     return content
 
 
@@ -169,8 +165,8 @@ def _check_other(checks: Checks, path: Path, config: dict[str, Any]) -> None:
     with checks.guarding(label, "what the run's other files say"):
         match, settings = _NUMBERED.fullmatch(path.name), content.description.get("settings")
         if settings is not None and match is not None:
-            said = "ε = {:g}, iteration {}, seed {}"
+            text = "ε = {:g}, iteration {}, seed {}"
             found = float(settings["epsilon"]), content.description["iteration"], settings["seed"]
             asked = float(config["epsilon"]), int(match[1]), config["seed"]
             fine = found == asked
-            checks.expect(f"{label}: of this run", fine, said.format(*found), said.format(*asked))
+            checks.expect(f"{label}: of this run", fine, text.format(*found), text.format(*asked))

@@ -1,4 +1,4 @@
-"""A flag for every field of the configuration, so that files and flags never differ."""
+"""Options that commands share, and a flag for every field of the configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import shlex
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin
+from types import SimpleNamespace
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -17,11 +18,38 @@ from crosslearning.learner.settings import EACH, METHODS
 from crosslearning.runs import RunConfig, describe_fields, make_config, read_config
 from crosslearning.runs.config import FieldDescription, one_length
 
-ConfigOption = Annotated[
-    Path | None, typer.Option(help="TOML file with fields; flags win over it.")
+#: The largest number of trials, steps or samples; a larger one is a typing error.
+MOST = 1_000_000_000
+
+
+def whole(text: str, least: int = 1, most: int = MOST) -> Any:
+    """Return the option of a whole number, with its help."""
+    return typer.Option(min=least, max=most, help=text)
+
+
+def folder(text: str) -> Any:
+    """Return the option of a folder to write to, with its help; an empty name is refused."""
+
+    def read(given: str | Path) -> Path:  # a default is a Path already
+        if not str(given).strip():  # Path would take it for the current folder
+            raise typer.BadParameter("it is empty; name a folder, such as runs/first")
+        return Path(given)
+
+    return typer.Option(parser=read, metavar="FOLDER", help=text)
+
+
+Run = Annotated[Path, typer.Argument(help="The run's folder.")]
+Horizon = Annotated[int | None, whole("Most steps of an episode; default: the task's own.")]
+StartSeed = Annotated[int, typer.Option(min=0, help="Seed of the starts.")]
+NoiseSeed = Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Best = Annotated[bool, typer.Option(help="The best policies of a run with evaluations on the way.")]
+RunTasks = Annotated[
+    str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
 ]
+Config = Annotated[Path | None, typer.Option(help="TOML file with fields; flags win over it.")]
 _TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
-#: Flags that come as text, and how it is written.
+#: Flags that are given as text, and their format.
 _FORMS = {
     **dict.fromkeys(EACH, "numbers with commas"),
     "kernel": _TABLE.format("kernel", "gaussian"),
@@ -33,8 +61,8 @@ def add_flags(
     command: Callable[..., None], flags: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
     """Add flags to a command that takes them as its ``**keywords``."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    named = [parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD]
+    before = inspect.signature(command, eval_str=True).parameters.values()
+    named = [parameter for parameter in before if parameter.kind is not parameter.VAR_KEYWORD]
     added = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in flags]
     command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
     return command
@@ -51,8 +79,10 @@ def with_config_options(*without: str) -> Callable[[Callable[..., None]], Callab
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     """Return the command-line parameter of a field, which several methods may have."""
-    inner = get_args(fields[0].annotation)[0]
-    # What the command line cannot hold as it is comes as text; see read_flag.
+    # The type without its bounds, which make_config checks.
+    described = SimpleNamespace(__annotations__={"field": fields[0].annotation})
+    inner = get_type_hints(described)["field"]
+    # Lists and tables are given as text; see read_flag.
     as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
     kind: Any = str if as_text else inner
     texts = [
@@ -65,11 +95,10 @@ def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     return parameter.replace(annotation=Annotated[kind | None, option])
 
 
-def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = ()) -> RunConfig:
-    """Return the configuration of a file and the flags, which win; ``own`` is set by a sweep.
+def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] = ()) -> RunConfig:
+    """Return the configuration of a file and the flags, which win; a sweep sets ``fixed``.
 
-    What a file names as code, and a cluster, whose answers are unpickled, are taken only if the
-    flags name them too.
+    Code and clusters (whose answers are unpickled) that a file names must be named by flags too.
     """
     values = read_config(file) if file is not None else {}
     named = {name for name, value in flags.items() if value is not None}
@@ -84,7 +113,7 @@ def asked_config(file: Path | None, flags: dict[str, Any], own: Sequence[str] = 
             f"{file} asks for the cluster {on!r}, and a file connects to none by itself. If you "
             f"trust it, say so: --on {shlex.quote(on)}"
         )
-    for name in own:
+    for name in fixed:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
     values |= one_length({name: read_flag(name, v) for name, v in flags.items() if v is not None})
@@ -111,7 +140,7 @@ def read_flag(name: str, value: Any) -> Any:
 
 
 def _read_table(text: str) -> dict[str, Any]:
-    """Return a table that is written as in a configuration file, or as JSON."""
+    """Return a table in TOML or JSON."""
     try:
         table = json.loads(text)
     except ValueError:
