@@ -44,7 +44,7 @@ def example(ends: int = 1, room: float = 10.0, bound: float = 10.0, size: float 
         offsets=np.array([0.1, -0.1, 0.6, 0.2, 0.3])[: Q + 1 + ends],
         limits=np.array([low, -low]),
         actions=bound * np.array([[-1.0, -1.5], [1.2, 0.9]]),
-        turns=np.array([0, 0, 1]),
+        is_angle=np.array([0, 0, 1]),
         ends=ends,
     )
     values = Values(critic.expansion, np.array([0.5, -1.0]))

@@ -83,8 +83,8 @@ def test_an_end_that_is_told_need_not_be_seen():
     frame = learner.method.frame
     assert not any(np.any(own.terminated) for own in learner.method.data)
     assert frame.ends == 1
-    supposed = learner.method.supposed
-    assert (supposed.reward, supposed.end) == (False, True)
+    pseudo = learner.method.pseudo
+    assert (pseudo.reward, pseudo.end) == (False, True)
     # Rewards are as they were seen, not those of the points.
     seen = np.concatenate([own.rewards for own in learner.method.data])
     assert frame.limits[:, 3].tolist() == [seen.min(), seen.max()]
@@ -109,7 +109,7 @@ def test_logs_may_be_paid_by_a_formula():
     with pytest.raises(InputError, match="all rewards are 0"):
         learn_from(unpaid, **settings)
     learner = learn_from(log, reward=pay, **settings)
-    assert learner.method.supposed.reward
+    assert learner.method.pseudo.reward
 
 
 @pytest.mark.parametrize(
