@@ -234,4 +234,4 @@ def test_a_method_that_is_not_named_is_the_one_that_suits():
     ],
 )
 def test_a_run_of_few_steps_learns_in_models(asked, method):
-    assert make_config(asked).settings.method == method
+    assert make_config(asked).chosen().settings.method == method

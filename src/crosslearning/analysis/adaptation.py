@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner.internals import starting_policy, transfer_settings
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunFolder, make_config, train
 from crosslearning.runs.config import RUN_FIELDS, one_length
@@ -115,10 +116,10 @@ def adapt_run(
     folder = RunFolder.open(run)
     RunFolder(out).require_free()
     learner = folder.load()
-    policy = learner.start_of(start)
+    policy = starting_policy(learner, start)
     asked = folder.config().to_plain()
     kept = {name: value for name, value in asked.items() if name in RUN_FIELDS}
     fields = one_length(fields)
     kept |= {"tasks": tasks, "task_options": {}}
-    config = make_config({**kept, **learner.transfer_settings(**fields)})
+    config = make_config({**kept, **transfer_settings(learner, **fields)})
     return train(out, config, console, policy.function, related=learner)

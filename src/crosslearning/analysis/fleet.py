@@ -179,7 +179,7 @@ def _measured(kind: str, learner: CrossLearner, trials: int) -> Crew:
     plan = plan_episodes(np.random.default_rng(0), tasks, _STARTS, tasks[0].horizon)
     # A pendulum makes its angle of the first number, its speed of the second.
     plan.uniforms[..., 0], plan.uniforms[..., 1] = np.arange(_STARTS) / _STARTS, 0.5
-    shown = learner.sampling.executor.episodes(learner.family.expansion, plan)
+    shown = learner.method.executor.episodes(learner.family.expansion, plan)
     assert shown.states is not None
     return Crew(
         kind,

@@ -160,8 +160,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
 
     def _check_each(self, name: str) -> None:
-        """Refuse what is not above zero and finite, or so extreme that nothing is learned."""
+        """Refuse numbers, or one for all actions, that are not positive or too extreme."""
         values = getattr(self, name)
+        values = (values,) if isinstance(values, int | float) else values
         if not all(0.0 < value < math.inf for value in values):
             raise InputError(f"{name} must be positive, got {values}")
         if not all(1e-70 <= value <= 1e70 for value in values):
@@ -257,11 +258,6 @@ def settings_to_plain(settings: LearnerSettings) -> dict[str, Any]:
     """Return settings as JSON can hold them: infinities as words, which it lacks."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
     return {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
-
-
-def settings_from_plain(data: Mapping[str, Any]) -> LearnerSettings:
-    """Return settings from the plain data of a file."""
-    return make_settings(data)
 
 
 _Fields = TypeVar("_Fields")

@@ -156,14 +156,16 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return a new learner, as the run begins with it; ``tasks`` as its folder has them."""
         from crosslearning.learner import CrossLearner
+        from crosslearning.learner.internals import choose_method
 
-        return CrossLearner(
+        learner = CrossLearner(
             tasks or self.tasks,
             task_options=self.task_options,
             start=start,
             **self.how(),
             **self._asked_settings(),
-        ).prepare(self.steps)
+        )
+        return choose_method(learner, self.steps)
 
     def _asked_settings(self) -> dict[str, Any]:
         if self.left_open is None:

@@ -22,6 +22,7 @@ from crosslearning.errors import (
     TaskError,
 )
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.internals import worker_events
 from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
@@ -80,7 +81,7 @@ def train(
     learner = config.learner(start=start)
     config = config.chosen(learner.settings.method)
     if related is not None:
-        learner.use_data_of(related)
+        learner.method.use_data_of(related.method)
     begun = start is not None or related is not None
     with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
@@ -228,7 +229,7 @@ def _drive(
         def after(report: IterationReport) -> bool:
             nonlocal stopped, lost
             averages.add(report)
-            for line in learner.worker_events():
+            for line in worker_events(learner):
                 console.print(line, highlight=False, markup=False, soft_wrap=True)
             stopped = report if report.stop else None
             last = length.reached(learner) or report.stop
