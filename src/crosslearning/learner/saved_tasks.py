@@ -63,7 +63,7 @@ def tasks_of_file(
     try:
         observations, actions = (space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
-        raise FileFormatError(f"{path} does not tell the spaces of its tasks") from problem
+        raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
     return tuple(Task(name, missing, spaces=(observations, actions)) for name in names), None
 
 

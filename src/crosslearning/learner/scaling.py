@@ -32,15 +32,15 @@ def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | 
 
     Tasks that state their kernel keep their own units.
     """
-    space, asked = tasks[0].action_space, settings.action_units
+    space, units = tasks[0].action_space, settings.action_units
     bounded = bool(np.all(np.abs([space.low, space.high]) <= _SENSIBLE))
-    if asked == "box" and not bounded:
+    if units == "box" and not bounded:
         raise InputError(
             f"action_units is 'box', but the actions of task {tasks[0].name!r} have no bounds: "
             f"{space}; take 'own', or gymnasium.wrappers.ClipAction"
         )
     stated = settings.as_stated and tasks[0].kernel_covariance is not None
-    if asked == "own" or not bounded or (asked == "auto" and stated):
+    if units == "own" or not bounded or (units == "auto" and stated):
         return None
     return ActionScale.of_box(space.low, space.high)
 

@@ -115,10 +115,10 @@ def test_logs_may_be_paid_by_a_formula():
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        (lambda s, a: s[:, 0], "cannot be asked: .*takes 2 positional arguments"),
+        (lambda s, a: s[:, 0], "cannot be evaluated: .*takes 2 positional arguments"),
         (lambda s, a, n: s, r"returned an array of shape \(120, 3\) for 120 steps"),
         (lambda s, a, n: s[:, 0] * np.nan, "returned nan for the step"),
-        (lambda s, a, n: s[:, 9], "cannot be asked: index 9"),
+        (lambda s, a, n: s[:, 9], "cannot be evaluated: index 9"),
     ],
 )
 def test_a_formula_that_is_wrong_is_named(formula, message):
@@ -131,5 +131,5 @@ def test_a_formula_that_is_wrong_is_named(formula, message):
 
 def test_all_tell_or_none():
     mixed = [*describe_exception(1, reward=pay), task_set("pendulums:2")[1]]
-    with pytest.raises(InputError, match="some tasks tell their reward and others do not"):
+    with pytest.raises(InputError, match="some tasks have a reward formula and others do not"):
         CrossLearner(mixed, **SMALL)

@@ -189,15 +189,15 @@ class Imagined(NamedTuple):
 
 @compiled
 def _predict(
-    outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, found: Floats
+    outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, values: Floats
 ) -> None:
-    """Fill ``found`` with a function's outputs at (s, a).
+    """Fill ``values`` with a function's outputs at (s, a).
 
     ``point``, shape (outputs · r,), is work space, and ``work`` holds 2 columns.
     """
-    r = point.shape[0] // found.shape[0]
+    r = point.shape[0] // values.shape[0]
     embed(outputs.program, both, point)
-    for o in range(found.shape[0]):
+    for o in range(values.shape[0]):
         first, last = outputs.edges[o], outputs.edges[o + 1]
         m = last - first
         column = work[:m]
@@ -210,10 +210,10 @@ def _predict(
             work[m : 2 * m],
             column,
         )
-        found[o] = inner(column, outputs.rows[function, first:last])
-        found[o] += outputs.affine[function, o, 0]
+        values[o] = inner(column, outputs.rows[function, first:last])
+        values[o] += outputs.affine[function, o, 0]
         for d in range(both.shape[0]):
-            found[o] += outputs.affine[function, o, 1 + d] * both[d]
+            values[o] += outputs.affine[function, o, 1 + d] * both[d]
 
 
 @compiled
@@ -259,21 +259,21 @@ def _predict_back(
 
 
 @compiled
-def _advance(world: World, state: Floats, found: Floats, after: Floats) -> tuple[float, float]:
+def _advance(world: World, state: Floats, values: Floats, after: Floats) -> tuple[float, float]:
     """Fill ``after`` with the next state; return the reward and the bootstrap mask."""
     q, limits = state.shape[0], world.limits
-    for d in range(found.shape[0]):
-        found[d] += world.offsets[d]
+    for d in range(values.shape[0]):
+        values[d] += world.offsets[d]
     for d in range(q):
-        value = state[d] + found[d]
+        value = state[d] + values[d]
         if world.is_angle[d] == 1:
             width = limits[1, d] - limits[0, d]
             value = limits[0, d] + (value - limits[0, d]) % width
         after[d] = min(max(value, limits[0, d]), limits[1, d])
-    reward = min(max(found[q], limits[0, q]), limits[1, q])
+    reward = min(max(values[q], limits[0, q]), limits[1, q])
     going = 1.0
     if world.ends == 1:
-        going = 1.0 - min(max(found[q + 1], 0.0), 1.0)
+        going = 1.0 - min(max(values[q + 1], 0.0), 1.0)
     return reward, going
 
 
@@ -298,7 +298,7 @@ def _imagine(
     point = np.empty(features.shape[0])
     model_point = np.empty(models.features.shape[0] // width * (models.edges.shape[0] - 1))
     work, model_work = np.empty((2, features.shape[1])), np.empty(2 * width)
-    action, both, found = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
+    action, both, values = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
     for k in range(n):
         states[k, 0] = starts[k]
         for t in range(H):
@@ -308,8 +308,8 @@ def _imagine(
             for j in range(p):
                 actions[k, t, j] = action[j] + noise[k, t, j]
                 both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
-            _predict(models, model[k], both, model_point, model_work, found)
-            rewards[k, t], bootstrap_mask[k, t] = _advance(world, state, found, states[k, t + 1])
+            _predict(models, model[k], both, model_point, model_work, values)
+            rewards[k, t], bootstrap_mask[k, t] = _advance(world, state, values, states[k, t + 1])
 
 
 @compiled

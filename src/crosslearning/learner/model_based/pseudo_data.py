@@ -66,8 +66,8 @@ class Formulas:
         without = [task.name for task in self.tasks if getattr(task, kind) is None]
         if without and len(without) < len(self.tasks):
             raise InputError(
-                f"some tasks tell their {kind} and others do not ({', '.join(without[:3])}); give "
-                "all of them a formula, or none"
+                f"some tasks have a {kind} formula and others do not "
+                f"({', '.join(without[:3])}); give all of them a formula, or none"
             )
         return not without
 
@@ -106,7 +106,7 @@ def _evaluate(
         values = np.asarray(formula(*steps), dtype=np.float64)
     except (TypeError, ValueError, IndexError) as problem:
         raise InputError(
-            f"the {kind} of task {name!r} cannot be asked: {problem}; it takes observations "
+            f"the {kind} of task {name!r} cannot be evaluated: {problem}; it takes observations "
             "(n, q), actions (n, p) and next observations (n, q), and returns n numbers"
         ) from problem
     n = len(steps[0])

@@ -126,7 +126,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.check_delta < LEAST_DELTA:
             raise InputError(
-                f"check_delta is {self.check_delta}, which float64 hardly tells from none: no "
+                f"check_delta is {self.check_delta}, which float64 hardly separates from 0: no "
                 f"check could ever stop the run; give at least {LEAST_DELTA}"
             )
         if self.estimator == "baseline" and self.batch_size < 2:
