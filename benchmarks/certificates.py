@@ -31,6 +31,7 @@ from crosslearning import CrossLearner
 from crosslearning._base.statistics import Interval, wilson
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.learner.gradients.mean import GradientMean
+from crosslearning.learner.internals import radii_of
 from crosslearning.learner.sampling import draw_plans, run_plans
 from crosslearning.reproduction.theorem.estimates import estimate_constants, gradient_moments
 from crosslearning.rkhs import Linear
@@ -89,8 +90,8 @@ def moments_and_gap(
     learner: CrossLearner, samples: int, trials: int, level: float
 ) -> Iterator[list[dict[str, tuple[float, float, float]]]]:
     """Yield for every trial and task the intervals, and unbiased squares for pooling."""
-    sampling, family = learner.sampling, learner.family
-    count, radii, distances = sampling.count(samples), learner.radii(), family.distances()
+    sampling, family = learner.method.sampling, learner.family
+    count, radii, distances = sampling.count(samples), radii_of(learner), family.distances()
     expansion = family.expansion
     for trial in track(range(trials), "trials"):
         plans = draw_plans(sampling, count, np.random.default_rng([trial, 7]))
@@ -173,7 +174,7 @@ def slope(trials: int, samples: int, level: float, console: Console) -> None:
 def gaussian(trials: int, samples: int, level: float, console: Console) -> None:
     learner = CrossLearner("linear-quadratic", epsilon=0.3, step_size=0.1, max_knots=50).learn(300)
     names = [task.name for task in learner.tasks]
-    batch, radii = learner.settings.batch_size, learner.radii()
+    batch, radii = learner.settings.batch_size, radii_of(learner)
     rows: Rows = defaultdict(list)
     pooled = defaultdict(list)
     for result in moments_and_gap(learner, samples, trials, level):

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from crosslearning import CrossLearner
 from crosslearning._base.progress import learning_bar, progress_bar
+from crosslearning.learner.internals import worker_status
 from crosslearning.tasks import task_set
 from tests.contracts.test_executors import in_shards
 
@@ -36,7 +37,7 @@ def test_workers_that_are_alive_are_counted():
     tasks = task_set("linear-quadratic")
     learner = CrossLearner(tasks, executor=in_shards(2)(tasks), **SMALL)
     console = terminal()
-    assert learner.workers == ""  # nobody was started yet
+    assert worker_status(learner) == ""  # nobody was started yet
     learner.learn(2, progress=console)
     assert re.search(r"knots [12] of 2 workers", shown(console))
     learner.close()

@@ -9,6 +9,7 @@ from crosslearning import CrossLearner
 from crosslearning._base.statistics import Interval
 from crosslearning.certificates import StationarityGap, stationarity_gaps
 from crosslearning.errors import InputError
+from crosslearning.learner.internals import radii_of
 from tests.certificates.examples import CENTRE, GAINS, RADIUS, scalar_learner, true_gap
 
 #: Also a policy at the end of the ball to which its gradient points: held back, but stationary.
@@ -37,7 +38,7 @@ def test_the_intervals_hold_the_truth_and_little_else():
 def test_the_relaxed_radius_is_used():
     learner = scalar_learner({"large": 0.0, "zero": -0.4}, projection="relaxed")
     # What the second policy, which is at the centre, leaves to the first: √2 ε.
-    np.testing.assert_allclose(learner.radii()[0], math.sqrt(2.0) * RADIUS)
+    np.testing.assert_allclose(radii_of(learner)[0], math.sqrt(2.0) * RADIUS)
     own = stationarity_gaps(learner, samples=4000)[0]
     exact = true_gap(0.0, CENTRE, math.sqrt(2.0) * RADIUS)
     assert own.gap.low <= exact <= own.gap.high

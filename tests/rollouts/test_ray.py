@@ -16,6 +16,7 @@ import pytest
 from rich.console import Console
 
 from crosslearning.errors import InputError, TaskError
+from crosslearning.learner.internals import worker_events
 from crosslearning.rollouts import executor_for, plan_episodes, ray_cluster
 from crosslearning.runs import make_config
 from crosslearning.runs.parallel import on_ray
@@ -77,7 +78,7 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypat
         def after(report):
             if report.iteration == 1:
                 threading.Timer(0.02, cluster.remove_node, (cluster.other,)).start()
-            heard.extend(learner.worker_events())
+            heard.extend(worker_events(learner))
             time.sleep(0.1)
 
         return after

@@ -12,6 +12,7 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, MissingExtraError, TaskError
+from crosslearning.learner.internals import worker_events
 from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
@@ -87,7 +88,7 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
                 if report.iteration == 1 and workers == 2:
                     pid, _ = learner._executor.pool.pids
                     threading.Timer(0.03, os.kill, (pid, signal.SIGKILL)).start()
-                heard.extend(learner.worker_events())
+                heard.extend(worker_events(learner))
 
             return after
 

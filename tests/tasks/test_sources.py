@@ -231,7 +231,7 @@ def test_spaces_that_do_not_fit_are_refused(place, shape):
         "task_source": source,
         "spaces": [space, space],
     }
-    with pytest.raises(FileFormatError, match="does not tell the spaces"):
+    with pytest.raises(FileFormatError, match="lacks the spaces"):
         tasks_of_file("some file", described)
     whole = {**space, "shape": [1]}
     (absent,), _ = tasks_of_file("some file", {**described, "spaces": [whole, whole]})

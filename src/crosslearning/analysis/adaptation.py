@@ -12,6 +12,7 @@ from rich.console import Console
 
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner.internals import starting_policy, transfer_settings
 from crosslearning.rkhs import Family
 from crosslearning.runs import Outcome, RunFolder, make_config, train
 from crosslearning.runs.config import RUN_FIELDS, one_length
@@ -105,8 +106,8 @@ def adapt_run(
     folder = RunFolder.open(run)
     RunFolder(out).require_free()
     learner = folder.load()
-    policy = learner.start_of(start)
+    policy = starting_policy(learner, start)
     inherited = {k: v for k, v in folder.config().to_plain().items() if k in RUN_FIELDS}
     inherited |= {"tasks": tasks, "task_options": {}}
-    config = make_config({**inherited, **learner.transfer_settings(**one_length(fields))})
+    config = make_config({**inherited, **transfer_settings(learner, **one_length(fields))})
     return train(out, config, console, policy.function, related=learner)

@@ -155,7 +155,7 @@ def _evaluated(kind: str, learner: CrossLearner, trials: int) -> FleetResult:
     plan = plan_episodes(np.random.default_rng(0), tasks, _STARTS, tasks[0].horizon)
     # The first uniform of a pendulum's start is its angle, the second its speed.
     plan.uniforms[..., 0], plan.uniforms[..., 1] = np.arange(_STARTS) / _STARTS, 0.5
-    shown = learner.sampling.executor.episodes(learner.family.expansion, plan)
+    shown = learner.method.executor.episodes(learner.family.expansion, plan)
     assert shown.states is not None
     return FleetResult(
         kind,

@@ -19,6 +19,7 @@ from crosslearning.certificates.reading import check_asked
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.gradients import IndependentEstimates
+from crosslearning.learner.internals import radii_of
 from crosslearning.learner.sampling import Sampling, sample_gaps
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
@@ -72,7 +73,7 @@ def stationarity_gaps(
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)
-    sampling, epsilon = learner.sampling, learner.settings.epsilon
+    sampling, epsilon = learner.method.sampling, learner.settings.epsilon
     samples = sampling.count(samples)
     names, note = [task.name for task in learner.tasks], _NOTES.get(epsilon)
     if epsilon == 0.0:
@@ -82,7 +83,7 @@ def stationarity_gaps(
     with threadpool_limits(1, user_api="blas"):
         generator = np.random.default_rng([seed, 1])
         measured, _ = sample_gaps(sampling, learner.family, samples, generator)
-        places = zip(names, measured, learner.family.distances(), learner.radii(), strict=True)
+        places = zip(names, measured, learner.family.distances(), radii_of(learner), strict=True)
         for name, one, distance, radius in places:
             if math.isinf(epsilon):
                 low = math.inf if one.mean.norm(confidence).low > 0.0 else 0.0

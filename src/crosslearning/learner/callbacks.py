@@ -1,7 +1,7 @@
-"""Evaluation on the way: how good policies are while they learn, and the best of them.
+"""Evaluation during learning, which keeps the best policies.
 
-The starts come from a seed of their own, and nothing of the learner is touched: what is learned is
-the same to the last bit with evaluations and without.
+The starts have a separate seed and the learner is not changed: what is learned is the same to the
+last bit with evaluations and without.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import count
 from crosslearning.tasks import Task
 
-#: Episodes of each task's evaluation, unless more are asked for.
+#: Episodes of each task in an evaluation, by default.
 TRIALS = 20
-#: Chooses the starts. Other evaluations begin with 0: on the starts on which the best policies
-#: were chosen they look better than they are.
+#: Seed of the starts. Other evaluations use 0: on the starts that selected them the best policies
+#: look better than they are.
 SEED = 1
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One evaluation on the way.
+    """One evaluation during learning.
 
     Attributes
     ----------
     iteration, steps : int
-        How many iterations had been made, and how many environment steps taken for learning.
+        Iterations and environment steps of learning so far.
     mean_return : float
-        The mean over the tasks of the returns by which the best policies are chosen.
+        The mean over the tasks of the returns that select the best policies.
     results : tuple of Evaluation
-        Task by task, with intervals, rates and means of outcomes.
+        Task by task.
     """
 
     iteration: int
@@ -50,34 +50,33 @@ class CurvePoint:
     results: tuple[Evaluation, ...]
 
     def to_plain(self) -> dict[str, Any]:
-        """Return plain data for JSON, with None in the place of what is not known."""
+        """Return plain data for JSON, with None for unknown numbers."""
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(asdict(self)))
         return plain
 
 
 class EvaluationCallback:
-    """Evaluates a learner every so often while it learns, and keeps its best policies.
+    """Evaluates a learner regularly while it learns, and keeps its best policies.
 
     Parameters
     ----------
     learner : CrossLearner
-        Whose ``learn`` it is given to.
+        Pass the callback to its ``learn``.
     every : int
-        How many iterations, or environment steps, lie between two evaluations.
+        Iterations, or environment steps, between two evaluations.
     unit : {"iterations", "steps"}
-        What ``every`` counts. Steps of evaluations do not count.
+        The unit of ``every``. Steps of evaluations do not count.
     tasks : sequence of Task, optional
-        On which to evaluate; by default those that are learned.
+        The tasks of the evaluation; by default the learner's.
     policies : {"tasks", "central"}
-        Who acts: on each task its own policy, or on all of them the central one.
+        Evaluate each task's policy on its task, or the central policy on all tasks.
     by : {"discounted_return", "total_return"}
-        The return whose mean over the tasks makes policies the best.
+        The return whose mean over the tasks selects the best policies.
     path : str or Path, optional
-        A file for the learner with the best policies, written anew whenever they are surpassed;
-        ``CrossLearner.load`` reads it.
+        A file for the learner with the best policies, which ``CrossLearner.load`` reads.
     **options
-        Of the episodes; see :class:`crosslearning.learner.evaluation.EpisodeOptions`. By default 20
-        ``trials`` a task, and the ``seed`` 1, which no other evaluation has by default.
+        Of the episodes; see :class:`crosslearning.learner.evaluation.EpisodeOptions`. By default
+        20 ``trials`` a task, and the ``seed`` 1, which no other evaluation has by default.
 
     Attributes
     ----------
@@ -86,9 +85,9 @@ class EvaluationCallback:
     best : CurvePoint or None
         The evaluation with the highest mean return.
     best_family : Family or None
-        The policies of that moment, h_1 … h_N and g.
+        Its policies, h_1 … h_N and g.
     best_policies : tuple of Policy
-        The same as policies that act, in the same order.
+        The same as policies, in the same order.
 
     Examples
     --------
@@ -134,7 +133,7 @@ class EvaluationCallback:
         self.best: CurvePoint | None = None
         self.best_family: Family | None = None
         self.best_policies: tuple[Policy, ...] = ()
-        #: What policies must surpass to be the best, which an earlier curve may have set.
+        #: The return to surpass, which an earlier curve may have set.
         self.best_return = -math.inf
 
     def __call__(self, report: IterationReport) -> None:
@@ -143,7 +142,7 @@ class EvaluationCallback:
         added = 1
         if self._every.unit == "steps":
             added = report.steps + (0 if report.check is None else report.check.steps)
-        # A question of the counts alone, so that a learner that goes on gets the same answer.
+        # It depends on the counts alone, so that a resumed learner evaluates alike.
         if now // every > (now - added) // every:
             self.evaluate()
 

@@ -1,4 +1,4 @@
-"""Algorithm 2: one iteration at a time, with no files and no progress bars."""
+"""Algorithm 2, one iteration at a time."""
 
 from __future__ import annotations
 
@@ -6,21 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, Method
+from crosslearning.learner.method import Improvement, Method, part_of, prefixed
 from crosslearning.learner.report import IterationReport
 from crosslearning.rkhs import PruningCertificate
-
-Floats = NDArray[np.float64]
-
-#: Before the names of the method's arrays in a file.
-_OWN = "method."
+from crosslearning.rkhs.checks import Floats
 
 
 class Core:
-    """Takes the policies where the method says, and keeps them on the constraint."""
+    """Applies the method's steps to the policies, and keeps them on the constraint."""
 
     def __init__(self, iterate: Iterate, method: Method) -> None:
         self.iterate = iterate
@@ -30,9 +25,9 @@ class Core:
         """Make one iteration of Algorithm 2 (lines 3 to 8)."""
         iterate, settings = self.iterate, self.iterate.settings
         dictionary = iterate.dictionary
-        # Lines 3 to 5: every task says where it wants to go.
+        # Lines 3 to 5: the method proposes a step for every task.
         improvement = self._improve()
-        # Line 6: go there, then project.
+        # Line 6: take the step, then project.
         folded = self._move(improvement)
         projection = dictionary.project(settings.epsilon, settings.projection)
         # Line 7: CDKOMP.
@@ -57,7 +52,7 @@ class Core:
         )
 
     def _improve(self) -> Improvement:
-        """Ask the method; if that fails, nothing has been drawn and a second try is the same."""
+        """Call the method; if it fails, reset the generator, so that a retry is the same."""
         generator = self.iterate.generator.bit_generator
         before = generator.state
         try:
@@ -69,7 +64,7 @@ class Core:
     def _move(self, improvement: Improvement) -> PruningCertificate | None:
         """Add each task's step to its policy: h̄_i = h_i + η_i ∇̂_i, or along its momentum.
 
-        Of very many new knots most are pruned at once; the certificate is then returned.
+        If there are many new knots, most are pruned at once; then the certificate is returned.
         """
         dictionary, momentum = self.iterate.dictionary, improvement.momentum
         settings, weights = self.iterate.settings, self._weights(improvement)
@@ -88,7 +83,7 @@ class Core:
 
     @property
     def _own(self) -> int:
-        """The first function of the method's own."""
+        """The index of the method's first function."""
         return self.iterate.tasks + 1
 
     def _weights(self, improvement: Improvement) -> Floats:
@@ -103,17 +98,15 @@ class Core:
     # Files -----------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
-        """Return everything needed to go on bit for bit: arrays, and plain data."""
+        """Return everything needed to continue bit for bit: arrays, and plain data."""
         arrays, numbers = self.iterate.state()
-        own, described = self.method.state()
-        arrays |= {f"{_OWN}{name}": array for name, array in own.items()}
+        own, plain = self.method.state()
         name = self.iterate.settings.method
-        method = {"name": name, "functions": self.method.functions, **described}
-        return arrays, {**numbers, "method": method}
+        method = {"name": name, "functions": self.method.functions, **plain}
+        return arrays | prefixed("method", own), {**numbers, "method": method}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
-        """Take a state back, or raise FileFormatError if it does not fit."""
-        own = {n.removeprefix(_OWN): a for n, a in arrays.items() if n.startswith(_OWN)}
-        shared = {n: a for n, a in arrays.items() if not n.startswith(_OWN)}
-        self.method.restore(own, numbers["method"])
+        """Restore a state, or raise FileFormatError if it does not fit."""
+        self.method.restore(part_of(arrays, "method"), numbers["method"])
+        shared = {name: a for name, a in arrays.items() if not name.startswith("method.")}
         self.iterate.restore(shared, numbers)

@@ -1,9 +1,8 @@
-"""The learner as a user meets it."""
+"""The learner: the class that users meet."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,17 +20,19 @@ from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.box_spec import BoxSpec
 from crosslearning.learner.core import Core
 from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
-from crosslearning.learner.fitting import (
-    check_kernel_and_start,
-    choose_kernel,
-    resolve_tasks,
+from crosslearning.learner.fitting import known_kernel, resolve_tasks
+from crosslearning.learner.internals import (
+    choose_method,
+    deprecate,
+    starting_policy,
+    transfer_settings,
+    worker_status,
 )
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.length import Length, refuse_lengths
 from crosslearning.learner.method import Method, make_method
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.report import IterationReport
-from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.saved_tasks import check_actions, space_to_plain, tasks_of_file
 from crosslearning.learner.scaling import observed_kernel, scale_of
 from crosslearning.learner.settings import (
@@ -39,19 +40,16 @@ from crosslearning.learner.settings import (
     default_method,
     implied_method,
     make_settings,
-    settings_from_plain,
     settings_to_plain,
 )
 from crosslearning.rkhs import Family, Kernel, kernel_from_dict
-from crosslearning.rollouts import Episodes, Executor, executor_for
+from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source
 from crosslearning.tasks.task import warn_of_no_limit
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Floats = NDArray[np.float64]
 
 #: ``callback(report)`` is called after every iteration; returning True stops the learning.
 Callback = Callable[[IterationReport], bool | None]
@@ -63,36 +61,35 @@ class CrossLearner:
     Parameters
     ----------
     tasks : str or sequence of Task
-        The name of a task set, such as ``"paper"``, or tasks of your own. Their observation
-        and action spaces must be boxes of the same shape.
+        The name of a task set, such as ``"paper"``, or a list of tasks. Their observation and
+        action spaces must be boxes of the same shape.
     settings : PolicyGradient, TrustRegion or ModelBased, optional
         The method and its settings, such as ``TrustRegion(epsilon=1.0, step_kl=0.1)``. A number
         is the radius ``epsilon``.
     kernel : Kernel, or its description as a mapping, optional
-        By default a Gaussian of the widths that the tasks suggest.
+        By default a Gaussian with the widths that suit the tasks.
     workers : int, optional
-        Threads for the rollouts, or processes; by default one thread, or a process for every
+        Threads or processes for the rollouts; by default one thread, or a process for every
         processor. The result does not depend on it.
     task_options : mapping, optional
         Options of the named task set, such as ``{"crash": "terminate"}``.
     start : Family, optional
-        Where the policies start; by default from zero. Either one function, from which all
-        start, or a family of N + 1, h_1 … h_N and g, no farther apart than ``epsilon`` allows.
-        Its kernel is the learner's.
+        The initial policies; by default zero. Either one function for all, or a family of N + 1,
+        h_1 … h_N and g, no farther apart than ``epsilon``. Its kernel is the learner's.
     executor : Executor, optional
-        Runs the rollouts in the place of the one that suits the tasks and ``workers``.
+        Runs the rollouts; by default the one that suits the tasks, ``workers`` and ``on``.
     on : str
         Where rollouts run: ``"threads"`` of this process, ``"processes"`` of this machine,
         ``"ray"`` or ``"ray://host:port"``, a Ray cluster; ``"auto"``: threads for compiled tasks,
-        processes for others once those have proved faster. The result does not depend on it.
+        processes for others once they are measured to be faster. The result does not depend on
+        it.
     step_seconds : float, optional
-        How long a step of an environment of Python may take before its worker is ended; not on
-        threads.
+        Time limit of a step of a Python environment, after which its worker is terminated; not
+        on threads.
     **keywords
-        Single settings by name, in the place of ``settings``: ``method`` and the fields of its
-        class. Without a method the tasks decide, and how long :meth:`learn` is to last: the
-        paper's method for tasks that state their kernel, ``models`` for at most 1,000 steps a
-        task, else ``trust-region``.
+        Instead of ``settings``: ``method`` and the fields of its settings class. Without a
+        method the tasks and the length of :meth:`learn` decide: the paper's method for tasks
+        that state their kernel, ``models`` for at most 1,000 steps a task, else ``trust-region``.
 
     Examples
     --------
@@ -123,11 +120,11 @@ class CrossLearner:
         self.task_options = dict(task_options or {})
         self.tasks = resolve_tasks(given, self.task_options)
         warn_of_no_limit(self.tasks)
-        self._asked = _asked_settings(settings, kernel, keywords)
+        self._given = _given_settings(settings, kernel, keywords)
         self._kernel, self._start = kernel, start
         self._family: Family | None = None
         self._policies: dict[int, Policy] = {}
-        # What is wrong is said now, whichever method the length will decide for.
+        # Report errors now, whichever method the length will select.
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
         self._executor = executor or executor_for(
@@ -135,47 +132,36 @@ class CrossLearner:
         )
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
-        check_kernel_and_start(kernel, start, self.tasks, self.settings)
+        known_kernel(kernel, start, self.tasks, self.settings)
         if self._resolved(1).method == self.settings.method:
-            _ = self._core  # no length would change the method, so what it lacks is said now
+            _ = self._core  # no length would change the method: its errors, too, are reported now
 
     def _resolved(self, steps: int | None) -> LearnerSettings:
-        """Return all settings, for a learner that takes so many steps, if that is known."""
-        method = implied_method(self._asked) or default_method(self.tasks, steps)
-        settings = make_settings({**self._asked, "method": method})
+        """Return the settings with nothing left open, for learning of so many steps, if known."""
+        method = implied_method(self._given) or default_method(self.tasks, steps)
+        settings = make_settings({**self._given, "method": method})
         horizon = max(task.horizon for task in self.tasks)
         return settings.resolved(scale_of(self.tasks, settings) is not None, horizon)
 
     @cached_property
     def _core(self) -> Core:
         """The method and its iterate, made when they are first needed."""
-        looked: list[Episodes] = []
-
-        def observed() -> Kernel:
-            scaled, settings = self._scale is not None, self.settings
+        settings, explored = self.settings, None
+        kernel = known_kernel(self._kernel, self._start, self.tasks, settings)
+        if kernel is None:
             with threadpool_limits(1, user_api="blas"):  # as in learn
-                kernel, seen = observed_kernel(
-                    self._executor, scaled, settings.seed, settings.initial_exploration
+                kernel, explored = observed_kernel(
+                    self._executor, self._scale is not None, settings
                 )
-            looked.append(seen)
-            return kernel
-
-        kernel = choose_kernel(self._kernel, self._start, self.tasks, self.settings, observed)
-        method = make_method(self._executor, self.settings, kernel)
+        method = make_method(self._executor, settings, kernel)
         p = self.tasks[0].action_size
-        iterate = Iterate(kernel, self.settings, len(self.tasks), p, method.functions)
-        for episodes in looked:
-            method.begin(episodes)
-            iterate.steps += int(episodes.lengths.sum())
+        iterate = Iterate(kernel, settings, len(self.tasks), p, method.functions)
+        if explored is not None:
+            method.begin(explored)
+            iterate.steps += int(explored.lengths.sum())
         if self._start is not None:
             iterate.start_from(self._start)
         return Core(iterate, method)
-
-    def prepare(self, steps: int | None = None) -> CrossLearner:
-        """Choose the method, if none was asked for, by how many steps are to be taken."""
-        if "_core" not in self.__dict__:
-            self.settings = self._resolved(steps)
-        return self
 
     @property
     def kernel(self) -> Kernel:
@@ -193,12 +179,12 @@ class CrossLearner:
 
     @property
     def iteration(self) -> int:
-        """How many iterations have been made."""
+        """The number of iterations so far."""
         return self._core.iterate.iteration
 
     @property
     def steps(self) -> int:
-        """How many environment steps have been taken, over all tasks."""
+        """The number of environment steps so far, over all tasks."""
         return self._core.iterate.steps
 
     def learn(
@@ -210,23 +196,22 @@ class CrossLearner:
         progress: bool | Console = True,
         **others: Any,
     ) -> CrossLearner:
-        """Make iterations of Algorithm 2, until there are enough of them or a rule stops it.
+        """Run iterations of Algorithm 2, for a given length or until a stopping rule applies.
 
-        Ctrl-C ends it after the iteration under way; the learner is whole and can go on.
+        Ctrl-C ends learning after the current iteration; the learner can continue later.
 
         Parameters
         ----------
         iterations : int, optional
-            How many more. Give this or ``steps``.
+            Further iterations. Give this or ``steps``.
         callback : callable, or a sequence of them, optional
-            Called with an :class:`IterationReport` after each; returning True stops.
-            ``crosslearning.EvaluationCallback`` evaluates on the way.
+            Called with an :class:`IterationReport` after each iteration; returning True stops.
+            ``crosslearning.EvaluationCallback`` evaluates during learning.
         steps : int, optional
-            How many more environment steps to take, over all tasks. An iteration is never cut
-            short: the last one may go beyond.
+            Further environment steps, over all tasks. The last iteration is completed and may
+            exceed them.
         progress : bool or Console
-            Whether to show a progress bar, if standard error is a terminal; or the console to
-            show it on.
+            Whether to show a progress bar, if standard error is a terminal; or its console.
 
         Returns
         -------
@@ -245,7 +230,7 @@ class CrossLearner:
                 "iterations, learn(steps=100_000) takes so many environment steps over all tasks"
             )
         length = Length.of(iterations, steps)
-        self.prepare(steps)
+        choose_method(self, steps)
         callbacks = [callback] if callable(callback) else list(callback or ())
         made = length.begun(self)
         goal = length._replace(amount=made + length.amount)
@@ -259,8 +244,8 @@ class CrossLearner:
                 report = self._core.step()
                 self._family = None
                 self._policies.clear()
-                show(length.made(self), report.pruning.knots, self.workers)
-                # Every one of them sees every iteration, also the last.
+                show(length.made(self), report.pruning.knots, worker_status(self))
+                # All callbacks see every iteration, also the last.
                 answers = [one(report) for one in callbacks]
                 if any(answers) or report.stop:
                     break
@@ -270,37 +255,16 @@ class CrossLearner:
 
     @property
     def method(self) -> Method:
-        """The method, for whoever reads what it alone knows."""
+        """The method: a PolicyGradientMethod, TrustRegionMethod or ModelBasedMethod."""
         return self._core.method
 
     @property
-    def sampling(self) -> Sampling:
-        """How gradients are sampled at these policies, for whoever reads a trained learner."""
-        return self._core.method.sampling
-
-    @property
     def action_units(self) -> str:
-        """What the policies' actions are measured in: ``"box"``, or the tasks' ``"own"`` units."""
+        """The units of the policies' actions: ``"box"``, or the tasks' ``"own"`` units."""
         return "own" if self._scale is None else "box"
 
-    def radii(self) -> Floats:
-        """Return how far from g each policy may be while g and the others stay, shape (N,)."""
-        return self._core.iterate.radii()
-
-    @property
-    def workers(self) -> str:
-        """How many workers are alive, in words; empty if all is done in this process."""
-        pool = getattr(self._executor, "pool", None)
-        return "" if pool is None else f"{pool.alive} of {pool.size} workers"
-
-    def worker_events(self) -> list[str]:
-        """Return, once, what happened to workers since this was last asked, in sentences."""
-        pool = getattr(self._executor, "pool", None)
-        queues: list[Any] = [getattr(one, "events", ()) for one in (self._executor, pool)]
-        return [queue.popleft() for queue in queues for _ in range(len(queue))]
-
     def close(self) -> None:
-        """Give back threads, processes and environments."""
+        """Release threads, processes and environments."""
         self._executor.close()
 
     # Policies --------------------------------------------------------------------------
@@ -316,8 +280,7 @@ class CrossLearner:
     def central(self) -> Policy:
         """The central policy g; for ε = ∞ the mean of the task policies.
 
-        Without a bound nothing ties g to the tasks and nothing ever moves it, so that it says
-        nothing about them. The mean is what is nearest to all of them.
+        Without a bound nothing ever moves g.
         """
         return self._policy("central", len(self.tasks))
 
@@ -374,7 +337,7 @@ class CrossLearner:
     ) -> tuple[NDArray[np.generic], None]:
         """Return the action of the central policy, or of a task's; see :meth:`Policy.predict`.
 
-        A learner of one task has nothing to be central to: there the task's policy acts.
+        With one task only, its policy acts.
         """
         if task is None and len(self.tasks) == 1:
             task = 0
@@ -391,73 +354,36 @@ class CrossLearner:
         steps: int | None = None,
         **settings: Any,
     ) -> CrossLearner:
-        """Return a new learner that has gone on from one of these policies on another task.
+        """Return a new learner that has learned another task from one of these policies.
 
-        The method ``models`` keeps what it has seen of its tasks: the model of the new one is
-        fitted beside theirs, so that few steps of its own are enough.
+        The method ``models`` keeps the data of its tasks: the model of the new one is fitted
+        beside theirs, so that few steps are enough.
 
         Parameters
         ----------
         task : Task
-            The task to adapt to: a new one, or one of those trained for that the agent does
-            not know to be facing.
+            The task to adapt to.
         iterations : int, optional
-            How many to learn on it.
+            Iterations of learning.
         start : int or str, optional
             The task policy to start from; by default the central one.
         callback : callable, optional
             As for :meth:`learn`.
         steps : int, optional
-            In the place of iterations: environment steps.
+            Environment steps, instead of iterations.
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """
-        policy = self.start_of(start)
-        learner = CrossLearner([task], start=policy.function, **self.transfer_settings(**settings))
-        learner.use_data_of(self)
+        policy = starting_policy(self, start)
+        values = transfer_settings(self, **settings)
+        learner = CrossLearner([task], start=policy.function, **values)
+        learner.method.use_data_of(self.method)
         return learner.learn(iterations, callback, steps=steps)
-
-    def use_data_of(self, other: CrossLearner) -> None:
-        """Know what another learner has seen of its tasks, which are related to these.
-
-        It is of use to the method ``models`` alone, and only from a learner with that method.
-        """
-        self._core.method.use_data_of(other.method)
-
-    def start_of(self, start: int | str | None = None) -> Policy:
-        """Return the policy to adapt from, by default the central one; warn if there is nothing."""
-        policy = self.central if start in (None, "central") else self.policy(start)
-        if not np.any(policy.function.norms()):
-            remedy = "learn longer"
-            if policy.name == "central" and math.isfinite(self.settings.epsilon):
-                remedy += ", take a smaller epsilon, or start from the policy of a task"
-            warnings.warn(
-                f"the {policy.name} policy is still zero: adapting starts from nothing. To start "
-                f"from what was learned, {remedy}",
-                stacklevel=3,
-            )
-        return policy
-
-    def transfer_settings(self, **changes: Any) -> dict[str, Any]:
-        """Return the settings of learners that go on from a policy of this one on other tasks.
-
-        They are this learner's, but each task learns alone, with ``changes``; if those name
-        another ``method``, only what all methods share is kept.
-        """
-        values = {**msgspec.structs.asdict(self.settings), **self.method.transfer_settings()}
-        # How near to stationary tasks are that learn alone is not known, so that nothing stops.
-        values.pop("alpha", None)
-        if changes.get("method", self.settings.method) != self.settings.method:
-            del values["method"]
-            values = {k: v for k, v in values.items() if k in LearnerSettings.__struct_fields__}
-        # The kernel is the start's; and what an action of the policy means must not change.
-        own = {"epsilon": math.inf, "kernel": None, "action_units": self.action_units}
-        return {**values, **own, **changes}
 
     # Files -----------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write everything needed to go on bit for bit to one file, atomically."""
+        """Write everything needed to continue bit for bit to one file, atomically."""
         arrays, numbers = self._core.state()
         first = self.tasks[0]
         described = {
@@ -483,18 +409,18 @@ class CrossLearner:
         on: str = "threads",
         step_seconds: float | None = None,
     ) -> CrossLearner:
-        """Read a learner from a file; it goes on as the saved one would have.
+        """Read a learner from a file; it continues bit for bit as the saved one would have.
 
         Parameters
         ----------
         path : str or Path
         tasks : str or sequence of Task, optional
-            Needed to learn on if the tasks are not a set that ships: a file runs nothing that it
-            names. Without them the policies can be used, but not trained further.
+            Needed for further learning unless the tasks are a built-in set: no code that a file
+            names is run. Without them the policies can be used, but not trained further.
         kernel : Kernel, optional
-            Needed if its kernel is a formula of your own.
+            Needed if the kernel is a user-defined formula.
         workers, on, step_seconds
-            As for the class: how rollouts are run, not what is learned.
+            As for the class.
         """
         if Path(path).is_dir():
             inside = Path(path) / "model.safetensors"
@@ -503,7 +429,7 @@ class CrossLearner:
         try:
             if description["version"] == 1:
                 _upgrade(arrays, description)
-            settings = settings_from_plain(description["settings"])
+            settings = make_settings(description["settings"])
             given: Any = tasks
             source, options = None, description["task_options"] if isinstance(tasks, str) else None
             if tasks is None or isinstance(tasks, TaskSource):
@@ -515,9 +441,15 @@ class CrossLearner:
                     f"{path} was learned with the kernel {description['kernel']}, got "
                     f"{kernel.to_dict()}"
                 )
-            values = {**msgspec.structs.asdict(settings), "kernel": settings.kernel or kernel}
-            how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
-            learner = cls(given, task_options=options, **how, **values)
+            learner = cls(
+                given,
+                settings,
+                kernel=settings.kernel or kernel,
+                task_options=options,
+                workers=workers,
+                on=on,
+                step_seconds=step_seconds,
+            )
             if source is not None:
                 learner.source = source
                 learner.task_options = dict(description["task_options"] or {})
@@ -537,26 +469,29 @@ class CrossLearner:
         return learner
 
 
-def _asked_settings(
+def _given_settings(
     settings: LearnerSettings | float | None, kernel: object, keywords: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what was asked of the learner, by name, whichever way it was asked."""
+    """Return the settings by name, from an object or from keywords; not both."""
     if isinstance(settings, LearnerSettings):
         if keywords:
             raise InputError(
                 f"{', '.join(keywords)} was given beside {type(settings).__name__}(…); put it there"
             )
-        asked = msgspec.structs.asdict(settings)
+        given = msgspec.structs.asdict(settings)
     else:
         if settings is not None and "epsilon" in keywords:
             raise InputError(
                 f"epsilon was given twice: {settings!r} and {keywords['epsilon']!r}; give one"
             )
-        asked = {**keywords, **({} if settings is None else {"epsilon": settings})}
-    return {**asked, **({"kernel": kernel} if isinstance(kernel, Mapping) else {})}
+        given = {**keywords, **({} if settings is None else {"epsilon": settings})}
+    return {**given, **({"kernel": kernel} if isinstance(kernel, Mapping) else {})}
 
 
 def _upgrade(arrays: dict[str, Any], description: dict[str, Any]) -> None:
-    """Give the content of a file of version 1, which knew one method alone, today's form."""
+    """Convert the content of a file of version 1, which had one method alone."""
     arrays["method.mean_square"] = arrays.pop("mean_square")
     description["method"] = {}
+
+
+deprecate(CrossLearner)

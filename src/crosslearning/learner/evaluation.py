@@ -1,6 +1,6 @@
-"""Evaluation: what policies achieve, with intervals, on the same starts for all of them.
+"""Evaluation: the returns of policies with intervals, on the same starts for all of them.
 
-A start is drawn from the seed and the task's name alone. ``evaluate`` and ``evaluate_across``, and
+A start depends on the seed and the task's name alone. ``evaluate`` and ``evaluate_across``, and
 ``compare`` and ``compare_across`` of :mod:`crosslearning.analysis.comparison`, read the same rows:
 the numbers of every policy's episodes on a task.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from crosslearning._base.statistics import Interval, mean_with_unknown, share
 from crosslearning.errors import InputError, unknown_name
-from crosslearning.learner import Policy
+from crosslearning.learner import CrossLearner, Policy
 from crosslearning.rollouts import (
     Episodes,
     GymnasiumExecutor,
@@ -33,19 +33,19 @@ from crosslearning.tasks import Task
 
 Floats = NDArray[np.float64]
 
-#: Whatever acts: a policy of this library; something with ``predict(observation)`` that returns an
-#: action or a pair whose first part is one, such as a Stable-Baselines3 model (``deterministic`` is
-#: passed on if it is taken, and ``reset()``, if it is there, called before every episode); a
-#: function from an observation to an action; or something with ``predict_rows``, from rows of
-#: observations to rows of actions without noise and memory: its episodes run together, faster.
+#: A policy of this library; a learner, for its central policy; an object with
+#: ``predict(observation)`` that returns an action or a pair whose first part is one, such as a
+#: Stable-Baselines3 model (``deterministic`` is passed if accepted, and ``reset()``, if present, is
+#: called before every episode); a function from an observation to an action; or an object with
+#: ``predict_rows``, from observations to actions, without noise and memory: it is faster.
 AnyPolicy = Any
-#: The most memory that the episodes of one policy on one task may take, in GiB.
+#: Memory limit of the episodes of one policy on one task, in GiB.
 MOST_MEMORY = 16.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class EpisodeOptions:
-    """How episodes are run: the keywords that the functions here and in ``comparison`` take.
+    """How episodes are run: the keywords of the functions here and in ``comparison``.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class EpisodeOptions:
     discount : float, optional
         γ; by default that of the first policy that has a ``discount``, else 1.
     seed : int
-        Chooses the starts and, for policies of this library that act with noise, the noise.
+        Of the starts and, for policies of this library, of the noise.
     deterministic : bool
         Whether policies act without exploration noise.
     workers : int
@@ -80,7 +80,7 @@ class EpisodeOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], **defaults: Any) -> EpisodeOptions:
-        """Return the options of keywords, or name the one that is unknown."""
+        """Return options from keywords, or refuse an unknown one."""
         names = [field.name for field in fields(cls)]
         for name in given:
             if name not in names:
@@ -90,7 +90,7 @@ class EpisodeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """What was measured on one task, each number with its 95 % interval.
+    """The results on one task, each with its 95 % interval.
 
     Attributes
     ----------
@@ -101,9 +101,9 @@ class Numbers:
     mean_cost : Interval
         Mean over steps and episodes of −r, the paper's cost.
     rates : mapping of str to Interval
-        Shares of episodes, such as ``arrived`` and ``crashed``, among those that tell it.
+        Shares of episodes, such as ``arrived`` and ``crashed``, where known.
     means : mapping of str to Interval
-        Means of other outcomes, such as ``path_length``, over the episodes in which it is known.
+        Means of other outcomes, such as ``path_length``, over the episodes where known.
     """
 
     task: str
@@ -117,23 +117,23 @@ class Numbers:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Numbers):
-    """What one policy achieved on one task; ``horizon`` is the most steps of an episode."""
+    """The results of one policy on one task; ``horizon`` is the most steps of an episode."""
 
     policy: str
     horizon: int
 
 
 def evaluate(
-    policies: Sequence[AnyPolicy], tasks: Sequence[Task], **options: Any
+    policies: AnyPolicy | Sequence[AnyPolicy], tasks: Task | Sequence[Task], **options: Any
 ) -> list[Evaluation]:
     """Evaluate every policy on every task, on the same starts.
 
     Parameters
     ----------
-    policies : sequence
-        Whatever acts: policies of this library, things with ``predict``, functions from an
-        observation to an action.
-    tasks : sequence of Task
+    policies : policy, or list or tuple of policies
+        Policies of this library, learners (their central policies), objects with ``predict``, or
+        functions from an observation to an action.
+    tasks : Task or sequence of Task
     **options
         See :class:`EpisodeOptions`.
 
@@ -150,8 +150,8 @@ def evaluate(
     >>> [result.task for result in evaluate(damp, task_set("linear-quadratic"), trials=5)]
     ['m=0.5', 'm=1', 'm=2']
     """
-    asked = EpisodeOptions.of(options)
-    return [one for row in play(policies, tasks, asked) for one in _evaluations(row)]
+    episodes = EpisodeOptions.of(options)
+    return [one for row in play(policies, tasks, episodes) for one in _evaluations(row)]
 
 
 def evaluate_across(
@@ -159,36 +159,29 @@ def evaluate_across(
 ) -> list[Evaluation]:
     """Evaluate every policy on many tasks, such as random maps, as one number with an interval.
 
-    The tasks are the sample: an interval says how much other tasks of the same kind may
-    differ, so many tasks with a few episodes each tell more than few with many. The arguments
-    are those of :func:`evaluate`, with 5 ``trials`` by default. There is one result for each
-    policy; its ``trials`` count all episodes.
+    The tasks are the sample: an interval says how much other tasks of the same kind may differ,
+    so prefer many tasks with a few episodes each. The arguments are those of :func:`evaluate`,
+    with 5 ``trials`` by default. Each policy has one result; its ``trials`` count all episodes.
     """
-    asked = EpisodeOptions.of(options, trials=5)
-    return _evaluations(across(play(policies, tasks, asked)))
+    episodes = EpisodeOptions.of(options, trials=5)
+    return _evaluations(across(play(policies, tasks, episodes)))
 
 
 def evaluate_own(
     policies: Sequence[AnyPolicy], central: AnyPolicy, tasks: Sequence[Task], **options: Any
 ) -> tuple[list[Evaluation], list[Evaluation]]:
-    """Evaluate each of many policies on its own task alone, and a central one on all of them.
+    """Evaluate each policy on its own task alone, and a central one on all tasks.
 
-    To try a thousand policies on a thousand tasks would take a million evaluations. The options
-    are those of :func:`evaluate_across`.
-
-    Returns
-    -------
-    summary : list of Evaluation
-        Of ``"own"`` and ``"central"`` over all tasks, which are the sample.
-    each : list of Evaluation
-        The same two task by task.
+    For many tasks, where all pairs would be too many. The options are those of
+    :func:`evaluate_across`. Returns the results of ``"own"`` and ``"central"`` over all tasks,
+    which are the sample, and the same two task by task.
     """
-    asked = EpisodeOptions.of(options, trials=5)
+    episodes = EpisodeOptions.of(options, trials=5)
     if len(policies) != len(tasks):
         raise InputError(f"got {len(policies)} policies of {len(tasks)} tasks; give one of each")
     rows = []
     for policy, task in zip(policies, tasks, strict=True):
-        (row,) = play([policy, central], [task], asked)
+        (row,) = play([policy, central], [task], episodes)
         columns = dict(zip(("own", "central"), row.columns.values(), strict=True))
         rows.append(replace(row, columns=columns))
     each = [one for row in rows for one in _evaluations(row)]
@@ -203,9 +196,9 @@ def run_episodes(
     seed: int = 0,
     **options: Any,
 ) -> Episodes:
-    """Run whole episodes of what :func:`evaluate` takes; options: :class:`EpisodeOptions`."""
-    asked = {"trials": trials, "horizon": horizon, "seed": seed, **options}
-    return _run(policy, task, EpisodeOptions.of(asked))
+    """Run whole episodes of a policy; options: :class:`EpisodeOptions`."""
+    keywords = {"trials": trials, "horizon": horizon, "seed": seed, **options}
+    return _run(policy, task, EpisodeOptions.of(keywords))
 
 
 # Rows of numbers --------------------------------------------------------------------------
@@ -213,10 +206,10 @@ def run_episodes(
 
 @dataclass(frozen=True)
 class Columns:
-    """What was measured, one number an episode (or a task): NaN where it is not known.
+    """The numbers of n episodes (or tasks), NaN where unknown, each of shape (n,).
 
-    Of shape (n,) each: Σ γ^t r_t; Σ r_t; the mean of −r_t; truth values or shares of episodes by
-    name; other outcomes, such as ``path_length``, by name.
+    Σ γ^t r_t; Σ r_t; the mean of −r_t; booleans or shares of episodes by name; other outcomes,
+    such as ``path_length``, by name.
     """
 
     returns: Floats
@@ -237,27 +230,30 @@ class Row:
 
 
 def play(
-    policies: Sequence[AnyPolicy], tasks: Sequence[Task], options: EpisodeOptions
+    policies: AnyPolicy | Sequence[AnyPolicy],
+    tasks: Task | Sequence[Task],
+    options: EpisodeOptions,
 ) -> list[Row]:
     """Run every policy on every task, and keep the numbers of the episodes."""
-    # One alone will do.
     policies = policies if isinstance(policies, list | tuple) else [policies]
+    policies = [one.central if isinstance(one, CrossLearner) else one for one in policies]
     tasks = [tasks] if isinstance(tasks, Task) else tasks
     if not policies or not tasks:
         raise InputError(f"got {len(policies)} policies and {len(tasks)} tasks; give one of each")
-    known = (getattr(policy, "discount", None) for policy in policies)
-    own = next((discount for discount in known if discount is not None), 1.0)
-    discount = own if options.discount is None else options.discount
+    discounts = (getattr(policy, "discount", None) for policy in policies)
+    discount = options.discount
+    if discount is None:
+        discount = next((one for one in discounts if one is not None), 1.0)
     named = dict(zip(_names(policies), policies, strict=True))
     rows = []
     for task in tasks:
-        played = {name: measure_episodes(p, task, options, discount) for name, p in named.items()}
-        rows.append(Row(task.name, options.trials, options.horizon or task.horizon, played))
+        columns = {name: measure_episodes(p, task, options, discount) for name, p in named.items()}
+        rows.append(Row(task.name, options.trials, options.horizon or task.horizon, columns))
     return rows
 
 
 def across(rows: Sequence[Row]) -> Row:
-    """Return the row of all tasks together, in which each counts as one number."""
+    """Return one row over all tasks, in which each task counts as one number."""
 
     def mean(values: NDArray[Any]) -> float:
         known = values[np.isfinite(values)]
@@ -282,31 +278,29 @@ def across(rows: Sequence[Row]) -> Row:
 
 
 def _evaluations(row: Row) -> list[Evaluation]:
-    results = []
-    for policy, columns in row.columns.items():
-        results.append(
-            Evaluation(
-                policy=policy,
-                task=row.task,
-                trials=row.trials,
-                horizon=row.horizon,
-                rates={name: share(values) for name, values in columns.shares.items()},
-                means={name: mean_with_unknown(values) for name, values in columns.others.items()},
-                discounted_return=mean_with_unknown(columns.returns),
-                mean_cost=mean_with_unknown(columns.costs),
-                total_return=mean_with_unknown(columns.totals),
-            )
+    return [
+        Evaluation(
+            policy=policy,
+            task=row.task,
+            trials=row.trials,
+            horizon=row.horizon,
+            rates={name: share(values) for name, values in columns.shares.items()},
+            means={name: mean_with_unknown(values) for name, values in columns.others.items()},
+            discounted_return=mean_with_unknown(columns.returns),
+            mean_cost=mean_with_unknown(columns.costs),
+            total_return=mean_with_unknown(columns.totals),
         )
-    return results
+        for policy, columns in row.columns.items()
+    ]
 
 
-# Episodes of whatever acts ----------------------------------------------------------------
+# Episodes of any policy --------------------------------------------------------------------
 
 
 def measure_episodes(
     policy: AnyPolicy, task: Task, options: EpisodeOptions, discount: float
 ) -> Columns:
-    """Run one policy on one task; return the numbers of its episodes, episode by episode."""
+    """Run one policy on one task; return the numbers of its episodes."""
     episodes = _run(policy, task, options)
     shares: dict[str, NDArray[Any]] = {}
     others: dict[str, Floats] = {}
@@ -324,11 +318,11 @@ def measure_episodes(
 
 def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
     """Return the episodes of one policy on one task."""
-    # The task's name enters the seed: the same task has the same starts in whatever set.
+    # The task's name enters the seed: the same task has the same starts in every set.
     starts = np.random.default_rng([options.seed, zlib.crc32(task.name.encode())])
     horizon = options.horizon or task.horizon
-    seen, done = task.observation_size, task.action_size
-    width = seen + 2 * done + task.state_size + 1
+    q, p = task.observation_size, task.action_size
+    width = q + 2 * p + task.state_size + 1
     if (size := 8 * width * options.trials * (horizon + 1) / 2**30) > MOST_MEMORY:
         raise InputError(
             f"{options.trials} episodes of {horizon} steps would take {size:.0f} GiB of memory; "
@@ -345,10 +339,10 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
     noise_std = None if options.deterministic else policy.noise_std
     plan = plan_episodes(starts, [task], options.trials, horizon, noise_std)
     reads, acts = policy.function.kernel.dimension, policy.function.outputs
-    if (seen, done) != (reads, acts):
+    if (q, p) != (reads, acts):
         raise InputError(
             f"the {policy.name} policy reads {reads} numbers and returns {acts}, but the "
-            f"observations and actions of task {task.name!r} have {seen} and {done}"
+            f"observations and actions of task {task.name!r} have {q} and {p}"
         )
     workers = options.workers if task.dynamics is not None else 1
     with closing(executor_for([task], workers, policy.scale)) as executor:
@@ -356,7 +350,7 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
 
 
 class _Rows:
-    """Rows of actions in the place of the functions that an executor evaluates."""
+    """A policy with ``predict_rows`` as the functions that an executor evaluates."""
 
     def __init__(self, policy: AnyPolicy, task: Task) -> None:
         self.policy, self.task = policy, task
@@ -375,7 +369,7 @@ class _Rows:
 
 
 def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any], NDArray[Any]]:
-    """Return the function from an observation to an action that the task takes."""
+    """Return a function from an observation to an action of the task's space."""
     predict = getattr(policy, "predict", None)
     if predict is None and not callable(policy):
         raise InputError(
@@ -402,7 +396,7 @@ def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any]
 
 
 def _names(policies: Sequence[AnyPolicy]) -> list[str]:
-    """Return the policies' own names or those of their classes, each made unique."""
+    """Return the policies' names or those of their classes, made unique."""
     names: list[str] = []
     for policy in policies:
         name: Any = getattr(policy, "name", None)

@@ -1,4 +1,4 @@
-"""What a learner's file says that it is, for whoever looks into one without a learner."""
+"""Kind and version of a learner's file, without the imports of the learner."""
 
 FILE_KIND = "learner"
 #: Raised when an older crosslearning could not read it.

@@ -1,13 +1,12 @@
-"""What a learner is made of, checked to fit together: tasks, kernel, and where to start."""
+"""Checks of a learner's parts: tasks, kernel, and initial policies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
@@ -16,27 +15,14 @@ from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
 
-Floats = NDArray[np.float64]
 
-
-def choose_kernel(
-    given: Kernel | Mapping[str, Any] | None,
-    start: Family | None,
-    tasks: Sequence[Task],
-    settings: LearnerSettings,
-    observed: Callable[[], Kernel],
-) -> Kernel:
-    """Return the kernel that was given, that of the start, that of the tasks, or one from data."""
-    return check_kernel_and_start(given, start, tasks, settings) or observed()
-
-
-def check_kernel_and_start(
+def known_kernel(
     given: Kernel | Mapping[str, Any] | None,
     start: Family | None,
     tasks: Sequence[Task],
     settings: LearnerSettings,
 ) -> Kernel | None:
-    """Return the kernel, as far as it is known without data, or say what does not fit."""
+    """Return the given kernel, the start's or the tasks', checked; None if it needs data."""
     kernel: object = given
     if isinstance(given, Mapping):
         try:
@@ -63,7 +49,7 @@ def check_kernel_and_start(
 def _kernel_of_start(
     start: Family, kernel: object, tasks: Sequence[Task], settings: LearnerSettings
 ) -> Kernel:
-    """Return the kernel of the functions to start from, checked to fit the learner."""
+    """Return the kernel of the initial policies, checked."""
     outputs = tasks[0].action_size
     if start.functions not in (1, len(tasks) + 1) or start.outputs != outputs:
         raise InputError(
@@ -77,7 +63,7 @@ def _kernel_of_start(
         distances = start.distances()
         relaxed = settings.projection == "relaxed"
         farthest = float(np.sqrt(np.mean(distances**2)) if relaxed else np.max(distances))
-        # Distances are known to rounding, relative to the functions themselves.
+        # Distances are exact up to rounding, relative to the functions' norms.
         if farthest > settings.epsilon + 1e-9 * (1.0 + float(np.max(start.norms()))):
             raise InputError(
                 f"the policies of start are {farthest:.6g} from its centre, but epsilon is "
@@ -90,15 +76,14 @@ def _kernel_of_start(
 def resolve_tasks(
     tasks: TaskSource | Sequence[Task], options: Mapping[str, Any]
 ) -> tuple[Task, ...]:
-    """Return the tasks, checked to fit together."""
+    """Return the tasks, checked to be compatible."""
     if options and not isinstance(tasks, TaskSource):
         raise InputError("task_options are for a named task set; give them to your tasks directly")
     if isinstance(tasks, Task):
         raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
-    if isinstance(tasks, TaskSource):
-        resolved = load_tasks(tasks, options)
-    else:
-        resolved = as_tasks(tasks, "tasks")
+    resolved = (
+        load_tasks(tasks, options) if isinstance(tasks, TaskSource) else as_tasks(tasks, "tasks")
+    )
     if not resolved:
         raise InputError("no tasks were given; give at least one")
     first = resolved[0]
@@ -124,9 +109,8 @@ def resolve_tasks(
                 f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
                 "low ends are below its high ends, or nothing can be learned"
             )
-        if not np.array_equal(task.action_space.low, first.action_space.low) or not np.array_equal(
-            task.action_space.high, first.action_space.high
-        ):
+        ends = first.action_space.low, first.action_space.high
+        if not np.array_equal([actions.low, actions.high], ends):
             raise InputError(
                 f"the action_space of task {task.name!r} has other bounds than that of "
                 f"{first.name!r}; tasks that learn together must match"
@@ -135,7 +119,7 @@ def resolve_tasks(
 
 
 def _remedy(space: gymnasium.Space[Any]) -> str:
-    """Return what helps where a space is not a box of numbers."""
+    """Return the remedy for a space that is not a box of numbers."""
     spaces = gymnasium.spaces
     if isinstance(space, spaces.Dict | spaces.Tuple):
         return "gymnasium.wrappers.FlattenObservation makes one of it"

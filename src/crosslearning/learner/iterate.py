@@ -1,4 +1,4 @@
-"""The iterate of Algorithm 2: the policies on their common dictionary, and how far they are."""
+"""The iterate of Algorithm 2: the policies on their common dictionary, and the counters."""
 
 from __future__ import annotations
 
@@ -7,28 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.errors import FileFormatError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Dictionary, Family, Kernel
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
-
-Floats = NDArray[np.float64]
 
 
 class Iterate:
-    """What an iteration begins with and leaves changed.
+    """The state of learning: policies, generator and counters.
 
-    The dictionary holds h_1 … h_N, then g, then what the method keeps of its own. The budget
-    guards the policies, not the method's functions.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    settings : LearnerSettings
-    tasks, outputs, own : int
-        N; the size p of an action; how many functions the method keeps.
+    The dictionary holds h_1 … h_N, then g, then the ``own`` functions of the method. The pruning
+    budget guards the policies and g.
     """
 
     def __init__(
@@ -44,7 +35,7 @@ class Iterate:
 
     @property
     def policies(self) -> Expansion:
-        """The functions in the form that rollouts take; function i drives task i."""
+        """The functions for rollouts; function i acts in task i."""
         return self.dictionary.expansion
 
     @property
@@ -53,7 +44,7 @@ class Iterate:
         return self.dictionary.family(self.tasks + 1)
 
     def start_from(self, family: Family) -> None:
-        """Begin with given functions: one for all policies and the centre, or one for each."""
+        """Set the initial policies and g: one function for all, or N + 1."""
         if len(family.knots):
             shape = (len(family.knots), self.dictionary.functions, self.dictionary.outputs)
             weights = np.zeros(shape)
@@ -87,7 +78,7 @@ class Iterate:
         }
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
-        """Take a state back, or raise FileFormatError if it does not fit."""
+        """Restore a state, or raise FileFormatError if it does not fit."""
         fresh = self.dictionary
         dictionary = Dictionary.from_state(fresh.kernel, arrays, numbers["dictionary"])
         sizes = [(d.functions, d.outputs, d.guarded) for d in (dictionary, fresh)]
@@ -95,9 +86,9 @@ class Iterate:
         whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in counts)
         if sizes[0] != sizes[1] or not whole:
             raise FileFormatError("its parts do not fit together")
-        drawn = numbers["generator"]
+        generator = numbers["generator"]
         try:
-            self.generator.bit_generator.state = drawn
+            self.generator.bit_generator.state = generator
         except (ValueError, TypeError, KeyError, OverflowError) as problem:
             raise FileFormatError(f"the state of its generator is damaged: {problem}") from problem
         self.dictionary = dictionary

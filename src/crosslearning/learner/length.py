@@ -1,4 +1,4 @@
-"""How long learning goes on, in iterations or in environment steps."""
+"""The length of learning, in iterations or in environment steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from crosslearning.learner.settings import LARGEST_COUNT
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
 
-
-#: Names that users give a length by where it is not taken, and what ``learn`` calls it.
+#: Names by which users give a length in the wrong place, and the argument of ``learn``.
 _ELSEWHERE = {"iterations": "", "steps": "steps=", "total_timesteps": "steps="}
 
 
 def refuse_lengths(given: Mapping[str, Any]) -> None:
-    """Refuse a length among other arguments, and say what to write in its place."""
+    """Refuse a length among other arguments, with the remedy."""
     for name, written in _ELSEWHERE.items():
         if name in given:
             raise InputError(
@@ -27,14 +26,14 @@ def refuse_lengths(given: Mapping[str, Any]) -> None:
 
 
 class Length(NamedTuple):
-    """So many iterations, or so many environment steps over all tasks."""
+    """An amount of iterations, or of environment steps over all tasks."""
 
     unit: Literal["iterations", "steps"]
     amount: int
 
     @classmethod
     def of(cls, iterations: Any, steps: Any, least: int = 0) -> Length:
-        """Return the length that one of two numbers gives, or say what is wrong with them."""
+        """Return the length from one of two numbers, checked."""
         if (iterations is None) == (steps is None):
             raise InputError(
                 f"iterations is {iterations!r} and steps is {steps!r}; give one of the two"
@@ -55,26 +54,23 @@ class Length(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The field of a line of metrics that tells how many were made."""
+        """The field of the metrics that counts this unit."""
         return "steps" if self.unit == "steps" else "iteration"
 
     def made(self, learner: CrossLearner) -> int:
-        """Return how many of its unit a learner has made since its beginning."""
+        """Return a learner's count of this unit."""
         return learner.steps if self.unit == "steps" else learner.iteration
 
     def begun(self, learner: CrossLearner) -> int:
-        """Return the same for where ``learn`` counts from.
-
-        What was looked at before the first iteration belongs to what is to be learned from.
-        """
+        """Return the count from which ``learn`` counts; initial exploration is part of learning."""
         return self.made(learner) if learner.iteration else 0
 
     def reached(self, learner: CrossLearner) -> bool:
-        """Return whether a learner has got as far as this; steps are to be learned from, too."""
+        """Return whether a learner has this length; a round is completed first."""
         if self.unit == "steps" and not learner.method.round_finished:
             return False
         return self.made(learner) >= self.amount
 
     def left(self, learner: CrossLearner) -> dict[str, int]:
-        """Return what ``learn`` takes for a learner to get as far as this, from its beginning."""
+        """Return the arguments of ``learn`` for the rest of this length."""
         return {self.unit: max(0, self.amount - self.begun(learner))}

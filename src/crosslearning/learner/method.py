@@ -1,44 +1,39 @@
-"""What a method of learning is: it says where the policies should go, and nothing else.
+"""The interface of a learning method: it proposes a step of the policies, and nothing else.
 
-A method proposes; the core moves the policies there, projects them onto the constraint, prunes
-them and reports. So every method ends an iteration in the same way, and what is promised of the
-distances and of pruning holds for all of them.
+The core applies the step, projects the policies onto the constraint, prunes them and reports. So
+every method ends an iteration in the same way, and the guarantees on distances and pruning hold
+for all of them.
 """
 
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.errors import InputError, NumericalError
+from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.report import IterationReport, StopDecision
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import METHODS, LearnerSettings
 from crosslearning.rkhs import Kernel
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import Episodes, Executor, Noise
 
-Floats = NDArray[np.float64]
+#: Squares of sums of such rewards are still finite.
+_LARGEST_REWARD = 1e100
 
 
 @dataclass(frozen=True)
 class Momentum:
-    """Functions of the method's own that move the policies: one for each task.
+    """One momentum function for each task, kept on the dictionary after the policies and g.
 
-    They are kept on the common dictionary, after the policies and the central one. First they are
-    multiplied by ``keep``, then ``weights`` are added to them, then policy i moves by
-    ``lengths[i]`` times the i-th of them.
-
-    Attributes
-    ----------
-    keep : float
-    weights : array, shape (n, N, p)
-    lengths : array, shape (N,)
+    The functions are multiplied by ``keep``, then ``weights``, shape (n, N, p), are added, then
+    policy i moves by ``lengths[i]`` times the i-th of them; lengths have shape (N,).
     """
 
     keep: float
@@ -48,7 +43,7 @@ class Momentum:
 
 @dataclass(frozen=True)
 class Improvement:
-    """Where a method wants the policies to go, and what it saw on the way.
+    """The step that a method proposes, and the statistics of the rollouts behind it.
 
     Attributes
     ----------
@@ -56,11 +51,11 @@ class Improvement:
     weights : array, shape (n, N, p)
         Policy i becomes h_i + Σ_m κ(knots[m], ·) weights[m, i].
     steps, episodes : int
-        Environment steps that were taken, and rollouts that were begun, over all tasks.
+        Environment steps and rollouts, over all tasks.
     returns : array, shape (N,)
         Estimates of the discounted returns of the policies before the step.
     numbers : mapping of str to array, shape (N,)
-        What else the method tells of every task; lines of metrics hold their means.
+        Further statistics of every task; the metrics hold their means.
     momentum : Momentum, optional
     """
 
@@ -73,61 +68,70 @@ class Improvement:
     momentum: Momentum | None = None
 
 
-class Method(Protocol):
-    """A way of learning.
+class Method(ABC):
+    """A learning method, with the defaults of one without data and stopping rule.
 
-    ``Method(executor, settings, kernel)`` makes one; settings are those of its own package.
+    ``Method(executor, settings, kernel)`` makes one, with the settings class of its package.
     """
+
+    def __init__(self, executor: Executor, settings: Any, kernel: Kernel, noise: str) -> None:
+        self.executor, self.settings, self.kernel = executor, settings, kernel
+        self.outputs = executor.tasks[0].action_size
+        scale = each_action(noise, getattr(settings, noise), self.outputs)
+        #: The exploration noise of the policies, from the setting named ``noise``.
+        self.noise = Noise(scale if noise == "action_variance" else scale**2)
 
     @property
     def functions(self) -> int:
-        """How many functions of its own the method keeps on the dictionary."""
+        """How many functions the method keeps on the dictionary."""
+        return 0
 
     @property
     def round_finished(self) -> bool:
-        """Whether all that was seen has been learned from, so that one may end here."""
-
-    @property
-    def noise(self) -> Noise:
-        """The exploration noise of the policies."""
-
-    def __init__(self, executor: Executor, settings: Any, kernel: Kernel) -> None:
-        """Begin."""
-
-    def begin(self, episodes: Episodes) -> None:
-        """See the episodes that were looked at before learning began, if there were any."""
-
-    def use_data_of(self, other: Method) -> None:
-        """Know what the method of another learner, of related tasks, can tell of them."""
-
-    def improve(self, iterate: Iterate) -> Improvement:
-        """Say where the policies should go from here; draws from the iterate's generator alone.
-
-        Whatever is raised before it returns must leave the method as it was.
-        """
-
-    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
-        """Say, after the iteration that this improvement led to, whether to stop."""
-
-    def why(self, report: IterationReport) -> str:
-        """Return the sentence that says why the method stopped here."""
-
-    def transfer_settings(self) -> dict[str, Any]:
-        """Return settings that a learner which goes on from these policies should begin with."""
+        """Whether the policies have been updated with all data, so that learning may end here."""
+        return True
 
     @property
     def sampling(self) -> Sampling:
-        """How gradients at the policies are sampled, for whoever certifies them."""
+        """How certificates sample gradients at the policies: by default as the paper's method."""
+        return Sampling.as_in_the_paper(self.executor, self.kernel, self.noise, self.settings.gamma)
 
+    def begin(self, episodes: Episodes) -> None:  # noqa: B027  (most methods do not use them)
+        """Use the episodes of the initial exploration."""
+
+    def use_data_of(self, other: Method) -> None:  # noqa: B027
+        """Use the data of another learner's method, whose tasks are related."""
+
+    @abstractmethod
+    def improve(self, iterate: Iterate) -> Improvement:
+        """Propose a step; random numbers come from the iterate's generator alone.
+
+        An exception must leave the method unchanged.
+        """
+
+    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
+        """Decide, after the core applied this improvement, whether to stop."""
+        return StopDecision()
+
+    def why(self, report: IterationReport) -> str:
+        """Return the sentence that explains the stop."""
+        return "the method has no rule to stop by."
+
+    def transfer_settings(self) -> dict[str, Any]:
+        """Return settings for a learner that starts from these policies."""
+        return {}
+
+    @abstractmethod
     def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
-        """Return all that the next iteration depends on: arrays, and plain data."""
+        """Return everything that the next iteration depends on: arrays, and plain data."""
 
+    @abstractmethod
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
-        """Take a state back, or raise FileFormatError if it does not fit."""
+        """Restore a state, or raise FileFormatError if it does not fit."""
 
 
 def each_action(name: str, given: tuple[float, ...], outputs: int) -> Floats:
-    """Return one number for each of the actions, or say that there are too few or too many."""
+    """Return one number for each action, or refuse too few or too many."""
     if len(given) not in (1, outputs):
         raise InputError(
             f"{name} has {len(given)} numbers, but the tasks have {outputs} actions; give one "
@@ -137,17 +141,34 @@ def each_action(name: str, given: tuple[float, ...], outputs: int) -> Floats:
 
 
 def part_of(arrays: Mapping[str, Floats], name: str) -> dict[str, Floats]:
-    """Return the arrays of a method's state that belong to one of its parts."""
-    own = f"{name}."
-    return {key.removeprefix(own): array for key, array in arrays.items() if key.startswith(own)}
+    """Return the arrays whose names begin with ``name`` and a dot, without that prefix."""
+    prefix = f"{name}."
+    return {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
+
+
+def prefixed(name: str, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return arrays under the names that :func:`part_of` reads."""
+    return {f"{name}.{key}": array for key, array in arrays.items()}
+
+
+def misfit(what: str) -> FileFormatError:
+    """Return the error for a part of a learner's file that does not fit the others."""
+    return FileFormatError(f"its parts do not fit together: {what}")
 
 
 def too_large(task: str) -> NumericalError:
-    """Return the error for a task whose gradient float64 cannot hold."""
+    """Return the error for a task whose gradient overflows float64."""
     return NumericalError(
         f"the gradient of task {task!r} is too large for float64; scale its rewards, for "
         "instance with gymnasium.wrappers.TransformReward. The iteration was not applied"
     )
+
+
+def refuse_huge_rewards(executor: Executor, episodes: Episodes) -> None:
+    """Refuse rewards so large that squares of their sums overflow."""
+    for task, rewards in zip(executor.tasks, episodes.rewards, strict=True):
+        if np.max(np.abs(rewards)) > _LARGEST_REWARD:
+            raise too_large(task.name)
 
 
 def make_method(executor: Executor, settings: LearnerSettings, kernel: Kernel) -> Method:

@@ -1,4 +1,4 @@
-"""A policy that a robot or an evaluation can call."""
+"""A policy: from observations to actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 FILE_KIND = "policy"
 FILE_VERSION = 1
-#: What lists of the wrong length, infinite counts and endless nesting raise.
+#: Raised for lists of the wrong length, infinite counts and deep nesting.
 _BEYOND = (IndexError, OverflowError, RecursionError)
 
 
@@ -35,7 +35,7 @@ class Policy:
     Parameters
     ----------
     name : str
-        What it is, such as ``"central"`` or a task's name.
+        Such as ``"central"`` or a task's name.
     function : Family or PlainFamily
         A family of one function: the mean action.
     noise_std : array, shape (p,)
@@ -43,11 +43,11 @@ class Policy:
     action_space : Box
         Actions are clipped to it.
     discount : float, optional
-        γ with which it was learned: what an evaluation takes if it is told no other.
+        γ of its learning, and the default of an evaluation.
     observation_space : Box, optional
-        By default any q numbers: what the function reads, as one vector.
+        By default an unbounded vector of the function's inputs.
     rate : float, optional
-        Actions a second with which it was learned.
+        Actions a second during learning.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class Policy:
         self.observations = BoxSpec.of(observation_space, "observation")
         self.actions = BoxSpec.of(action_space, "action")
         self.rate = rate
-        #: From the function's values to the units of the task.
+        #: From the function's values to the task's units.
         self.scale = ActionScale.none(function.outputs)
         self.seed(0)
 
@@ -92,7 +92,7 @@ class Policy:
 
     @cached_property
     def function(self) -> Family:
-        """The mean action as a family of one function, which compiled code evaluates."""
+        """The mean action as a family of one function, evaluated by compiled code."""
         given = self._given
         if not isinstance(given, PlainFamily):
             return given
@@ -105,7 +105,7 @@ class Policy:
 
     @cached_property
     def plain(self) -> PlainFamily:
-        """The mean action as data, which NumPy alone evaluates."""
+        """The mean action as data, evaluated by NumPy alone."""
         given = self._given
         if isinstance(given, PlainFamily):
             return given
@@ -113,7 +113,7 @@ class Policy:
 
     @property
     def action_space(self) -> gymnasium.spaces.Box:
-        """What actions are clipped to."""
+        """Actions are clipped to this box."""
         return self.actions.box
 
     @property
@@ -122,9 +122,9 @@ class Policy:
         return self.observations.shape
 
     def seed(self, seed: int) -> Policy:
-        """Choose the noise of actions that are not deterministic; return the policy itself."""
+        """Seed the noise of stochastic actions; return the policy itself."""
         self._seed = seed
-        # Made when it is asked for: importing NumPy's takes longer than loading a policy.
+        # Made when needed: importing NumPy's generators takes longer than loading a policy.
         vars(self).pop("_generator", None)
         return self
 
@@ -159,9 +159,7 @@ class Policy:
         state: object = None,
         episode_start: object = None,
     ) -> tuple[NDArray[np.generic], None]:
-        """Return the action for an observation, or for a batch, and None.
-
-        As in Stable-Baselines3, whose ``evaluate_policy`` takes a policy as its model.
+        """Return the action for an observation, or for a batch, and None, as Stable-Baselines3.
 
         Parameters
         ----------
@@ -201,7 +199,7 @@ class Policy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Policy:
-        """Return the policy that :meth:`to_dict` described; it acts by NumPy alone."""
+        """Return the policy of :meth:`to_dict`; it needs NumPy alone."""
         try:
             observations = BoxSpec.from_dict(data["observations"], "observation")
             actions = BoxSpec.from_dict(data["actions"], "action")
@@ -231,9 +229,9 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """Read a policy from a file. It acts by NumPy alone, without compiler or environments.
+        """Read a policy from a file; its actions are the saved policy's, up to rounding.
 
-        Its actions are those of the policy that was saved, up to rounding.
+        It needs NumPy alone, neither compiler nor environments.
         """
         data = read_document(path, FILE_KIND, FILE_VERSION)
         try:
@@ -243,7 +241,7 @@ class Policy:
 
 
 def _numbers(what: str, given: Any, shape: tuple[int | None, ...]) -> Floats:
-    """Return finite numbers of a shape, None being any length, or say what is wrong with them."""
+    """Return finite numbers of a shape, None being any length, or refuse them."""
     numbers = np.asarray(given, dtype=np.float64)
     if numbers.size == 0 and shape[0] in (None, 0):
         numbers = numbers.reshape(0, *(n or 0 for n in shape[1:]))

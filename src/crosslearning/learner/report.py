@@ -1,4 +1,4 @@
-"""What an iteration reports."""
+"""The report of an iteration."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.rkhs import Projection, PruningCertificate
-
-Floats = NDArray[np.float64]
+from crosslearning.rkhs.checks import Floats
 
 
 @dataclass(frozen=True)
 class GapCheck:
-    """A check of the stationarity gaps on a batch of its own, after an iteration's step.
+    """A check of the stationarity gaps on a separate batch, after an iteration's step.
 
     Attributes
     ----------
@@ -26,12 +24,10 @@ class GapCheck:
     bounds : array, shape (N,)
         Upper confidence bounds of the true gaps.
     level : float
-        The confidence of each bound: 1 − δ/(j(j+1)N), so that over all checks and tasks the
-        chance that any bound is too low is at most δ.
-    samples : int
-        Per task.
-    steps : int
-        Environment steps that it took, over all tasks.
+        The confidence of each bound: 1 − δ/(j(j+1)N), so that with probability 1 − δ no bound of
+        any check and task is too low.
+    samples, steps : int
+        Samples of each task, and environment steps over all tasks.
     """
 
     number: int
@@ -47,10 +43,7 @@ class GapCheck:
 
 
 class StopDecision(NamedTuple):
-    """What a method says after an iteration: whether to stop, and the check that says so.
-
-    ``numbers`` are those that are known only now, as in an Improvement.
-    """
+    """Whether to stop after an iteration, the check, and numbers that are known only then."""
 
     stop: bool = False
     check: GapCheck | None = None
@@ -64,25 +57,23 @@ class IterationReport:
     Attributes
     ----------
     iteration : int
-        k, from 1: how many iterations have been made.
+        k, from 1.
     steps, episodes : int
-        Environment steps that were taken, and rollouts that were begun, those of a check apart.
+        Environment steps and rollouts, without those of a check.
     returns : array, shape (N,)
         Estimates of the discounted returns U_i of the policies before the step.
     numbers : mapping of str to array, shape (N,)
-        What else the method tells of every task. The policy gradient: ``gradient_norm``, ‖∇̂_i‖,
-        and ``gap``, the stationarity gap max ⟨∇̂_i, h − h_i⟩ over feasible h, infinite for ε = ∞.
-        The trust region: ``total_return`` and ``length`` of the episodes, ``kl``, how far the
-        policy moved, ``entropy`` of its noise, ``explained_variance`` of the critic, and the rates
-        of outcomes that the tasks tell, such as ``crashed``; NaN where one is not known.
+        Statistics of the method. Policy gradient: ``gradient_norm``, ‖∇̂_i‖, and ``gap``, the
+        stationarity gap max ⟨∇̂_i, h − h_i⟩ over feasible h, infinite for ε = ∞. Trust region:
+        ``total_return`` and ``length`` of the episodes, ``kl`` of the step, ``entropy`` of the
+        noise, ``explained_variance`` of the critic, and the rates of the tasks' outcomes, such as
+        ``crashed``; NaN where unknown.
     distances : array, shape (N,)
         ‖h_i − g‖ after the projection; pruning, which follows, cannot lengthen them.
     projection : Projection
-        Multipliers, residual and status.
     pruning : PruningCertificate
-        Errors and counts.
     stop : bool
-        Whether the method's stopping rule says to stop here.
+        Whether the method's stopping rule applies.
     check : GapCheck, optional
         If the gaps of the policies after the step were checked.
 

@@ -1,10 +1,8 @@
-"""Gradients sampled by the thousand at given policies, for whoever asks how surely they are known.
+"""Large samples of gradients at given policies, for certificates.
 
-The noise of the sampled actions is drawn wider than the policy's and the estimates are weighted
-by the ratio of the two densities, which changes no expectation. A gradient estimate grows with
-the square of that noise, and its square with the fourth power, so that a few rare actions make
-most of a variance: drawn from the policy itself, they are often missing from a batch, and what is
-computed from it looks better than the truth. Drawn wider they are there.
+A gradient estimate grows with the square of the action's noise and its square with the fourth
+power, so that rare actions make most of a variance and are often missing from a batch. So the noise
+is drawn wider than the policy's and the estimates are weighted by the ratio of the two densities.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.learner.gradients import (
@@ -25,22 +22,17 @@ from crosslearning.learner.gradients import (
     estimator_of,
 )
 from crosslearning.rkhs import Family, Kernel
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, Noise, SamplePlan, Samples, plan_samples
 
-Floats = NDArray[np.float64]
-
-#: Samples of one plan. The noise of a plan is as long as its longest path, so many short plans
-#: take less memory than one.
+#: Samples of one plan. A plan's noise is as long as its longest path: many plans save memory.
 _CHUNK = 2000
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How gradients are sampled: what stays the same from batch to batch.
-
-    The batch size is B of the run: it makes the units of an estimator whose samples are coupled.
-    """
+    """How gradients are sampled; the batch size groups the samples of a coupled estimator."""
 
     executor: Executor
     estimator: Estimator
@@ -53,16 +45,16 @@ class Sampling:
     def as_in_the_paper(
         cls, executor: Executor, kernel: Kernel, noise: Noise, discount: float
     ) -> Sampling:
-        """Return how gradients are sampled for a method that does not sample any itself."""
+        """Return the sampling of a method that does not sample gradients itself."""
         return cls(executor, estimator_of("antithetic"), kernel, noise, discount, batch_size=1)
 
     @property
     def unit_size(self) -> int:
-        """How many samples make an estimate that is independent of the others."""
+        """The number of samples of one independent estimate."""
         return self.batch_size if self.estimator.coupled else 1
 
     def count(self, samples: int) -> int:
-        """Return how many samples are drawn for a wanted number: whole groups, rounded up."""
+        """Return the number of samples rounded up to whole groups."""
         if isinstance(samples, bool) or int(samples) != samples or samples < 1:
             raise InputError(f"samples must be a whole number of at least 1, got {samples!r}")
         whole = GROUPS * self.unit_size
@@ -70,10 +62,10 @@ class Sampling:
 
 
 def noise_scale(outputs: int) -> float:
-    """Return by what the sampled action's noise is stretched: √(1 + 3/p).
+    """Return the factor of the sampled action's noise: √(1 + 3/p).
 
-    The density that suits E|n|⁴ best is ∝ |n|⁴ φ(n), whose mean square is p + 4; that for E|n|²
-    has p + 2. In between, the ratio is never above (1 + 3/p)^(p/2) < e^1.5, for every p.
+    The best density for E|n|⁴ is ∝ |n|⁴ φ(n), with mean square p + 4; that for E|n|² has p + 2.
+    In between, the ratio is at most (1 + 3/p)^(p/2) < e^1.5, for every p.
     """
     return float(np.sqrt(1.0 + 3.0 / outputs))
 
@@ -83,8 +75,7 @@ def draw_plans(
 ) -> list[tuple[SamplePlan, Floats]]:
     """Draw plans for ``samples`` samples a task, each with its ratios of shape (N, B).
 
-    An estimator whose samples are coupled keeps the policy's own noise: there the ratio of a
-    unit would be a product over its batch, which varies more than it saves.
+    A coupled estimator keeps the policy's noise: its ratio would be a product over a batch.
     """
     plans = []
     for first in range(0, samples, _CHUNK):
@@ -106,10 +97,9 @@ def draw_plans(
 def run_plans(
     sampling: Sampling, policies: Expansion, plans: Sequence[tuple[SamplePlan, Floats]]
 ) -> tuple[list[IndependentEstimates], int]:
-    """Return the units of every task under the given policies, and the environment steps taken.
+    """Return the estimates of every task under the given policies, and the environment steps.
 
-    The same plans under other policies give units whose noise is shared, so that differences
-    have little variance.
+    The same plans under other policies share the noise, so that differences have little variance.
     """
     parts = [
         sampling.executor.samples(policies, plan, sampling.estimator.mirrored) for plan, _ in plans
@@ -118,7 +108,7 @@ def run_plans(
     ratios = np.concatenate([ratios for _, ratios in plans], axis=1)
     N, n = ratios.shape
     size = sampling.unit_size
-    # Every unit is handed to the estimator as a batch of its own.
+    # Every estimate is a batch of its own.
     batches = Samples._make(array.reshape(-1, size, *array.shape[2:]) for array in samples)
     estimates = sampling.estimator.estimate(batches, sampling.noise.variance, sampling.discount)
     units = []
@@ -131,16 +121,7 @@ def run_plans(
 
 
 class GapSample(NamedTuple):
-    """What the gap of one task needs, from a batch of independent gradient estimates.
-
-    Attributes
-    ----------
-    mean : GradientMean
-    towards : array, shape (U,)
-        ⟨estimate, g − h_i⟩.
-    units : IndependentEstimates
-        The estimates themselves.
-    """
+    """The statistics for one task's gap: the mean, ⟨estimate, g − h_i⟩ (U,), and the estimates."""
 
     mean: GradientMean
     towards: Floats
@@ -150,7 +131,7 @@ class GapSample(NamedTuple):
 def sample_gaps(
     sampling: Sampling, family: Family, samples: int, generator: np.random.Generator
 ) -> tuple[list[GapSample], int]:
-    """Return a :class:`GapSample` for every task, and the environment steps that it took.
+    """Return a :class:`GapSample` for every task, and the environment steps.
 
     The family is h_1 … h_N and g; ``samples`` is a number that ``sampling.count`` returned.
     """

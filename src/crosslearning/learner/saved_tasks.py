@@ -1,4 +1,4 @@
-"""The tasks of a saved learner: found again if they can be, and else known by their spaces."""
+"""The tasks of a saved learner: rebuilt if possible, else stand-ins with the same spaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yo
 
 
 def space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
-    """Return a box as JSON can hold it: an infinite end is a word."""
+    """Return a box for JSON: infinite bounds are strings."""
     ends = {
         name: [float(v) if math.isfinite(v) else str(float(v)) for v in bounds.ravel()]
         for name, bounds in (("low", space.low), ("high", space.high))
@@ -25,7 +25,7 @@ def space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
 
 
 def space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
-    """Return the box that :func:`space_to_plain` described."""
+    """Return the box of :func:`space_to_plain`."""
     shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
     low, high = (
         np.array([float(v) for v in data[name]]).reshape(shape) for name in ("low", "high")
@@ -38,9 +38,9 @@ def tasks_of_file(
 ) -> tuple[tuple[Task, ...], TaskSource | None]:
     """Return the tasks of a learner's file, and their source.
 
-    Without a ``source`` from somebody who vouches for it, only named sets are made: what else a
-    file names is not imported. Where tasks cannot be had, stand-ins with the same names and spaces:
-    the policies can be used, and whoever wants to learn or to evaluate is told what is missing.
+    Without a trusted ``source`` only named sets are built: nothing else that a file names is
+    imported. Stand-ins replace tasks that cannot be built: the policies can be used, and learning
+    or evaluation says what is missing.
     """
     names = [str(name) for name in description["tasks"]]
     spaces, options = description.get("spaces"), dict(description["task_options"] or {})
@@ -52,19 +52,19 @@ def tasks_of_file(
                 f"{dict(source.options)}"
             )
         tasks = load_tasks(source, options)
-        found = [task.name for task in tasks]
-        if found == names or spaces is None:
+        built = [task.name for task in tasks]
+        if built == names or spaces is None:
             return tasks, source
-        raise InputError(f"{path} was learned on {names}, but {source.given} gives {found}")
+        raise InputError(f"{path} was learned on {names}, but {source.given} gives {built}")
     except CrossLearningError as problem:
         if spaces is None or isinstance(problem, FileFormatError):
             raise
-        absent = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
+        missing = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
     try:
         observations, actions = (space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
-        raise FileFormatError(f"{path} does not tell the spaces of its tasks") from problem
-    return tuple(Task(name, absent, spaces=(observations, actions)) for name in names), None
+        raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
+    return tuple(Task(name, missing, spaces=(observations, actions)) for name in names), None
 
 
 def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
@@ -82,7 +82,7 @@ def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) 
 
 
 def check_actions(path: str | Path, description: Mapping[str, Any], task: Task) -> None:
-    """Refuse a task whose actions are not those that a learner's file tells of."""
+    """Refuse a task whose action space differs from that of a learner's file."""
     if "spaces" not in description:
         return
     saved, given = space_from_plain(description["spaces"][1]), task.action_space
@@ -95,11 +95,11 @@ def check_actions(path: str | Path, description: Mapping[str, Any], task: Task) 
 
 
 class MissingEnvironment:
-    """In the place of a maker of environments: says why there are none."""
+    """Stands in for the factory of environments, and raises an error with the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
     def __call__(self, render_mode: str | None = None) -> NoReturn:
-        """Say it."""
+        """Raise the error."""
         raise InputError(self.why)

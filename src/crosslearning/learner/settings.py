@@ -1,7 +1,7 @@
-"""What can be chosen about learning, whichever the method; a field's description documents it.
+"""Settings that all methods share; a field's description is its documentation.
 
-The settings of a method extend these: they are in the package of that method, and
-:data:`METHODS` names them. Nothing here needs NumPy, so that help is shown at once.
+Each method's package extends them; :data:`METHODS` names the classes. NumPy is not imported here,
+so that help is shown at once.
 """
 
 from __future__ import annotations
@@ -26,18 +26,16 @@ METHODS: dict[MethodName, tuple[str, str]] = {
 }
 #: The method of the paper.
 PAPER_METHOD: MethodName = "policy-gradient"
-#: Settings of earlier versions, by their names of today.
+#: Names of settings in earlier versions, and today's.
 RENAMED = {"bout": "updates_per_round"}
-
-
-#: No count of a configuration is larger, and no machine could keep to one that is.
+#: The largest count in a configuration.
 LARGEST_COUNT = 10**15
 #: Settings with a number for each action.
 EACH = ("action_variance", "action_std")
 
 
 class Pace(NamedTuple):
-    """What suits the iterations of a method, which may be long or short."""
+    """Defaults of a run that suit a method's iterations, which may be long or short."""
 
     iterations: int
     log_every: int
@@ -45,14 +43,14 @@ class Pace(NamedTuple):
 
 
 class InitialExploration(NamedTuple):
-    """How much is looked at, with random actions, where the kernel's widths are not given."""
+    """Episodes with random actions of every task, and their most steps, for the kernel's widths."""
 
     episodes: int
     steps: int
 
 
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all methods share: the constraint, the dictionary, and what is to be maximised.
+    """The settings that all methods share: the constraint, the dictionary, the objective.
 
     Examples
     --------
@@ -65,17 +63,17 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         MethodName,
         Meta(
             description="How the policies are improved: policy-gradient is the paper's method; "
-            "trust-region learns from whole episodes, in any environment; models learns how the "
-            "tasks move and then in what it learned, from few steps. Where none is named, nor a "
-            "setting that tells, it is policy-gradient for tasks that state their kernel, as the "
-            "paper's do, and trust-region for all others."
+            "trust-region learns from whole episodes, in any environment; models is model-based: "
+            "it learns in cross-learned dynamics models, from few steps. Default: the method that "
+            "a setting implies; else policy-gradient for tasks that state their kernel, as the "
+            "paper's do, models for at most 1,000 steps a task, and trust-region otherwise."
         ),
     ] = "policy-gradient"
     epsilon: Annotated[
         float,
         Meta(
-            description="Centrality radius ε: how far, in RKHS norm, a task policy may be from the "
-            "central one. 0 forces consensus; inf lets every task learn alone."
+            description="Centrality radius ε: the largest distance, in RKHS norm, of a task policy "
+            "from the central one. 0 forces consensus; inf lets every task learn alone."
         ),
     ] = 3.0
     projection: Annotated[
@@ -91,55 +89,46 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = None
     budget: Annotated[
         float,
-        Meta(
-            ge=0.0,
-            description="Pruning budget β: how far, in RKHS norm, pruning may move each policy in "
-            "one iteration.",
-        ),
+        Meta(ge=0.0, description="Pruning budget β: error per policy and iteration, in RKHS norm."),
     ] = 1e-3
     max_knots: Annotated[int, Meta(ge=1, description="Cap on the model order.")] = 400
     action_units: Annotated[
         Literal["auto", "box", "own"],
         Meta(
-            description="What policies' actions are measured in: own are the tasks' own units; box "
-            "takes [-1, 1] to the bounds of the action space; auto is box, but own for tasks that "
-            "state the kernel that suits them, as the paper's do."
+            description="Units of the policies' actions: own are the tasks' units; box maps "
+            "[-1, 1] to the bounds of the action space; auto is box, but own for tasks that state "
+            "their kernel, as the paper's do."
         ),
     ] = "auto"
     kernel: Annotated[
         dict[str, Any] | None,
         Meta(
-            description="The kernel as a table, such as {kernel = 'gaussian', std = [1.0, 0.8]}; "
-            "none: what the tasks state, as the paper's do, else widths from some episodes "
-            "with random actions."
+            description="The kernel as a table, such as {kernel = 'gaussian', std = [1.0, 0.8]}. "
+            "None: the kernel that the tasks state, as the paper's do, else a Gaussian with "
+            "widths from episodes with random actions."
         ),
     ] = None
     seed: Annotated[int, Meta(ge=0, description="Seed of the run's one random generator.")] = 0
 
-    #: How long a run is, and how often it tells of itself, where nothing else is asked for.
+    #: Defaults of a run's length and of its logs.
     pace: ClassVar[Pace] = Pace(iterations=2000, log_every=10, checkpoint_every=1000)
-    #: Whether tasks that state what kernel suits them are taken at their word, units included.
+    #: Whether the kernel and the units that tasks state are used.
     as_stated: ClassVar[bool] = False
 
     @property
     def initial_exploration(self) -> InitialExploration:
-        """Episodes of every task, and their most steps, that widths are found from."""
+        """The episodes from which kernel widths are estimated."""
         return InitialExploration(4, 100)
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with nothing left open.
+        """Return the settings with nothing left open, for tasks whose episodes have ``horizon``.
 
-        Parameters
-        ----------
-        scaled : bool
-            Whether actions are of order one.
-        horizon : int
-            The most steps of the tasks' episodes.
+        ``scaled`` says whether actions are of order one.
         """
         return self
 
     def aims(self, iteration: int) -> Mapping[str, float]:
-        """Return what numbers of an iteration's report, by name, are meant to be; k from 1."""
+        """Return target values of an iteration's reported numbers, by name; k from 1."""
         return {}
 
     @property
@@ -158,7 +147,7 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         refuse_huge("budget", self.budget)
 
     def _suiting_discount(self, horizon: int, share: float) -> float:
-        """Return γ; where it is open, 1 − share/H for horizon H, but between 0.9 and 0.99."""
+        """Return γ, by default 1 − share/H for horizon H, but between 0.9 and 0.99."""
         return self.discount or min(max(1.0 - share / horizon, 0.9), 0.99)
 
     def _check_finite(self, *names: str) -> None:
@@ -167,35 +156,48 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
 
     def _check_each(self, name: str) -> None:
-        """Refuse what is not above zero and finite, or so extreme that nothing is learned."""
+        """Refuse numbers, or one for all actions, that are not positive or too extreme."""
         values = getattr(self, name)
+        values = (values,) if isinstance(values, int | float) else values
         if not all(0.0 < value < math.inf for value in values):
             raise InputError(f"{name} must be positive, got {values}")
         if not all(1e-70 <= value <= 1e70 for value in values):
             raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
 
 
-#: What methods that regress their steps, and have critics, ask for in the same words.
+#: Settings that several methods have.
 Ridge = Annotated[
-    float,
-    Meta(
-        gt=0.0,
-        description="ρ of the regression that makes a step's direction: larger is smoother.",
-    ),
+    float, Meta(gt=0.0, description="ρ of the step's regression: larger is smoother.")
 ]
 CriticRidge = Annotated[
     float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
 ]
-CriticKnots = Annotated[
-    int, Meta(ge=1, description="Cap on the knots of the critics, which share them.")
+CriticKnots = Annotated[int, Meta(ge=1, description="Cap on the knots that the critics share.")]
+ActionStd = Annotated[
+    tuple[float, ...],
+    Meta(
+        description="Standard deviation of the exploration noise (trust-region: at the start) in "
+        "units of the policies' actions: half the range of each action, where it has bounds. One "
+        "number stands for all actions."
+    ),
+]
+NewKnots = Annotated[int, Meta(ge=1, description="The most new knots in an iteration.")]
+Novelty = Annotated[
+    float,
+    Meta(
+        gt=0.0,
+        lt=1.0,
+        description="A visited (in models: imagined) state becomes a knot if the knots leave more "
+        "than this share of its kernel unexplained.",
+    ),
 ]
 
-#: Steps of each task up to which the trust region learns nothing and models learn much.
+#: Steps of each task up to which the default method is ``models``.
 FEW_STEPS = 1_000
 
 
 def method_settings(method: str) -> type[LearnerSettings]:
-    """Return the settings of a method, or say which methods there are."""
+    """Return the settings class of a method."""
     if method not in METHODS:
         raise unknown_name("method", str(method), METHODS)
     package, name = METHODS[method]
@@ -205,21 +207,20 @@ def method_settings(method: str) -> type[LearnerSettings]:
 
 
 def implied_method(values: Mapping[str, Any]) -> MethodName | None:
-    """Return the method that is named, or the first that knows all settings; None if all do."""
+    """Return the named method, or the first that has all settings; None if all methods do."""
     values = current_names(values)
     named = values.get("method")
     if named is not None:
         return cast("MethodName", named)
-    own = set(values) - set(LearnerSettings.__struct_fields__)
-    knowing = [m for m in METHODS if own <= set(method_settings(m).__struct_fields__)]
-    return knowing[0] if own and knowing else None
+    special = set(values) - set(LearnerSettings.__struct_fields__)
+    having = [m for m in METHODS if special <= set(method_settings(m).__struct_fields__)]
+    return having[0] if special and having else None
 
 
 def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
-    """Return the method for tasks of which nothing is asked: the paper's for tasks like its own.
+    """Return the default method: the paper's for tasks that state their kernel, as its own do.
 
-    Those state the kernel that suits them. Of others nothing is known but that they can be run,
-    and for how many ``steps``, if that was said: a few are enough for models alone.
+    For other tasks ``models`` if ``steps`` are given and few, else ``trust-region``.
     """
     if tasks[0].kernel_covariance is not None:
         return "policy-gradient"
@@ -230,26 +231,26 @@ def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName
 def make_settings(
     values: Mapping[str, Any], kind: type[LearnerSettings] | None = None
 ) -> LearnerSettings:
-    """Return checked settings of the method that ``values`` name, or say which field is wrong."""
+    """Return checked settings of the method that ``values`` name, or refuse a wrong field."""
     values = current_names(values)
     kind = kind or method_settings(values.get("method", PAPER_METHOD))
     check_names(values, kind.__struct_fields__, "setting")
-    # Numbers of NumPy's, such as those of a linspace, are numbers too.
+    # Accept NumPy's numbers.
     plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
-    # JSON has no word for infinity; other numbers are not to be texts.
+    # JSON has no infinity; other numbers must not be strings.
     plain = {k: float(v) if v in ("inf", "-inf") else v for k, v in plain.items()}
-    # Where there is one for each action, one number stands for all.
+    # One number stands for all actions.
     plain = {k: (v,) if k in EACH and isinstance(v, int | float) else v for k, v in plain.items()}
     return convert_fields(plain, kind)
 
 
 def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings under their names of today, also those of earlier versions."""
+    """Return settings with names of earlier versions replaced."""
     return {RENAMED.get(name, name): value for name, value in values.items()}
 
 
 def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
-    """Refuse a name that is not known; that of another method is named as such."""
+    """Refuse an unknown name; if another method has it, say which."""
     names = set(known)
     for name in given:
         if name in names:
@@ -261,14 +262,9 @@ def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
 
 
 def settings_to_plain(settings: LearnerSettings) -> dict[str, Any]:
-    """Return settings as JSON can hold them: infinities as words, which it lacks."""
+    """Return settings for JSON: infinities as strings."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
     return {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
-
-
-def settings_from_plain(data: Mapping[str, Any]) -> LearnerSettings:
-    """Return settings from the plain data of a file."""
-    return make_settings(data)
 
 
 _Fields = TypeVar("_Fields")
@@ -276,9 +272,9 @@ _PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
 
 
 def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
-    """Return checked fields from plain values, or say which is wrong, and what it was."""
+    """Return checked fields from plain values, or refuse a wrong field with its value."""
     for name, value in values.items():
-        # A seed may be as long as it likes; counts of this size fit into no array.
+        # A seed may have any size; counts of this size fit into no array.
         if name != "seed" and type(value) is int and abs(value) > LARGEST_COUNT:
             raise InputError(f"{name} is {value}: give at most {LARGEST_COUNT}")
     try:
@@ -289,7 +285,7 @@ def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
         if place is None:
             raise InputError(text) from problem
         name = place[1].split("[")[0]
-        said = text[: place.start()].replace("`", "")
+        reason = text[: place.start()].replace("`", "")
         raise InputError(
-            f"{name} is {values.get(name)!r}: {said[0].lower()}{said[1:]}"
+            f"{name} is {values.get(name)!r}: {reason[0].lower()}{reason[1:]}"
         ) from problem

@@ -153,18 +153,20 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return the new learner of the run, optionally with the tasks of its folder."""
         from crosslearning.learner import CrossLearner
+        from crosslearning.learner.internals import choose_method
 
         settings = msgspec.structs.asdict(self.settings)
         if self.left_open is not None:
             others = (*RUN_FIELDS, "method")
             settings = {k: v for k, v in self.left_open.items() if k not in others}
-        return CrossLearner(
+        learner = CrossLearner(
             tasks or self.tasks,
             task_options=self.task_options,
             start=start,
             **self.how(),
             **settings,
-        ).prepare(self.steps)
+        )
+        return choose_method(learner, self.steps)
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""

@@ -24,6 +24,7 @@ from crosslearning.errors import (
 )
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.callbacks import EvaluationCallback
+from crosslearning.learner.internals import worker_events
 from crosslearning.learner.length import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
@@ -83,7 +84,7 @@ def train(
         choice = f"Method: {method}, {_WHY[method]}. Another: --method."
         console.print(choice, highlight=False, soft_wrap=True)
     if related is not None:
-        learner.use_data_of(related)
+        learner.method.use_data_of(related.method)
     begun = start is not None or related is not None
     with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
@@ -252,7 +253,7 @@ def _drive(
     def after(report: IterationReport) -> bool:
         nonlocal stopped, lost
         averages.add(report)
-        for line in learner.worker_events():
+        for line in worker_events(learner):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         stopped = report if report.stop else None
         last = length.reached(learner) or report.stop

@@ -22,8 +22,8 @@ def linear(task, n, seed, scale=1.0):
     return Transitions(states, actions, after, rewards, np.zeros(n), np.zeros(n))
 
 
-def fitted(data, epsilon=None, turns=(), low=WIDE[0], high=WIDE[1], knots=200):
-    frame = Frame.of(data, low, high, turns)
+def fitted(data, epsilon=None, is_angle=(), low=WIDE[0], high=WIDE[1], knots=200):
+    frame = Frame.of(data, low, high, is_angle)
     return fit(data, frame, choose(data, frame, epsilon), epsilon, knots)
 
 
@@ -130,7 +130,7 @@ def test_angles_go_round():
         np.zeros(60),
     )
     ends = np.array([-np.pi, -1.0]), np.array([np.pi, 1.0])
-    found = fitted([data], turns=[0], low=ends[0], high=ends[1])
+    found = fitted([data], is_angle=[0], low=ends[0], high=ends[1])
     assert found.frame.is_angle.tolist() == [1, 0]
     # All of the circle, whatever was seen of it.
     np.testing.assert_allclose(found.frame.limits[:, 0], [-np.pi, np.pi])

@@ -83,8 +83,8 @@ def test_an_end_that_is_told_need_not_be_seen():
     frame = learner.method.frame
     assert not any(np.any(own.terminated) for own in learner.method.data)
     assert frame.ends == 1
-    supposed = learner.method.supposed
-    assert (supposed.reward, supposed.end) == (False, True)
+    pseudo = learner.method.pseudo
+    assert (pseudo.reward, pseudo.end) == (False, True)
     # Rewards are as they were seen, not those of the points.
     seen = np.concatenate([own.rewards for own in learner.method.data])
     assert frame.limits[:, 3].tolist() == [seen.min(), seen.max()]
@@ -109,16 +109,16 @@ def test_logs_may_be_paid_by_a_formula():
     with pytest.raises(InputError, match="all rewards are 0"):
         learn_from(unpaid, **settings)
     learner = learn_from(log, reward=pay, **settings)
-    assert learner.method.supposed.reward
+    assert learner.method.pseudo.reward
 
 
 @pytest.mark.parametrize(
     ("formula", "message"),
     [
-        (lambda s, a: s[:, 0], "cannot be asked: .*takes 2 positional arguments"),
+        (lambda s, a: s[:, 0], "cannot be evaluated: .*takes 2 positional arguments"),
         (lambda s, a, n: s, r"returned an array of shape \(120, 3\) for 120 steps"),
         (lambda s, a, n: s[:, 0] * np.nan, "returned nan for the step"),
-        (lambda s, a, n: s[:, 9], "cannot be asked: index 9"),
+        (lambda s, a, n: s[:, 9], "cannot be evaluated: index 9"),
     ],
 )
 def test_a_formula_that_is_wrong_is_named(formula, message):
@@ -131,5 +131,5 @@ def test_a_formula_that_is_wrong_is_named(formula, message):
 
 def test_all_tell_or_none():
     mixed = [*told(1, reward=pay), task_set("pendulums:2")[1]]
-    with pytest.raises(InputError, match="some tasks tell their reward and others do not"):
+    with pytest.raises(InputError, match="some tasks have a reward formula and others do not"):
         CrossLearner(mixed, **SMALL)

@@ -146,8 +146,8 @@ def test_tails_that_the_intervals_cannot_bear_are_named():
         assert not dataclasses.replace(own, tail=0.29).doubtful
     # One of a thousand samples that outweighs all others leaves a mean at its mercy.
     learner = scalar_learner(GAINS)
-    plans = draw_plans(learner.sampling, 1000, np.random.default_rng(0))
-    (units, *_), _ = run_plans(learner.sampling, learner.family.expansion, plans)
+    plans = draw_plans(learner.method.sampling, 1000, np.random.default_rng(0))
+    (units, *_), _ = run_plans(learner.method.sampling, learner.family.expansion, plans)
     weights = units.weights.copy()
-    weights[np.argmax(units.ratios * units.squares(learner.sampling.kernel))] *= 1e4
-    assert tail_of(learner.sampling, dataclasses.replace(units, weights=weights)) > 0.9
+    weights[np.argmax(units.ratios * units.squares(learner.method.sampling.kernel))] *= 1e4
+    assert tail_of(learner.method.sampling, dataclasses.replace(units, weights=weights)) > 0.9

@@ -1,12 +1,12 @@
-"""Gradient estimators: from rollouts to functions, and what is known of them and how surely."""
+"""Gradient estimators: from rollouts to functions; and confidence intervals of their means."""
 
 from crosslearning.learner.gradients.estimators import (
     ESTIMATORS,
     Estimator,
     Gradients,
     estimator_of,
+    gradient_geometry,
 )
-from crosslearning.learner.gradients.geometry import gradient_geometry
 from crosslearning.learner.gradients.independent_estimates import (
     GROUPS,
     IndependentEstimates,

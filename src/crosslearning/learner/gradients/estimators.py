@@ -1,7 +1,7 @@
 """Gradient estimators: from samples to functions (Algorithm 1, lines 6 and 7).
 
-An estimate of ∇U_i is a function Σ_b κ(s_b, ·) w_b: knots and weights. Every estimator here is
-unbiased; they differ in their variance and in what they ask of a task.
+An estimate of ∇U_i is a function Σ_b κ(s_b, ·) w_b: knots and weights. All estimators are
+unbiased; they differ in their variance and in their requirements of a task.
 """
 
 from __future__ import annotations
@@ -10,8 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
+from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.errors import InputError, unknown_name
+from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import Samples
 
 
@@ -40,18 +45,15 @@ def geometric(samples: Samples, variance: Floats, discount: float) -> Gradients:
 def antithetic(samples: Samples, variance: Floats, discount: float) -> Gradients:
     """Return half the difference of two mirrored actions' values, at the same state.
 
-    The state and the later noise are shared, so what does not depend on the action cancels.
-    The task must be one that can be put back into a state.
+    State and later noise are shared, so that parts independent of the action cancel. The task must
+    be one whose state can be set.
     """
     values = 0.5 * (samples.values[:, :, 0] - samples.values[:, :, 1])
     return _score(samples, values, variance, discount)
 
 
 def baseline(samples: Samples, variance: Floats, discount: float) -> Gradients:
-    """Return Algorithm 1 with the mean value of the batch's other samples taken off.
-
-    The others know nothing of this sample's action, so the expectation does not change.
-    """
+    """Return Algorithm 1 minus the mean value of the batch's other samples as a baseline."""
     values = samples.values[:, :, 0]
     batch = values.shape[1]
     if batch < 2:
@@ -62,17 +64,11 @@ def baseline(samples: Samples, variance: Floats, discount: float) -> Gradients:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator and what it asks of the rollouts.
+    """An estimator and its requirements.
 
-    Attributes
-    ----------
-    estimate : callable
-        From samples, the variance of the noise and the discount to gradients.
-    mirrored : bool
-        Whether it needs the mirrored action's value.
-    coupled : bool
-        Whether a sample's weight depends on the other samples of its batch. If it does not, a
-        batch of one is an estimate of its own, and a batch the mean of such.
+    ``estimate`` maps samples, the noise variance and the discount to gradients. ``mirrored``: it
+    needs the mirrored action's value. ``coupled``: a sample's weight depends on the other samples
+    of its batch; else a batch is the mean of independent estimates.
     """
 
     estimate: Callable[[Samples, Floats, float], Gradients]
@@ -88,7 +84,46 @@ ESTIMATORS = {
 
 
 def estimator_of(name: str) -> Estimator:
-    """Return the estimator of that name, or say which names there are."""
+    """Return the estimator of that name."""
     if name not in ESTIMATORS:
         raise unknown_name("estimator", name, ESTIMATORS)
     return ESTIMATORS[name]
+
+
+def gradient_geometry(policies: Expansion, gradients: Gradients) -> tuple[Floats, Floats]:
+    """Return ‖∇̂_i‖² and ⟨∇̂_i, g − h_i⟩, each of shape (N,); g is function N."""
+    squares, towards = np.empty((2, len(gradients.knots)))
+    _geometry(policies, *gradients, squares, towards)
+    return squares, towards
+
+
+@compiled
+def _fill_geometry(
+    policies: Expansion, knots: Floats, weights: Floats, squares: Floats, towards: Floats
+) -> None:
+    """Fill the inner products of gradients Σ_b κ(knots[i, b], ·) weights[i, b].
+
+    With itself by the double sum; with g − h_i by the reproducing property, through the
+    functions' values at the knots.
+    """
+    program, features, rows = policies
+    N, B, p = weights.shape
+    own, gram = np.empty((features.shape[0], B)), np.empty((B, B))
+    columns = np.empty((B, features.shape[1]))
+    centre, value = np.empty(p), np.empty(p)
+    for i in range(N):
+        programs.embed_all(program, knots[i], own)
+        programs.kernel_columns(program, own, own, gram)
+        programs.kernel_columns(program, features, own, columns)
+        square = toward = 0.0
+        for a in range(B):
+            programs.weigh(columns[a], rows[N], centre)
+            programs.weigh(columns[a], rows[i], value)
+            for k in range(p):
+                toward += weights[i, a, k] * (centre[k] - value[k])
+                for b in range(B):
+                    square += gram[a, b] * weights[i, a, k] * weights[i, b, k]
+        squares[i], towards[i] = max(square, 0.0), toward
+
+
+_geometry = FastEntry(_fill_geometry)

@@ -1,8 +1,7 @@
-"""Independent gradient estimates by the thousand, and their inner products.
+"""Batches of independent gradient estimates, and their inner products.
 
-What is certified about a gradient is read off many independent unbiased estimates of it: the
-units. Each is a function in the RKHS; all that statistics need of them are inner products, which
-are kernel values at the knots.
+Certificates are statistics of many independent unbiased estimates. Each is a function in the RKHS;
+the statistics need only inner products, which are kernel values at the knots.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from crosslearning.rkhs.checks import Floats
 
 #: Estimates are gathered into this many groups, whose means have a Gram matrix of fixed size.
 GROUPS = 100
-#: Kernel values that are held at a time: as many as a processor's cache holds.
+#: Kernel values that are held at a time: they fit into a processor's cache.
 _BLOCK = 200_000
-#: IndependentEstimates whose own squares are computed together.
+#: Estimates whose squares are computed together.
 _TILE = 32
 
 
@@ -27,13 +26,8 @@ _TILE = 32
 class IndependentEstimates:
     """Independent unbiased estimates of one gradient: ratio_u Σ_b κ(knots[u, b], ·) weights[u, b].
 
-    Attributes
-    ----------
-    knots : array, shape (U, B, q)
-    weights : array, shape (U, B, p)
-        Without the ratios: these are estimates as the run would make them.
-    ratios : array, shape (U,)
-        Density of the policy's noise over that of the noise which was drawn.
+    Knots and weights have shapes (U, B, q) and (U, B, p); ``ratios``, shape (U,), are the policy's
+    density over that of the drawn noise, and not in the weights.
     """
 
     knots: Floats
@@ -44,13 +38,13 @@ class IndependentEstimates:
         return len(self.ratios)
 
     def minus(self, other: IndependentEstimates, scale: float) -> IndependentEstimates:
-        """Return the units' differences times ``scale``; both from the same plans."""
+        """Return the differences times ``scale``; both from the same plans."""
         knots = np.concatenate([self.knots, other.knots], axis=1)
         weights = np.concatenate([self.weights, -other.weights], axis=1)
         return IndependentEstimates(knots, weights * scale, self.ratios)
 
     def squares(self, kernel: Kernel) -> Floats:
-        """Return ‖estimate‖² as the run would make it, without the ratio, shape (U,)."""
+        """Return ‖estimate‖² without the ratio, shape (U,)."""
         U, B, q = self.knots.shape
         squares = np.empty(U)
         for first in range(0, U, _TILE):
@@ -62,15 +56,12 @@ class IndependentEstimates:
         return squares
 
     def along(self, values: Floats) -> Floats:
-        """Return ⟨unit, f⟩, shape (U,), from the values (U, B, p) of a function at the knots."""
+        """Return ⟨estimate, f⟩, shape (U,), from values (U, B, p) of a function at the knots."""
         return np.asarray(np.einsum("ubp,ubp->u", self.weights, values) * self.ratios)
 
 
 def group_products(kernel: Kernel, units: IndependentEstimates) -> Floats:
-    """Return ⟨unit u, mean of group k⟩, shape (U, K); a group is U/K neighbouring units.
-
-    All pairs of knots are visited, a block at a time.
-    """
+    """Return ⟨estimate u, mean of group k⟩, shape (U, K); a group is U/K neighbours."""
     U, B, q = units.knots.shape
     K = GROUPS
     if U % K:

@@ -1,16 +1,14 @@
-"""Numbers with intervals from independent gradient estimates.
-
-Three facts shape the intervals here.
+"""Confidence intervals from independent gradient estimates.
 
 Norms are biased. The norm of a mean is too long by the noise *across* it: with m̂ = ∇ + e,
-⟨m̂, u⟩ = ‖∇‖ + ⟨e, u⟩ for the true direction u, and ⟨m̂, u⟩² = ‖m̂‖² − ‖e_⊥‖². So what is
-taken off ‖m̂‖² is the expected square of the noise across, not of all noise.
+⟨m̂, u⟩ = ‖∇‖ + ⟨e, u⟩ for the true direction u, and ⟨m̂, u⟩² = ‖m̂‖² − ‖e_⊥‖². So the expected
+square of the noise across is subtracted from ‖m̂‖², not that of all noise.
 
 A maximum over a ball is a maximum over directions. The stationarity gap is ⟨∇, f + r u⟩ at the
-best unit vector u. For the best one, whichever it is, the mean of the scalars ⟨X, f + r u⟩ is off
-by no more than a scalar's error. So the upper bound is the largest such bound over all directions
-that the data allow; and any direction that does not depend on the sample it is applied to gives a
-lower bound. Neither needs the gradient to be far from zero.
+best unit vector u, where the mean of the scalars ⟨X, f + r u⟩ has no more than a scalar's error. So
+the upper bound is the largest such bound over all directions compatible with the data; and any
+direction independent of the sample it is applied to gives a lower bound. Neither needs the
+gradient to be far from zero.
 
 Samples are skewed. Scalar means get Hall's transformed t-interval, which corrects for skewness,
 and means of squares a logarithmic one where that is wider.
@@ -32,7 +30,7 @@ from crosslearning.learner.gradients.independent_estimates import (
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats
 
-#: Directions at which the upper bound is searched: angles to the mean's own direction.
+#: Directions at which the upper bound is searched: angles to the mean's direction.
 _ANGLES = np.linspace(0.0, np.pi, 721)
 
 
@@ -43,12 +41,9 @@ def quantile(level: float) -> float:
 
 @dataclass(frozen=True)
 class GradientMean:
-    """The mean m̂ of independent estimates of a gradient, and all that is asked of it.
+    """The mean m̂ of independent estimates ("units") of a gradient, and its intervals.
 
-    Parameters
-    ----------
-    products : array, shape (U, K)
-        ⟨unit, mean of group k⟩, from :func:`group_products`.
+    ``products``, shape (U, K), are ⟨unit, mean of group k⟩, from :func:`group_products`.
     """
 
     products: Floats
@@ -110,7 +105,7 @@ class GradientMean:
         along = self._unit.reshape(K, size).mean(axis=1)
         along = along - along.mean()
         across = self._centred - np.outer(along, along)
-        # What is left of a zero after rounding is not noise.
+        # Rounding errors are not noise.
         across[np.abs(across) < 1e-12 * np.trace(self.gram)] = 0.0
         trace = max(float(np.trace(across)), 0.0) / (K - 1)
         largest = max(float(np.linalg.eigvalsh(across)[-1]), 0.0) / (K - 1)
@@ -125,8 +120,8 @@ class GradientMean:
     ) -> Interval:
         """Return max ⟨∇, f + r u⟩ = ⟨∇, f⟩ + r‖∇‖ over the unit ball, with its interval.
 
-        ``towards``, shape (U,), holds ⟨unit, f⟩; ``distance`` is ‖f‖: if it is at most r, the
-        maximum cannot be negative.
+        ``towards``, shape (U,), holds ⟨unit, f⟩; if ``distance``, ‖f‖, is at most r, the maximum
+        is not negative.
         """
         level = 0.5 + 0.5 * confidence
         low = self.lower_bound(towards, radius, level)
@@ -146,13 +141,13 @@ class GradientMean:
             ⟨m̂, f + r u⟩ + z sd(f + r cosφ m̂/‖m̂‖)/√n + z r sinφ sd(w)/√n
 
         is one, by the triangle inequality for standard deviations, and sd(w) is at most the root
-        of the largest eigenvalue. φ is not known; the largest of these is taken over all angles
-        that are compatible with the expected noise across.
+        of the largest eigenvalue. The largest is taken over all angles φ that are compatible with
+        the expected noise across.
         """
         z, n = quantile(level), self.count
         trace, trace_of_square, largest = self._noise_across
         norm = np.sqrt(self.square)
-        # ⟨m̂, u⟩² = ‖m̂‖² − ‖e_⊥‖², and the square of the noise across varies itself.
+        # ⟨m̂, u⟩² = ‖m̂‖² − ‖e_⊥‖², and ‖e_⊥‖² is random.
         reach = max(self.square - trace / n, 0.0) + z * np.sqrt(2.0 * trace_of_square) / n
         cosines = np.cos(_ANGLES)
         if norm > 0.0:
@@ -177,9 +172,9 @@ class GradientMean:
     def lower_bound(self, towards: Floats, radius: float, level: float) -> float:
         """Return a lower bound of ⟨∇, f⟩ + r‖∇‖ at a level of confidence.
 
-        Every unit is multiplied with the direction of the mean of the *other* groups: the mean of
-        these scalars is, in expectation, below the maximum. The directions share samples, which
-        adds tr C²/(n² ‖m̂‖²) to the variance; it matters only where the gradient drowns in noise.
+        Every unit is multiplied with the direction of the mean of the *other* groups: the expected
+        mean of these scalars is below the maximum. The directions share samples, which adds
+        tr C²/(n² ‖m̂‖²) to the variance; it matters only if noise dominates the gradient.
         """
         z, n, K = quantile(level), self.count, GROUPS
         own = np.repeat(np.arange(K), n // K)

@@ -1,34 +1,32 @@
-"""Cross-learned dynamics: how each task moves, pays and ends, all kept near a central task.
+"""Cross-learned dynamics models: each task's model is kept near a central one.
 
-From an observation s and an action a a model tells the change of every coordinate of s, the reward
-and, where episodes were seen to end, the chance that this one does. Each of these outputs is a
-regression of its own (:mod:`crosslearning.rkhs.cross_regression`): with a kernel whose widths the
-data choose, and with its own likeness of the tasks. Rewards are often the same function for all,
-while how fast a machine is_angle is not.
+From an observation s and an action a a model predicts the change of every coordinate of s, the
+reward and, if episodes were seen to terminate, the probability of termination. Each output is a
+separate regression (:mod:`crosslearning.rkhs.cross_regression`) with its own kernel widths and its
+own similarity of the tasks: rewards are often the same function for all, while dynamics differ.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from crosslearning.errors import InputError
+from crosslearning.learner.method import misfit
 from crosslearning.learner.model_based.imagination import Outputs, World
 from crosslearning.learner.model_based.pseudo_data import EMPTY, PseudoData
 from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
 from crosslearning.rkhs.kernels.base import Kernel
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-#: Imagined observations may leave what was seen by this share of its range.
+#: Imagined observations may exceed the range of the data by this share of it.
 _MARGIN = 0.1
 #: A spread below this share of the values is rounding.
 _CONSTANT = 1e-12
@@ -37,19 +35,19 @@ _ROUGHEST = 1e-3
 
 
 class Frame(NamedTuple):
-    """How the models' numbers are measured, and between which they stay.
+    """The normalisation of the models' outputs, and the limits of imagined rollouts.
 
     Attributes
     ----------
     centre, unit : arrays, shape (outputs,)
-        Mean and spread of every output over all tasks: functions are fitted to what is left.
+        Mean and standard deviation of every output over all tasks.
     limits : array, shape (2, q + 1)
-        Imagined observations and rewards stay between these: the bounds of the space, and what
-        was seen with a margin.
+        Of imagined observations and rewards: the bounds of the space, and the range of the data
+        with a margin.
     is_angle : array of int, shape (q,)
         1 for coordinates that are angles.
     ends : int
-        1 if an episode was seen to end.
+        1 if an episode was seen to terminate.
     """
 
     centre: Floats
@@ -65,15 +63,15 @@ class Frame(NamedTuple):
         low: Floats,
         high: Floats,
         is_angle: Sequence[int],
-        supposed: PseudoData = EMPTY,
+        pseudo: PseudoData = EMPTY,
     ) -> Frame:
-        """Return the frame that suits transitions of all tasks, between the ends of a space."""
+        """Return the frame of the transitions of all tasks, in a space from low to high."""
         q = len(low)
         turn = np.zeros(q, dtype=np.int64)
         turn[list(is_angle)] = 1
-        ends = int(any(np.any(own.terminated) for own in supposed.beside(data, q + 1, q)))
+        ends = int(any(np.any(own.terminated) for own in pseudo.beside(data, q + 1, q)))
         raw = [
-            np.concatenate([_raw(own, turn, ends)[:, o] for own in supposed.beside(data, o, q)])
+            np.concatenate([_raw(own, turn, ends)[:, o] for own in pseudo.beside(data, o, q)])
             for o in range(q + 1 + ends)
         ]
         centre, unit = (np.array([f(values) for values in raw]) for f in (np.mean, np.std))
@@ -91,7 +89,7 @@ class Frame(NamedTuple):
         return cls(centre, np.where(unit > _CONSTANT * size, unit, 1.0), limits, turn, ends)
 
     def targets(self, data: Transitions) -> Floats:
-        """Return what the functions are fitted to, shape (n, outputs)."""
+        """Return the normalised targets of the regressions, shape (n, outputs)."""
         return np.asarray((_raw(data, self.is_angle, self.ends) - self.centre) / self.unit)
 
     @property
@@ -102,7 +100,7 @@ class Frame(NamedTuple):
 
 
 def _raw(data: Transitions, is_angle: Integers, ends: int) -> Floats:
-    """Return the outputs in their own units, shape (n, outputs)."""
+    """Return the targets before normalisation, shape (n, outputs)."""
     change = data.after - data.states
     wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
     parts = [np.where(is_angle == 1, wrapped, change), data.rewards[:, None]]
@@ -110,16 +108,7 @@ def _raw(data: Transitions, is_angle: Integers, ends: int) -> Floats:
 
 
 class Dynamics(NamedTuple):
-    """Models of N tasks, fitted.
-
-    Attributes
-    ----------
-    frame : Frame
-    chosen : sequence of Hyperparameters
-        Of every output.
-    fits : sequence of CrossFit
-        The functions of every output.
-    """
+    """Fitted models of N tasks: the hyperparameters and the fit of every output."""
 
     frame: Frame
     chosen: list[Hyperparameters]
@@ -127,7 +116,7 @@ class Dynamics(NamedTuple):
 
     @property
     def distances(self) -> Floats:
-        """How far every task's model is from the central one, shape (N,)."""
+        """Distance of every task's model from the central one, shape (N,)."""
         return np.asarray(np.sqrt(sum(fit.distances**2 for fit in self.fits)))
 
     @property
@@ -136,15 +125,10 @@ class Dynamics(NamedTuple):
         return np.asarray(np.max([fit.multipliers for fit in self.fits], axis=0))
 
     def functions(self, tasks: int, normal: Sequence[Floats] | None = None) -> list[Family]:
-        """Return the functions of every output in its own units, those of a sample together.
+        """Return each output's functions of the first ``tasks``, without normalisation.
 
-        Parameters
-        ----------
-        tasks : int
-            The first so many tasks are wanted.
-        normal : for each output an array of shape (S, N + 1, m, 1), optional
-            Standard normal numbers, for S samples of what is possible after the data; without
-            them the means.
+        ``normal`` has for each output standard normal numbers of shape (S, N + 1, m, 1), for S
+        posterior samples, each sample's functions together; without it these are the means.
         """
         families = []
         for o, fit in enumerate(self.fits):
@@ -177,32 +161,22 @@ def choose(
     frame: Frame,
     epsilon: float | None,
     before: Sequence[Hyperparameters] = (),
-    supposed: PseudoData = EMPTY,
+    pseudo: PseudoData = EMPTY,
     outputs: Sequence[int] | None = None,
 ) -> list[Hyperparameters]:
-    """Return the hyperparameters of every output, from the evidence.
+    """Return the hyperparameters of the ``outputs``, by default all, from the evidence.
 
-    Parameters
-    ----------
-    data : sequence of N Transitions
-    frame : Frame
-    epsilon : float, optional
-        At its ends, 0 and infinity, how alike the tasks are is not for the data to say.
-    before : sequence of Hyperparameters
-        Those of fewer data, to begin with.
-    supposed : PseudoData
-        What is told of rewards and ends.
-    outputs : sequence of int, optional
-        Those that are wanted; by default all.
+    The search starts from those ``before``, of fewer data. If ``epsilon`` is 0 or infinite, it
+    and not the data decides how alike the tasks are.
     """
     is_angle = np.flatnonzero(frame.is_angle).tolist()
     alike = None if epsilon is None else {0.0: 1.0, math.inf: 0.0}.get(epsilon)
-    found = []
+    chosen = []
     for o in range(len(frame.unit)) if outputs is None else outputs:
         start = before[o] if o < len(before) else None
-        inputs, own = _points(data, frame, o, supposed)
-        found.append(most_likely(inputs, own, periodic=is_angle, start=start, alike=alike))
-    return found
+        inputs, own = _points(data, frame, o, pseudo)
+        chosen.append(most_likely(inputs, own, periodic=is_angle, start=start, alike=alike))
+    return chosen
 
 
 def fit(
@@ -211,18 +185,18 @@ def fit(
     chosen: Sequence[Hyperparameters],
     epsilon: float | None,
     max_knots: int,
-    supposed: PseudoData = EMPTY,
+    pseudo: PseudoData = EMPTY,
 ) -> Dynamics:
     """Fit the models; ``epsilon`` None takes each output's radius from its hyperparameters.
 
-    Of the outputs only the first are fitted, if hyperparameters are given of these alone.
+    Only the outputs with hyperparameters are fitted, which are the first ones.
     """
     N = len(data)
     is_angle = np.flatnonzero(frame.is_angle).tolist()
     fits = []
     for o, own in enumerate(chosen):
         kernel = own.kernel(is_angle)
-        inputs, targets = _points(data, frame, o, supposed)
+        inputs, targets = _points(data, frame, o, pseudo)
         regression = CrossRegression(
             kernel,
             N,
@@ -235,7 +209,7 @@ def fit(
         for i in range(N):
             regression.add(i, inputs[i], targets[i])
         with warnings.catch_warnings():
-            # A machine that hardly moved is no sign of other units.
+            # A task that hardly moved is no sign of other units.
             warnings.filterwarnings("ignore", message=".*are they in the same unit")
             if epsilon is None:
                 fits.append(regression.at(own.multiplier(N)))
@@ -245,31 +219,70 @@ def fit(
 
 
 def _tolerance(chosen: Hyperparameters, kernel: Kernel, inputs: Sequence[Floats]) -> float:
-    """Return how much of the kernel the knots may leave: what is no more than the noise."""
+    """Return the share of the kernel that the knots may leave: no more than the noise."""
     size = chosen.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
     return float(np.clip(chosen.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
 
 
 def _points(
-    data: Sequence[Transitions], frame: Frame, output: int, supposed: PseudoData
+    data: Sequence[Transitions], frame: Frame, output: int, pseudo: PseudoData
 ) -> tuple[list[Floats], list[Floats]]:
     """Return inputs (n, q + p) and targets (n, 1) of every task for one output."""
-    known = supposed.beside(data, output, len(frame.is_angle))
+    known = pseudo.beside(data, output, len(frame.is_angle))
     inputs = [np.concatenate([own.states, own.actions], axis=1) for own in known]
     return inputs, [frame.targets(own)[:, output : output + 1] for own in known]
 
 
 def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:
-    """Return models in the form that compiled code takes.
-
-    Parameters
-    ----------
-    functions : sequence of Family
-        As :meth:`Dynamics.functions` returns them.
-    frame : Frame
-    actions : array, shape (2, p)
-        The ends of the action space, in the policies' units.
-    """
+    """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
     return World(
         Outputs.of(functions), frame.centre, frame.limits, actions, frame.is_angle, frame.ends
     )
+
+
+# Files ------------------------------------------------------------------------------------
+
+
+def pack_choices(chosen: Sequence[Hyperparameters]) -> dict[str, Floats]:
+    """Return the hyperparameters of every output as one table."""
+    rows = [np.concatenate([np.ravel(field) for field in own]) for own in chosen]
+    return {"choices": np.array(rows)} if rows else {}
+
+
+def unpack_choices(arrays: Mapping[str, Floats], inputs: int) -> list[Hyperparameters]:
+    """Return what :func:`pack_choices` packed."""
+    if "choices" not in arrays:
+        return []
+    table = arrays["choices"]
+    if table.ndim != 2 or table.shape[1] != 2 * inputs + 5 or not np.all(np.isfinite(table)):
+        raise misfit("choices")
+    chosen = []
+    for row in table:
+        widths, units = row[: 2 * inputs].reshape(2, inputs).copy()
+        linear, signal, alike, noise, evidence = row[2 * inputs :].tolist()
+        chosen.append(
+            Hyperparameters(widths, units, linear, signal, alike, np.array([noise]), evidence)
+        )
+    return chosen
+
+
+def unpack_models(
+    arrays: Mapping[str, Floats],
+    chosen: Sequence[Hyperparameters],
+    angles: Sequence[int],
+    functions: int,
+) -> list[Family]:
+    """Return the functions of every output from their knots and weights, if there are any yet."""
+    if not arrays:
+        return []
+    try:
+        families = [
+            Family(own.kernel(angles), arrays[f"{o}.knots"], arrays[f"{o}.weights"])
+            for o, own in enumerate(chosen)
+        ]
+    except (KeyError, InputError) as problem:
+        raise misfit("the models") from problem
+    same = all(family.weights.shape[1:] == (functions, 1) for family in families)
+    if not same or len(arrays) != 2 * len(families):
+        raise misfit("the models")
+    return families

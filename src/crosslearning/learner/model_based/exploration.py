@@ -1,23 +1,21 @@
-"""Exploration: act in the real tasks where the models do not agree on what would happen."""
+"""Exploration: act in the real tasks where the sampled models disagree."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.learner.iterate import Iterate
 from crosslearning.learner.model_based.imagination import World, imagine
 from crosslearning.learner.model_based.settings import ModelBased
 from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
 
-Floats = NDArray[np.float64]
-
-#: Starts from which every way to act is imagined.
+#: Starts from which every candidate is imagined.
 _STARTS = 4
-#: Every so many imagined steps the models are asked for their opinions.
+#: Every so many imagined steps the models' predictions are compared.
 _STRIDE = 4
 _TINY = 1e-12
 
@@ -30,23 +28,20 @@ def explorers(
     units: tuple[Floats, Floats],
     length: int,
 ) -> Expansion:
-    """Return changed policies, each the one of several along which the models disagree most.
+    """Return for each task the candidate policy along which its models disagree most.
 
-    A change is a random function on the policies' own knots, as large at the visited states as
-    the exploration noise: unlike noise at every step it does the same thing again wherever it
-    comes to the same place, so that it leads somewhere.
+    A candidate is the policy plus a random function on the same knots. Unlike noise at every step
+    it acts alike in like states, so that it leads somewhere.
 
     Parameters
     ----------
-    iterate : Iterate
-    settings : ModelBased
     data : sequence of N Transitions
-        What was seen of every task.
+        The observed steps of every task.
     world : World
-        Samples of the models.
+        Posterior samples of the models.
     units : arrays, shapes (p,) and (q,)
-        The size of a change of the actions, and what a disagreement on each coordinate of the
-        next observation is measured in.
+        The size of a change of the actions at the visited states, and the units of disagreement
+        on each coordinate of the next observation.
     length : int
         Steps of the round.
     """
@@ -78,7 +73,7 @@ def _disagreement(
     unit: Floats,
     length: int,
 ) -> Floats:
-    """Return how far apart the sampled models are along each candidate's path, shape (J, N).
+    """Return the models' disagreement along each candidate's paths, shape (J, N).
 
     The paths begin at ``starts``, shape (N, n, q).
     """
@@ -89,12 +84,12 @@ def _disagreement(
     still = np.zeros((len(task), length, p))
     first = np.tile(starts.reshape(-1, q), (J, 1))
     path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_STRIDE]
-    # Ask every sample what comes next at places on the way, the same action taken.
+    # Compare the samples' next observations along the paths, for the same actions.
     whose, where = np.repeat(policy, path.shape[1]), np.repeat(task, path.shape[1])
     places, none = path.reshape(-1, q), np.zeros((len(whose), 1, p))
-    opinions = [
+    predictions = [
         imagine(candidates, world, places, whose, where + N * s, none).states[:, 1]
         for s in range(S)
     ]
-    spread = np.sum((np.std(opinions, axis=0) / unit) ** 2, axis=1)
+    spread = np.sum((np.std(predictions, axis=0) / unit) ** 2, axis=1)
     return np.asarray(np.log1p(spread).reshape(J, N, -1).mean(axis=2))

@@ -1,10 +1,9 @@
-"""Imagined rollouts: steps in learned models, and the gradients that come back along them.
+"""Imagined rollouts: steps in dynamics models, and the gradients propagated back along them.
 
-An imagined step is s' = s + f(s, a), f being the model's expansion and a = h(s) + noise the
-policy's action.
-Everything is differentiable, so that ∂Q/∂a at every imagined state follows by going back along the
-path, with a critic in the place of what comes after its end. λ mixes the two: the adjoint of a
-state is (1 − λ) ∇V(s) + λ times the one that comes back.
+An imagined step is s' = s + f(s, a), with the model's expansion f and the policy's action
+a = h(s) + noise. Everything is differentiable, so ∂Q/∂a at every imagined state follows by
+backpropagation along the path, bootstrapped with a critic at its end. λ mixes the two: the adjoint
+of a state is (1 − λ) ∇V(s) + λ times the one that is propagated back.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.rkhs import Family, Linear, Sum
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import (
     Expansion,
     KernelProgram,
@@ -29,9 +28,6 @@ from crosslearning.rkhs.program import (
     partial_pull_back,
 )
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 #: Knots that compiled loops take at once: four lanes, four times unrolled.
 _BLOCK = 16
 
@@ -39,16 +35,16 @@ _BLOCK = 16
 class Outputs(NamedTuple):
     """Functions of several outputs, each with a kernel and knots of its own.
 
-    The kernels are of one kind; the linear part of a sum is carried out over the knots, so that a
-    function is an expansion in the rest of its kernel plus an affine function of (s, a). Whatever
-    belongs to the knots lies output after output.
+    The kernels are of one kind. The linear part of a sum is summed over the knots, so that a
+    function is an expansion in the rest of its kernel plus an affine function of (s, a). Arrays
+    over knots are concatenated output by output.
 
     Attributes
     ----------
     program : KernelProgram
-        Of all outputs: their embeddings one after the other, r features each, and their factors.
+        Of all outputs: their embeddings concatenated, r features each, and their factors.
     own : array of int, shape (outputs + 1,)
-        Where the factors of each output begin; they count its own features, from 0.
+        Where the factors of each output begin; they count its features from 0.
     features : array, shape (r · L,)
         Embedded knots: for each output an array (r, its knots), flat.
     rows : array, shape (functions, L)
@@ -68,7 +64,7 @@ class Outputs(NamedTuple):
 
     @classmethod
     def of(cls, families: Sequence[Family]) -> Outputs:
-        """Lay functions of one output each side by side."""
+        """Concatenate functions of one output each."""
         parts = [_parted(family) for family in families]
         expansions = [_filled(expansion) for expansion, _ in parts]
         programs = [one.program for one in expansions]
@@ -96,10 +92,9 @@ def _edges(sizes: Sequence[int]) -> Integers:
 
 
 def _filled(expansion: Expansion) -> Expansion:
-    """Return the same functions with a whole number of SIMD blocks of knots.
+    """Return the same functions with a whole number of SIMD blocks of knots; padding has no weight.
 
-    What is left over beside whole blocks is computed knot by knot, which takes longer than all
-    the blocks of some fifty knots. Filling has no weight.
+    The rest beside whole blocks is computed knot by knot, which takes longer than fifty knots.
     """
     more = -expansion.features.shape[1] % _BLOCK
     features = np.pad(expansion.features, ((0, 0), (0, more)), mode="edge")
@@ -108,7 +103,7 @@ def _filled(expansion: Expansion) -> Expansion:
 
 
 def _parted(family: Family) -> tuple[Expansion, Floats]:
-    """Return functions as an expansion, and what is affine in them, shape (functions, 1 + q)."""
+    """Return functions as an expansion plus an affine part, shape (functions, 1 + q)."""
     kernel, knots, weights = family.kernel, family.knots, family.weights
     affine = np.zeros((weights.shape[1], 1 + kernel.dimension))
     if not isinstance(kernel, Sum):
@@ -134,22 +129,22 @@ def _parted(family: Family) -> tuple[Expansion, Floats]:
 
 
 class World(NamedTuple):
-    """What compiled code needs to know of the models.
+    """The models, for compiled code.
 
     Attributes
     ----------
     functions : Outputs
-        From (s, a) to the change of s, the reward and, if ``ends``, the chance that all is over.
+        From (s, a) to the change of s, the reward and, if ``ends``, the termination probability.
     offsets : array, shape (outputs,)
         Added to the functions' values.
     limits : array, shape (2, q + 1)
-        Between these every imagined observation and reward is kept.
+        Imagined observations and rewards are clipped to these.
     actions : array, shape (2, p)
-        Ends of the action space, in the policies' units.
+        Bounds of the action space, in the policies' units.
     is_angle : array of int, shape (q,)
         1 for coordinates that are angles.
     ends : int
-        1 if the functions tell whether an episode is over.
+        1 if the functions predict termination.
     """
 
     functions: Outputs
@@ -177,9 +172,9 @@ class Imagined(NamedTuple):
         Not yet clipped.
     rewards : array, shape (n, H)
     bootstrap_mask : array, shape (n, H)
-        The chance that the step was not the last.
+        The probability that the step did not terminate.
     gradients : array, shape (n, H, p)
-        ∂Q/∂a; at a bound of the actions only what points inward.
+        ∂Q/∂a; at a bound of the actions only the part that points inward.
     returns : array, shape (n, H)
         λ-returns.
     """
@@ -194,15 +189,15 @@ class Imagined(NamedTuple):
 
 @compiled
 def _predict(
-    outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, found: Floats
+    outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, values: Floats
 ) -> None:
-    """Fill ``found`` with a function's outputs at (s, a).
+    """Fill ``values`` with a function's outputs at (s, a).
 
-    ``point``, shape (outputs · r,), is work space, and ``work`` with room for 2 columns.
+    ``point``, shape (outputs · r,), is work space, and ``work`` holds 2 columns.
     """
-    r = point.shape[0] // found.shape[0]
+    r = point.shape[0] // values.shape[0]
     embed(outputs.program, both, point)
-    for o in range(found.shape[0]):
+    for o in range(values.shape[0]):
         first, last = outputs.edges[o], outputs.edges[o + 1]
         m = last - first
         column = work[:m]
@@ -215,10 +210,10 @@ def _predict(
             work[m : 2 * m],
             column,
         )
-        found[o] = inner(column, outputs.rows[function, first:last])
-        found[o] += outputs.affine[function, o, 0]
+        values[o] = inner(column, outputs.rows[function, first:last])
+        values[o] += outputs.affine[function, o, 0]
         for d in range(both.shape[0]):
-            found[o] += outputs.affine[function, o, 1 + d] * both[d]
+            values[o] += outputs.affine[function, o, 1 + d] * both[d]
 
 
 @compiled
@@ -233,7 +228,7 @@ def _predict_back(
 ) -> None:
     """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a).
 
-    ``point``, shape (2, outputs · r), is work space, and ``work`` with room for 4 columns.
+    ``point``, shape (2, outputs · r), is work space, and ``work`` holds 4 columns.
     """
     r = point.shape[1] // pull.shape[0]
     embed(outputs.program, both, point[0])
@@ -264,43 +259,28 @@ def _predict_back(
 
 
 @compiled
-def _advance(
-    world_offsets: Floats,
-    limits: Floats,
-    is_angle: Integers,
-    ends: int,
-    state: Floats,
-    found: Floats,
-    after: Floats,
-) -> tuple[float, float]:
-    """Fill ``after`` with the next state; return the reward and the chance to go on."""
-    q = state.shape[0]
-    for d in range(found.shape[0]):
-        found[d] += world_offsets[d]
+def _advance(world: World, state: Floats, values: Floats, after: Floats) -> tuple[float, float]:
+    """Fill ``after`` with the next state; return the reward and the bootstrap mask."""
+    q, limits = state.shape[0], world.limits
+    for d in range(values.shape[0]):
+        values[d] += world.offsets[d]
     for d in range(q):
-        value = state[d] + found[d]
-        if is_angle[d] == 1:
+        value = state[d] + values[d]
+        if world.is_angle[d] == 1:
             width = limits[1, d] - limits[0, d]
             value = limits[0, d] + (value - limits[0, d]) % width
         after[d] = min(max(value, limits[0, d]), limits[1, d])
-    reward = min(max(found[q], limits[0, q]), limits[1, q])
+    reward = min(max(values[q], limits[0, q]), limits[1, q])
     going = 1.0
-    if ends == 1:
-        going = 1.0 - min(max(found[q + 1], 0.0), 1.0)
+    if world.ends == 1:
+        going = 1.0 - min(max(values[q + 1], 0.0), 1.0)
     return reward, going
 
 
 @compiled
 def _imagine(
-    policy_program: KernelProgram,
-    policy_features: Floats,
-    policy_rows: Floats,
-    models: Outputs,
-    offsets: Floats,
-    limits: Floats,
-    bounds: Floats,
-    is_angle: Integers,
-    ends: int,
+    policies: Expansion,
+    world: World,
     starts: Floats,
     policy: Integers,
     model: Integers,
@@ -310,50 +290,33 @@ def _imagine(
     rewards: Floats,
     bootstrap_mask: Floats,
 ) -> None:
+    program, features, rows = policies
+    models, bounds = world.functions, world.actions
     n, H, p = noise.shape
     q = starts.shape[1]
     width = models.edges[-1]
-    policy_point = np.empty(policy_features.shape[0])
+    point = np.empty(features.shape[0])
     model_point = np.empty(models.features.shape[0] // width * (models.edges.shape[0] - 1))
-    policy_work, model_work = np.empty((2, policy_features.shape[1])), np.empty(2 * width)
-    action, both, found = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
+    work, model_work = np.empty((2, features.shape[1])), np.empty(2 * width)
+    action, both, values = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
     for k in range(n):
         states[k, 0] = starts[k]
         for t in range(H):
             state = states[k, t]
-            evaluate(
-                policy_program,
-                policy_features,
-                policy_rows[policy[k]],
-                state,
-                policy_point,
-                policy_work,
-                action,
-            )
+            evaluate(program, features, rows[policy[k]], state, point, work, action)
             both[:q] = state
             for j in range(p):
                 actions[k, t, j] = action[j] + noise[k, t, j]
                 both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
-            _predict(models, model[k], both, model_point, model_work, found)
-            rewards[k, t], bootstrap_mask[k, t] = _advance(
-                offsets, limits, is_angle, ends, state, found, states[k, t + 1]
-            )
+            _predict(models, model[k], both, model_point, model_work, values)
+            rewards[k, t], bootstrap_mask[k, t] = _advance(world, state, values, states[k, t + 1])
 
 
 @compiled
 def _look_back(
-    policy_program: KernelProgram,
-    policy_features: Floats,
-    policy_rows: Floats,
-    models: Outputs,
-    limits: Floats,
-    bounds: Floats,
-    is_angle: Integers,
-    ends: int,
-    critic_program: KernelProgram,
-    critic_features: Floats,
-    critic_rows: Floats,
-    critic_offsets: Floats,
+    policies: Expansion,
+    world: World,
+    critic: Values,
     discount: float,
     trace: float,
     policy: Integers,
@@ -365,35 +328,31 @@ def _look_back(
     gradients: Floats,
     returns: Floats,
 ) -> None:
+    program, features, rows = policies
+    critic_program, critic_features, critic_rows = critic.functions
+    models, limits, bounds = world.functions, world.limits, world.actions
     n, H, p = actions.shape
     q, outputs, width = states.shape[2], models.edges.shape[0] - 1, models.edges[-1]
-    policy_point = np.empty((2, policy_features.shape[0]))
+    point, work = np.empty((2, features.shape[0])), np.empty((4, features.shape[1]))
     model_point = np.empty((2, models.features.shape[0] // width * outputs))
-    critic_point = np.empty((2, critic_features.shape[0]))
-    policy_work = np.empty((4, policy_features.shape[1]))
     model_work = np.empty(4 * width)
+    critic_point = np.empty((2, critic_features.shape[0]))
     critic_work = np.empty((4, critic_features.shape[1]))
     one, value = np.ones(1), np.empty(1)
     slope, adjoint, back = np.empty(q), np.empty(q), np.empty(q)
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
     for k in range(n):
-        later = 0.0
+        later, row = 0.0, critic_rows[policy[k]]
         for t in range(H - 1, -1, -1):
             after = states[k, t + 1]
             evaluate(
-                critic_program,
-                critic_features,
-                critic_rows[policy[k]],
-                after,
-                critic_point[0],
-                critic_work[:2],
-                value,
+                critic_program, critic_features, row, after, critic_point[0], critic_work[:2], value
             )
             evaluate_pull_back(
                 critic_program,
                 critic_features,
-                critic_rows[policy[k]],
+                row,
                 after,
                 one,
                 critic_point[0],
@@ -401,19 +360,20 @@ def _look_back(
                 critic_point[1],
                 slope,
             )
-            worth = value[0] + critic_offsets[policy[k]]
+            worth = value[0] + critic.offsets[policy[k]]
             share = trace if t < H - 1 else 0.0
             worth = (1.0 - share) * worth + share * later
             for d in range(q):
                 adjoint[d] = (1.0 - share) * slope[d] + (share * back[d] if t < H - 1 else 0.0)
-                # Where the next observation was kept within its limits, nothing moves it.
-                if is_angle[d] == 0 and (after[d] <= limits[0, d] or after[d] >= limits[1, d]):
+                # A clipped observation has no gradient.
+                clipped = after[d] <= limits[0, d] or after[d] >= limits[1, d]
+                if world.is_angle[d] == 0 and clipped:
                     adjoint[d] = 0.0
                 pull[d] = discount * bootstrap_mask[k, t] * adjoint[d]
             pull[q] = 1.0
             if rewards[k, t] <= limits[0, q] or rewards[k, t] >= limits[1, q]:
                 pull[q] = 0.0
-            if ends == 1:
+            if world.ends == 1:
                 inside = bootstrap_mask[k, t] > 0.0 and bootstrap_mask[k, t] < 1.0
                 pull[q + 1] = -discount * worth if inside else 0.0
             both[:q] = states[k, t]
@@ -421,24 +381,14 @@ def _look_back(
                 both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
             _predict_back(models, model[k], both, pull, model_point, model_work, both_back)
             for j in range(p):
-                wish = both_back[q + j]
-                action = actions[k, t, j]
-                outward = (action >= bounds[1, j] and wish > 0.0) or (
-                    action <= bounds[0, j] and wish < 0.0
-                )
+                wish, action = both_back[q + j], actions[k, t, j]
+                high, low = action >= bounds[1, j], action <= bounds[0, j]
+                outward = (high and wish > 0.0) or (low and wish < 0.0)
                 gradients[k, t, j] = 0.0 if outward else wish
-                clipped = action >= bounds[1, j] or action <= bounds[0, j]
-                wanted[j] = 0.0 if clipped else wish
+                wanted[j] = 0.0 if high or low else wish
+            state = states[k, t]
             evaluate_pull_back(
-                policy_program,
-                policy_features,
-                policy_rows[policy[k]],
-                states[k, t],
-                wanted,
-                policy_point[0],
-                policy_work,
-                policy_point[1],
-                back,
+                program, features, rows[policy[k]], state, wanted, point[0], work, point[1], back
             )
             for d in range(q):
                 back[d] += both_back[d] + pull[d]
@@ -446,8 +396,8 @@ def _look_back(
             returns[k, t] = later
 
 
-_imagined = FastEntry(_imagine)
-_looked_back = FastEntry(_look_back)
+_fill_rollouts = FastEntry(_imagine)
+_fill_gradients = FastEntry(_look_back)
 
 
 def imagine(
@@ -458,22 +408,15 @@ def imagine(
     model: Integers,
     noise: Floats,
 ) -> Imagined:
-    """Run imagined rollouts, without gradients.
+    """Run imagined rollouts, without gradients, from ``starts`` (n, q) with ``noise`` (n, H, p).
 
-    Parameters
-    ----------
-    policies : Expansion
-    world : World
-    starts : array, shape (n, q)
-    policy, model : arrays of int, shape (n,)
-        Which functions of the policies and of the world.
-    noise : array, shape (n, H, p)
+    ``policy`` and ``model``, shape (n,), number the functions of the policies and of the world.
     """
-    # Compiled code is called without a look at its arguments, which must be of these types.
+    # Compiled code is called without a check of its arguments, which must be of these types.
     starts, noise = (np.ascontiguousarray(one, dtype=np.float64) for one in (starts, noise))
     policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
     n, H, p = noise.shape
-    found = Imagined(
+    imagined = Imagined(
         states=np.empty((n, H + 1, starts.shape[1])),
         actions=np.empty((n, H, p)),
         rewards=np.empty((n, H)),
@@ -481,20 +424,12 @@ def imagine(
         gradients=np.zeros((n, H, p)),
         returns=np.zeros((n, H)),
     )
-    _imagined(
-        *policies,
-        *world,
-        starts,
-        policy,
-        model,
-        noise,
-        *found[:4],
-    )
-    return found
+    _fill_rollouts(policies, world, starts, policy, model, noise, *imagined[:4])
+    return imagined
 
 
 def backpropagate(
-    found: Imagined,
+    imagined: Imagined,
     policies: Expansion,
     world: World,
     critic: Values,
@@ -505,15 +440,4 @@ def backpropagate(
 ) -> None:
     """Fill in the gradients and returns of imagined rollouts."""
     policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
-    _looked_back(
-        *policies,
-        world.functions,
-        *world[2:],
-        *critic.functions,
-        critic.offsets,
-        discount,
-        trace,
-        policy,
-        model,
-        *found,
-    )
+    _fill_gradients(policies, world, critic, discount, trace, policy, model, *imagined)

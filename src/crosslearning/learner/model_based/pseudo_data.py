@@ -1,36 +1,38 @@
-"""Points at which what pays, or what ends an episode, is told by a formula and not seen.
+"""Known rewards and terminations: points at which a formula, not the data, gives the target.
 
-A user often knows what a machine is paid for, though not how it moves. The formula is asked at
-points all over the box of what was seen, the next observation being the model's, and the answers
-are fitted like data. So the models stay expansions of kernels, with their gradients.
+A user often knows the reward of a task, though not its dynamics. The formula is evaluated at points
+all over the box of the observed data, with the dynamics model's next observation, and its values
+are fitted like data. So the models stay kernel expansions, with their gradients.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rollouts import ActionScale
+from crosslearning.tasks import Task
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from crosslearning.learner.model_based.dynamics import Dynamics
 
 #: ``formula(observations, actions, next_observations)`` returns a number for each of n steps, from
-#: arrays of shapes (n, q), (n, p) and (n, q), actions in the task's own units.
+#: arrays of shapes (n, q), (n, p) and (n, q), actions in the task's units.
 Formula = Callable[[Floats, Floats, Floats], Any]
+
+#: Points over all tasks, and the fewest of each, at which formulas are evaluated.
+_POINTS, _FEWEST = 240, 40
 
 
 class PseudoData(NamedTuple):
     """Steps of the first tasks that were not taken.
 
-    Attributes
-    ----------
-    points : list of Transitions
-    reward, end : bool
-        Whether their rewards, and their ends, are told by a formula.
+    ``reward`` and ``end`` say whether formulas give their rewards and terminations.
     """
 
     points: list[Transitions]
@@ -38,38 +40,86 @@ class PseudoData(NamedTuple):
     end: bool
 
     def beside(self, data: Sequence[Transitions], output: int, q: int) -> list[Transitions]:
-        """Return what an output is fitted to: the data, and the points if they tell of it."""
-        told = (output == q and self.reward) or (output == q + 1 and self.end)
-        if not told:
+        """Return the data of one output, joined with the points if a formula gives it."""
+        if not ((output == q and self.reward) or (output == q + 1 and self.end)):
             return list(data)
         first = [Transitions.joined(both) for both in zip(data, self.points, strict=False)]
         return [*first, *data[len(first) :]]
 
 
-#: All is as it was seen.
+#: No formulas.
 EMPTY = PseudoData([], False, False)
 
 
-def ask(name: str, kind: str, formula: Formula, steps: tuple[Floats, Floats, Floats]) -> Floats:
-    """Return what a task's formula tells of steps, or say what is wrong with it."""
+class Formulas:
+    """The formulas of tasks: rewards, terminations, both or neither; the same for all tasks.
+
+    ``scale`` maps the policies' actions to the tasks'; ``bounds``, shape (2, p), are those of the
+    action space in the policies' units.
+    """
+
+    def __init__(self, tasks: Sequence[Task], scale: ActionScale, bounds: Floats) -> None:
+        self.tasks, self.scale, self.bounds = tasks, scale, bounds
+        self.reward, self.end = (self._all(kind) for kind in ("reward", "terminated"))
+
+    def _all(self, kind: str) -> bool:
+        without = [task.name for task in self.tasks if getattr(task, kind) is None]
+        if without and len(without) < len(self.tasks):
+            raise InputError(
+                f"some tasks have a {kind} formula and others do not "
+                f"({', '.join(without[:3])}); give all of them a formula, or none"
+            )
+        return not without
+
+    def __bool__(self) -> bool:
+        return self.reward or self.end
+
+    def pseudo_data(
+        self, generator: np.random.Generator, motion: Dynamics, data: Sequence[Transitions]
+    ) -> PseudoData:
+        """Evaluate the formulas at random points of the box of ``data``, moved by the models."""
+        q = len(motion.frame.is_angle)
+        n = max(_FEWEST, _POINTS // len(self.tasks))
+        low, high = motion.frame.limits[:, :q]
+        done = np.concatenate([own.actions for own in data])
+        ends = np.where(np.isfinite(self.bounds), self.bounds, [done.min(axis=0), done.max(axis=0)])
+        points = []
+        for i, task in enumerate(self.tasks):
+            states = generator.uniform(low, high, (n, q))
+            actions = generator.uniform(ends[0], ends[1], (n, len(ends[0])))
+            steps = states, self.scale(actions), motion.follow(i, states, actions)
+            rewards = ended = zeros = np.zeros(n)
+            if task.reward is not None:
+                rewards = _evaluate(task.name, "reward", task.reward, steps)
+            if task.terminated is not None:
+                over = _evaluate(task.name, "terminated", task.terminated, steps) != 0.0
+                ended = over.astype(np.float64)
+            points.append(Transitions(states, actions, steps[2], rewards, ended, zeros))
+        return PseudoData(points, self.reward, self.end)
+
+
+def _evaluate(
+    name: str, kind: str, formula: Formula, steps: tuple[Floats, Floats, Floats]
+) -> Floats:
+    """Return the values of a task's formula, checked."""
     try:
-        found = np.asarray(formula(*steps), dtype=np.float64)
+        values = np.asarray(formula(*steps), dtype=np.float64)
     except (TypeError, ValueError, IndexError) as problem:
         raise InputError(
-            f"the {kind} of task {name!r} cannot be asked: {problem}; it takes observations "
+            f"the {kind} of task {name!r} cannot be evaluated: {problem}; it takes observations "
             "(n, q), actions (n, p) and next observations (n, q), and returns n numbers"
         ) from problem
     n = len(steps[0])
-    if found.shape != (n,):
+    if values.shape != (n,):
         raise InputError(
-            f"the {kind} of task {name!r} returned an array of shape {found.shape} for {n} steps; "
+            f"the {kind} of task {name!r} returned an array of shape {values.shape} for {n} steps; "
             f"it must return {n} numbers"
         )
-    if not np.all(np.isfinite(found)):
-        step = int(np.argmax(~np.isfinite(found)))
-        told = ", ".join(str(part[step]) for part in steps)
+    if not np.all(np.isfinite(values)):
+        step = int(np.argmax(~np.isfinite(values)))
+        where = ", ".join(str(part[step]) for part in steps)
         raise InputError(
-            f"the {kind} of task {name!r} returned {found[step]} for the step {told}; it must be "
+            f"the {kind} of task {name!r} returned {values[step]} for the step {where}; it must be "
             "finite wherever observations may be"
         )
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""The settings of learning in cross-learned models; each field's description documents it."""
+"""The settings of learning in dynamics models; each field's description is its documentation."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from msgspec import Meta
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import (
+    ActionStd,
     CriticKnots,
     CriticRidge,
     InitialExploration,
     LearnerSettings,
     MethodName,
+    NewKnots,
+    Novelty,
     Pace,
     Ridge,
 )
 
-#: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
+#: By default 1/(1 − γ) is the horizon over this.
 _LOOK_AHEAD = 3.0
 
 
 class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The settings of policies that are learned in models of the tasks.
+    """The settings of policies that are learned in cross-learned dynamics models.
 
     Examples
     --------
@@ -39,57 +42,52 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         int,
         Meta(
             ge=1,
-            description="Real steps of every task in the first round, after which its model is "
-            "fitted. Later rounds are as long as all before them together, so that each doubles "
-            "what was seen.",
+            description="Real steps of every task in the first round. A later round is as long as "
+            "all before it together, so that each doubles the data.",
         ),
     ] = 50
     longest_round: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="The most steps of a round. None: an episode. No more than round_steps: "
-            "all rounds are alike."
+            description="The most steps of a round. None: an episode. At most round_steps: all "
+            "rounds have the same length."
         ),
     ] = None
     updates_per_round: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Iterations of a round: how often the policies are improved in the models "
-            "before more is seen of the tasks.",
-        ),
+        Meta(ge=1, description="Iterations of a round: updates of the policies in the models."),
     ] = 60
     model_epsilon: Annotated[
         Annotated[float, Meta(ge=0.0)] | None,
         Meta(
-            description="ε_m: how far, in RKHS norm, a task's model may be from the central one "
-            "in every output (the root of the mean square over tasks). 0 is one model for all, "
-            "inf one for each. None: what the data say."
+            description="ε_m: the largest distance, in RKHS norm, of the tasks' models from the "
+            "central one (root mean square over tasks, for every output). 0 is one model for all, "
+            "inf one for each. None: estimated from the data."
         ),
     ] = None
     model_knots: Annotated[
-        int, Meta(ge=1, description="Cap on the knots of each of the models' outputs.")
+        int, Meta(ge=1, description="Cap on the knots of each output of the models.")
     ] = 200
     samples: Annotated[
         int,
         Meta(
             ge=0,
-            description="Models of every task that are drawn from what is possible after the "
-            "data, so that policies do not rely on what is not known. 0: the means alone.",
+            description="Posterior samples of every task's model, so that policies do not exploit "
+            "its errors. 0: the means alone.",
         ),
     ] = 4
     rollouts: Annotated[
         int, Meta(ge=1, description="Imagined rollouts of every task in an iteration.")
     ] = 20
     look_ahead: Annotated[
-        int, Meta(ge=1, description="Steps of an imagined rollout; a critic tells the rest.")
+        int, Meta(ge=1, description="Steps of an imagined rollout, then bootstrapped.")
     ] = 25
     trace: Annotated[
         float,
         Meta(
             ge=0.0,
             le=1.0,
-            description="λ: 0 trusts the critic after one imagined step, 1 only at the end.",
+            description="λ: 0 bootstraps after one imagined step, 1 only at the end.",
         ),
     ] = 0.95
     step_kl: Annotated[
@@ -97,69 +95,51 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         Meta(
             gt=0.0,
             description="The length δ of a round's first step, a Kullback-Leibler divergence; it "
-            "shrinks to nothing by the round's end, so that the policies settle.",
+            "shrinks to zero by the round's end, so that the policies settle.",
         ),
     ] = 0.1
-    action_std: Annotated[
-        tuple[float, ...],
-        Meta(
-            description="Standard deviation of the exploration noise in the real tasks, in the "
-            "units of the policies' actions: of half the range of each action, where it has "
-            "bounds. One number stands for all.",
-        ),
-    ] = (0.4,)
+    action_std: ActionStd = (0.4,)
     explorers: Annotated[
         int,
         Meta(
             ge=0,
-            description="Ways to act that are imagined before a round: smooth changes of the "
-            "policies, as large as action_std; each task takes the one along which its models "
-            "disagree most. 0: independent noise at every step.",
+            description="Candidate policies for exploration in a round: smooth changes as large as "
+            "action_std; each task uses the one on which its models disagree most. 0: independent "
+            "noise at every step.",
         ),
     ] = 8
     imagined_std: Annotated[
-        float,
-        Meta(ge=0.0, description="That of the noise in imagined rollouts, in the same units."),
+        float, Meta(ge=0.0, description="Noise in imagined rollouts, in the same units.")
     ] = 0.5
     settled: Annotated[
         float,
         Meta(
             ge=0.0,
-            description="Learning stops after two rounds whose data changed the policies' actions "
-            "at the visited states by no more than this (root of the mean square). 0: never.",
+            description="Learning stops after two rounds that changed the actions at the visited "
+            "states by no more than this (root mean square). 0: never.",
         ),
     ] = 0.0
     ridge: Ridge = 1.0
-    novelty: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            lt=1.0,
-            description="An imagined state becomes a knot of the policies if the knots so far "
-            "leave more than this share of its kernel unexplained.",
-        ),
-    ] = 0.02
-    new_knots: Annotated[
-        int, Meta(ge=1, description="The most states that become knots in an iteration.")
-    ] = 20
+    novelty: Novelty = 0.02
+    new_knots: NewKnots = 20
     reuse: Annotated[
-        int, Meta(ge=1, description="How many iterations' rollouts the critic learns from.")
+        int, Meta(ge=1, description="How many iterations' rollouts the critic is fitted to.")
     ] = 4
     critic_ridge: CriticRidge = 0.01
     critic_knots: CriticKnots = 150
 
     @property
     def initial_exploration(self) -> InitialExploration:
-        """The first round is what widths are found from: nothing that is seen is wasted."""
+        """The first round serves to estimate widths, too."""
         return InitialExploration(1, self.round_steps)
 
     def next_round(self, seen: int, horizon: int) -> int:
-        """Return the length of a round after so many steps of every task."""
+        """Return the length of a round after ``seen`` steps of every task."""
         most = horizon if self.longest_round is None else self.longest_round
         return max(self.round_steps, min(seen, most))
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with what suits the tasks' horizon."""
+        """Return the settings with defaults for the tasks' horizon."""
         discount = self._suiting_discount(horizon, _LOOK_AHEAD)
         return msgspec.structs.replace(self, discount=discount)
 

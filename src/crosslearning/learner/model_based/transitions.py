@@ -1,16 +1,15 @@
-"""Transitions: what was seen of a task, one step after the other."""
+"""Transitions: the observed steps of a task."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from crosslearning.learner.method import misfit
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts.data import ActionScale, Episodes
-
-Floats = NDArray[np.float64]
 
 
 class Transitions(NamedTuple):
@@ -21,12 +20,10 @@ class Transitions(NamedTuple):
     states, after : arrays, shape (n, q)
         Observations before and after.
     actions : array, shape (n, p)
-        As they took effect: clipped, in the policies' units.
+        As applied: clipped, in the policies' units.
     rewards : array, shape (n,)
-    terminated : array, shape (n,)
-        1 where the step ended its episode.
-    first : array, shape (n,)
-        1 where the step began one.
+    terminated, first : arrays, shape (n,)
+        1 where the step terminated its episode, and where it began one.
     """
 
     states: Floats
@@ -38,7 +35,7 @@ class Transitions(NamedTuple):
 
     @classmethod
     def none(cls, q: int, p: int) -> Transitions:
-        """Return no transitions at all."""
+        """Return no transitions."""
         return cls(
             np.empty((0, q)), np.empty((0, p)), np.empty((0, q)), *(np.empty(0) for _ in range(3))
         )
@@ -47,12 +44,8 @@ class Transitions(NamedTuple):
     def of(cls, episodes: Episodes, scale: ActionScale, bounds: Floats) -> Transitions:
         """Lay the episodes of one task end to end.
 
-        Parameters
-        ----------
-        scale : ActionScale
-            From the policies' actions to the task's, in which the episodes' are told.
-        bounds : array, shape (2, p)
-            The ends of the action space, in the policies' units.
+        ``scale`` maps the policies' actions to the task's, which the episodes hold; ``bounds``,
+        shape (2, p), are those of the action space in the policies' units.
         """
         E, horizon = episodes.rewards.shape
         step = np.arange(horizon)
@@ -69,5 +62,27 @@ class Transitions(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Transitions]) -> Transitions:
-        """Return the transitions of several, in their order."""
+        """Concatenate transitions."""
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def pack(data: Sequence[Transitions]) -> dict[str, Floats]:
+    """Return the transitions of all tasks as arrays for a file."""
+    counts = np.array([len(own.rewards) for own in data], dtype=np.float64)
+    return {**Transitions.joined(data)._asdict(), "counts": counts}
+
+
+def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[Transitions]:
+    """Return what :func:`pack` packed, or raise FileFormatError if it does not fit."""
+    counts = arrays["counts"]
+    if counts.shape != (tasks,) or np.any(counts < 0) or np.any(counts % 1):
+        raise misfit("transitions")
+    n = int(counts.sum())
+    for name, empty in Transitions.none(q, p)._asdict().items():
+        if arrays[name].shape != (n, *empty.shape[1:]) or not np.all(np.isfinite(arrays[name])):
+            raise misfit(f"{name} of transitions")
+    ends = np.cumsum(counts.astype(np.int64))
+    return [
+        Transitions(*(arrays[name][end - int(count) : end].copy() for name in Transitions._fields))
+        for count, end in zip(counts, ends, strict=True)
+    ]

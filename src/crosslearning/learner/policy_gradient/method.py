@@ -1,68 +1,75 @@
-"""Stochastic policy gradients in the RKHS, the paper's method."""
+"""Stochastic policy gradients in the RKHS, the paper's method.
+
+One iteration is :meth:`PolicyGradientMethod.improve` (Algorithm 2, lines 3 to 5); the core then
+moves the policies, projects and prunes them, and calls :meth:`~PolicyGradientMethod.stop_decision`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError
-from crosslearning.learner.gradients import estimator_of, gradient_geometry
+from crosslearning.learner.gradients import Gradients, estimator_of, gradient_geometry
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, Momentum, each_action, too_large
+from crosslearning.learner.method import Improvement, Method, Momentum, misfit, too_large
 from crosslearning.learner.policy_gradient.settings import PolicyGradient
-from crosslearning.learner.policy_gradient.steps import StepRule
-from crosslearning.learner.policy_gradient.stopping import check_gaps
-from crosslearning.learner.report import IterationReport, StopDecision
-from crosslearning.learner.sampling import Sampling
+from crosslearning.learner.report import GapCheck, IterationReport, StopDecision
+from crosslearning.learner.sampling import Sampling, sample_gaps
 from crosslearning.rkhs import Kernel
-from crosslearning.rollouts import Episodes, Executor, Noise, plan_samples
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rollouts import Executor, plan_samples
 
-Floats = NDArray[np.float64]
 
-
-class PolicyGradientMethod:
+class PolicyGradientMethod(Method):
     """A gradient estimate for every task by Algorithm 1, and a step along it."""
 
+    settings: PolicyGradient
+
     def __init__(self, executor: Executor, settings: PolicyGradient, kernel: Kernel) -> None:
-        self.executor = executor
-        self.kernel = kernel
-        self.settings = settings
+        super().__init__(executor, settings, kernel, "action_variance")
         self.estimator = estimator_of(settings.estimator)
-        outputs = executor.tasks[0].action_size
-        self.noise = Noise(each_action("action_variance", settings.action_variance, outputs))
         self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
 
     @property
     def functions(self) -> int:
-        """How many functions the method keeps: a direction of momentum for each task, or none."""
+        """How many functions the method keeps: a momentum direction for each task, or none."""
         return len(self.executor.tasks) if self.rule.momentum else 0
 
-    round_finished = True
-
-    def begin(self, episodes: Episodes) -> None:
-        """See what was looked at before: nothing that this method learns from."""
-
-    def use_data_of(self, other: Any) -> None:
-        """Know what another method can tell of its tasks: nothing that is of use to this one."""
-
     def improve(self, iterate: Iterate) -> Improvement:
-        """Return a step along every task's gradient estimate."""
+        """Return a step along every task's gradient estimate: one iteration of this method."""
         settings, tasks = self.settings, self.executor.tasks
+        # Algorithm 1, lines 1 to 5: trajectories of geometric length, and their rewards.
         plan = plan_samples(
             iterate.generator, tasks, settings.batch_size, settings.gamma, self.noise.std
         )
         samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
+        # Algorithm 1, lines 6 and 7: Q̂ and the gradient estimates (Algorithm 2, line 4).
         gradients = self.estimator.estimate(samples, self.noise.variance, settings.gamma)
         squares, towards = gradient_geometry(iterate.policies, gradients)
         if not np.all(np.isfinite(squares)):
-            name = tasks[int(np.argmin(np.isfinite(squares)))].name
-            raise too_large(name)
+            raise too_large(tasks[int(np.argmin(np.isfinite(squares)))].name)
         norms = np.sqrt(squares)
         gaps = _gaps(towards, norms, iterate.radii())
+        # Algorithm 2, line 5: the step η ∇̂_i of every task, which the core applies.
         lengths, clips = self.rule.step(iterate.iteration, squares)
+        knots, weights = self._step(gradients, lengths, clips)
+        keep = self.rule.momentum
+        return Improvement(
+            knots=knots,
+            weights=np.zeros_like(weights) if keep else weights,
+            steps=int(samples.steps.sum()),
+            episodes=len(knots) * (1 + self.estimator.mirrored),
+            returns=samples.returns.mean(axis=1),
+            numbers={"gradient_norm": norms, "gap": gaps},
+            momentum=Momentum(keep, weights, lengths) if keep else None,
+        )
+
+    def _step(self, gradients: Gradients, lengths: Floats, clips: Floats) -> tuple[Floats, Floats]:
+        """Return the knots (N·B, q) and weights (N·B, N, p) of all tasks' steps."""
         directions = gradients.weights * clips[:, None, None]
         N, B, q = gradients.knots.shape
         # A knot carries weights of its own task alone.
@@ -70,19 +77,10 @@ class PolicyGradientMethod:
         keep = self.rule.momentum
         for i in range(N):
             spread[i, :, i] = ((1.0 - keep) if keep else lengths[i]) * directions[i]
-        weights = spread.reshape(N * B, N, -1)
-        return Improvement(
-            knots=gradients.knots.reshape(N * B, q),
-            weights=np.zeros_like(weights) if keep else weights,
-            steps=int(samples.steps.sum()),
-            episodes=N * B * (1 + self.estimator.mirrored),
-            returns=samples.returns.mean(axis=1),
-            numbers={"gradient_norm": norms, "gap": gaps},
-            momentum=Momentum(keep, weights, lengths) if keep else None,
-        )
+        return gradients.knots.reshape(N * B, q), spread.reshape(N * B, N, -1)
 
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
-        """Say whether all stationarity gaps are small enough, if a rule asks for it now."""
+        """Return whether all stationarity gaps are at most α (Algorithm 2, line 8)."""
         settings = self.settings
         if settings.alpha is None:
             return StopDecision()
@@ -106,17 +104,13 @@ class PolicyGradientMethod:
         )
 
     def step_sizes(self, iterations: int) -> Floats:
-        """Return by what the last of so many iterations multiplied each gradient, shape (N,).
+        """Return the factors of the gradients in the last of so many iterations, shape (N,).
 
-        Before clipping; with momentum, what multiplied the direction. Zero before the first.
+        Before clipping; with momentum, the factors of the directions. Zero before the first.
         """
         if iterations == 0:
             return np.zeros(len(self.rule.mean_square))
         return self.rule.lengths(iterations - 1)
-
-    def transfer_settings(self) -> dict[str, Any]:
-        """Return what a learner that goes on from these policies should keep: nothing."""
-        return {}
 
     @property
     def sampling(self) -> Sampling:
@@ -135,12 +129,72 @@ class PolicyGradientMethod:
         return {"mean_square": self.rule.mean_square}, {}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
-        """Take the running mean back."""
+        """Restore the running mean."""
         mean_square = arrays["mean_square"]
         fits = mean_square.shape == self.rule.mean_square.shape
         if not fits or not np.all(np.isfinite(mean_square)):
-            raise FileFormatError("its parts do not fit together: mean_square")
+            raise misfit("mean_square")
         self.rule.mean_square = mean_square
+
+
+# Step rules -------------------------------------------------------------------------------
+
+
+@dataclass
+class StepRule:
+    """How far the policies move along their gradients.
+
+    Coordinates have no meaning in an RKHS, so the second moment is one number per function.
+    Momentum is one more function per task.
+    """
+
+    settings: PolicyGradient
+    #: Running mean of the squared gradient norms, without bias correction, shape (N,).
+    mean_square: Floats
+
+    @property
+    def momentum(self) -> float:
+        """Share of the old direction that is kept; zero for rules without momentum."""
+        return self.settings.momentum if self.settings.step_rule == "adam" else 0.0
+
+    def step(self, iteration: int, squared_norms: Floats) -> tuple[Floats, Floats]:
+        """Update the running mean with ‖∇̂_i‖² of iteration k, from 0.
+
+        Returns the factor of each task's direction and, to be applied before it, the clipping
+        factor of its gradient, at most 1. All arrays have shape (N,).
+        """
+        if self.settings.step_rule == "constant":
+            return self.lengths(iteration), np.ones(len(squared_norms))
+        keep = self.settings.second_moment
+        self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+        norms, clips = np.sqrt(squared_norms), np.ones(len(squared_norms))
+        if math.isfinite(self.settings.step_clip):
+            allowed = self.settings.step_clip * self._root_mean_square(iteration)
+            np.divide(allowed, norms, out=clips, where=norms > allowed)
+        return self.lengths(iteration), clips
+
+    def lengths(self, iteration: int) -> Floats:
+        """Return the factors of an iteration whose gradients are in the running mean already."""
+        settings = self.settings
+        if settings.step_rule == "constant":
+            return np.full(len(self.mean_square), settings.step_size)
+        size = settings.step_size
+        assert size is not None
+        if settings.step_rule == "decaying":
+            size /= math.sqrt(1.0 + iteration / settings.step_decay)
+        if self.momentum:
+            size /= 1.0 - self.momentum ** (iteration + 1)
+        # A task whose gradient has always been zero has no direction to move in.
+        root = self._root_mean_square(iteration)
+        return np.divide(size, root, out=np.zeros_like(root), where=root > 0.0)
+
+    def _root_mean_square(self, iteration: int) -> Floats:
+        """Return the running root mean square, corrected for its bias towards zero."""
+        keep = self.settings.second_moment
+        return np.sqrt(self.mean_square / (1.0 - keep ** (iteration + 1)))
+
+
+# Stopping rule ----------------------------------------------------------------------------
 
 
 def _gaps(towards: Floats, norms: Floats, radii: Floats) -> Floats:
@@ -151,3 +205,29 @@ def _gaps(towards: Floats, norms: Floats, radii: Floats) -> Floats:
     # 0 · ∞: where the gradient is zero nothing can be gained.
     reach = np.multiply(radii, norms, out=np.zeros(len(norms)), where=norms > 0.0)
     return np.asarray(towards + reach)
+
+
+def check_level(number: int, tasks: int, delta: float) -> float:
+    """Return the confidence of a bound in check ``number``, from 1: Σ_j 1/(j(j+1)) = 1."""
+    return 1.0 - delta / (number * (number + 1) * tasks)
+
+
+def check_gaps(iterate: Iterate, sampling: Sampling, settings: PolicyGradient) -> GapCheck:
+    """Return upper confidence bounds of the policies' gaps, from a separate batch.
+
+    The paper compares the estimated gap of every iteration with α. A run makes thousands of such
+    estimates from a few samples each, so noise alone stops it sooner or later. Here the errors of
+    all checks add up to δ: a run that stops has, with probability at least 1 − δ, every true gap
+    at most α. The random numbers depend on the seed and the iteration alone and the run's
+    generator is not used: a run learns the same with checks and without.
+    """
+    number = iterate.iteration // settings.check_every
+    level = check_level(number, iterate.tasks, settings.check_delta)
+    generator = np.random.default_rng([settings.seed, iterate.iteration])
+    samples = sampling.count(settings.check_batch)
+    gaps, steps = sample_gaps(sampling, iterate.family, samples, generator)
+    bounds = [
+        gap.mean.upper_bound(gap.towards, radius, level)
+        for gap, radius in zip(gaps, iterate.radii(), strict=True)
+    ]
+    return GapCheck(number, np.array(bounds), level, samples, steps)

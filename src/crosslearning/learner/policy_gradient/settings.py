@@ -11,14 +11,13 @@ from msgspec import Meta
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings, MethodName
 
-#: Step sizes where none is given: in the paper's units, and for actions in [−1, 1].
+#: Default step sizes: in the paper's units, and for actions in [−1, 1].
 STEP, SCALED_STEP = 2.0, 0.5
 #: γ of the paper.
 DISCOUNT = 0.9
-#: Rollouts take 1/(1 − γ) steps on average: with more than a million they fit into no memory.
+#: Rollouts take 1/(1 − γ) steps on average; more than a million do not fit into memory.
 LARGEST_DISCOUNT = 0.999999
-
-#: Over many checks and tasks it is divided further, and 1 − δ must differ from 1.
+#: It is divided further over checks and tasks, and 1 − δ must differ from 1.
 LEAST_DELTA = 1e-9
 
 
@@ -37,7 +36,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
         Literal["geometric", "antithetic", "baseline"],
         Meta(
             description="Gradient estimator: geometric is Algorithm 1 as printed; antithetic "
-            "compares mirrored actions at one state; baseline takes off the batch's mean."
+            "compares mirrored actions at one state; baseline subtracts the batch's mean."
         ),
     ] = "antithetic"
     batch_size: Annotated[int, Meta(ge=1, description="Samples B per task and iteration.")] = 4
@@ -59,9 +58,9 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     step_size: Annotated[
         float | None,
         Meta(
-            description="Step size η. A step of RKHS norm η changes an action by at most η times "
-            "√κ(s, s): take about the range of your actions, or less. None: 2, or 0.5 where "
-            "actions are scaled to their box.",
+            description="Step size η: a step of RKHS norm η changes an action by at most "
+            "η √κ(s, s). Take at most the range of the actions. None: 2, or 0.5 where actions are "
+            "scaled to their box."
         ),
     ] = None
     step_decay: Annotated[
@@ -71,31 +70,25 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
         float,
         Meta(
             gt=0.0,
-            description="A gradient longer than this many times its running root mean square is "
-            "shortened to that, so that one rare crash does not throw a policy far off; inf: "
-            "never. The constant rule does not use it.",
+            description="Gradients are clipped to this multiple of their running root mean square, "
+            "so that one crash does not move a policy far; inf: never. Not for the constant rule.",
         ),
     ] = 1.0
     momentum: Annotated[
         float, Meta(ge=0.0, lt=1.0, description="Share of the old direction that adam keeps.")
     ] = 0.9
     second_moment: Annotated[
-        float,
-        Meta(
-            ge=0.0, lt=1.0, description="Share of the old mean square that a normalisation keeps."
-        ),
+        float, Meta(ge=0.0, lt=1.0, description="Share of the old mean square that is kept.")
     ] = 0.99
     alpha: Annotated[
         float | None,
-        Meta(
-            description="Stop when the stationarity gap of every task is at most this; none: never."
-        ),
+        Meta(description="Stop when every stationarity gap is at most this; none: never."),
     ] = None
     stopping: Annotated[
         Literal["checked", "batch"],
         Meta(
-            description="How alpha is tested. checked: by upper confidence bounds from a batch of "
-            "its own every check_every iterations; batch: by the estimate of each iteration, as "
+            description="How alpha is tested. checked: by upper confidence bounds from a separate "
+            "batch every check_every iterations; batch: by the estimate of each iteration, as "
             "printed, which noise alone can satisfy."
         ),
     ] = "checked"
@@ -108,11 +101,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     ] = 1000
     check_delta: Annotated[
         float,
-        Meta(
-            gt=0.0,
-            lt=1.0,
-            description="Chance, over all checks of a run, to stop where some gap is above alpha.",
-        ),
+        Meta(gt=0.0, lt=1.0, description="Probability that any check of a run stops it wrongly."),
     ] = 0.05
 
     #: The paper's tasks state the paper's kernel.
@@ -144,7 +133,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
             )
         if self.check_delta < LEAST_DELTA:
             raise InputError(
-                f"check_delta is {self.check_delta}, which float64 hardly tells from none: no "
+                f"check_delta is {self.check_delta}, which float64 hardly separates from 0: no "
                 f"check could ever stop the run; give at least {LEAST_DELTA}"
             )
         if self.estimator == "baseline" and self.batch_size < 2:

@@ -6,13 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError
+from crosslearning.learner.method import misfit
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rollouts import Episodes
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Steps(NamedTuple):
@@ -25,13 +22,13 @@ class Steps(NamedTuple):
     actions : array, shape (n, p)
         In the policies' units.
     densities : array, shape (n,)
-        Logarithms of how likely the actions were, up to a constant that all share.
+        Log-densities of the actions, up to a common constant.
     rewards : array, shape (n,)
     last : array, shape (E, q)
         The observation after the last step of each episode.
     lengths : array of int, shape (E,)
     bootstrap_mask : array, shape (E,)
-        1 where an episode was cut off and more would have followed, 0 where it terminated.
+        1 where an episode was truncated, 0 where it terminated.
     """
 
     states: Floats
@@ -48,14 +45,8 @@ class Steps(NamedTuple):
     ) -> Steps:
         """Lay the episodes of one task end to end.
 
-        Parameters
-        ----------
-        noise : array, shape (E, horizon, p)
-            What was added to the mean actions.
-        std : array, shape (p,)
-            Its standard deviations.
-        mean : callable
-            From states (n, q) to mean actions (n, p).
+        ``noise``, shape (E, horizon, p), of standard deviations ``std``, was added to the mean
+        actions (n, p) that ``mean`` returns for states (n, q).
         """
         E, horizon = episodes.rewards.shape
         there = np.arange(horizon) < episodes.lengths[:, None]
@@ -81,13 +72,10 @@ def pack(batches: Sequence[Sequence[Steps]]) -> dict[str, Floats]:
     flat = [steps for batch in batches for steps in batch]
     if not flat:
         return {}
-    parts = {
-        name: np.concatenate([np.asarray(getattr(steps, name), dtype=np.float64) for steps in flat])
-        for name in Steps._fields
-    }
-    tasks = len(batches[0])
-    counts = np.array([len(steps.lengths) for steps in flat], dtype=np.float64)
-    return {**parts, "episodes": counts.reshape(len(batches), tasks)}
+    columns = zip(Steps._fields, zip(*flat, strict=True), strict=True)
+    parts = {name: np.concatenate(arrays).astype(np.float64) for name, arrays in columns}
+    counts = np.array([[len(steps.lengths) for steps in batch] for batch in batches])
+    return {**parts, "episodes": counts.astype(np.float64)}
 
 
 def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[list[Steps]]:
@@ -100,30 +88,24 @@ def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[lis
     whole = all(_counts(array) for array in (counts, lengths))
     fits = whole and counts.ndim == 2 and counts.shape[1] == tasks and len(counts) > 0
     if not fits or lengths.shape != (int(counts.sum()),):
-        raise FileFormatError("its parts do not fit together: episodes")
+        raise misfit("episodes")
     n, E = int(lengths.sum()), len(lengths)
-    shapes = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
-    shapes |= {"last": (E, q), "bootstrap_mask": (E,)}
-    for name, shape in shapes.items():
+    per_step = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
+    per_episode = {"last": (E, q), "bootstrap_mask": (E,)}
+    for name, shape in {**per_step, **per_episode}.items():
         if arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):
-            raise FileFormatError(f"its parts do not fit together: {name}")
-    ends = np.cumsum(counts.astype(np.int64).ravel())
-    episodes = [slice(end - int(count), end) for count, end in zip(counts.flat, ends, strict=True)]
+            raise misfit(name)
     begins = np.concatenate([[0], np.cumsum(lengths.astype(np.int64))])
-    result: list[list[Steps]] = []
-    for k, own in enumerate(episodes):
-        if k % tasks == 0:
-            result.append([])
-        rows = slice(int(begins[own.start]), int(begins[own.stop]))
-        taken = {
-            name: arrays[name][
-                own if shape[0] == E and name in ("last", "bootstrap_mask") else rows
-            ]
-            for name, shape in shapes.items()
-        }
-        taken = {name: part.copy() for name, part in taken.items()}
-        result[-1].append(Steps(lengths=lengths[own].astype(np.int64), **taken))
-    return result
+    result: list[Steps] = []
+    first = 0
+    for count in counts.astype(np.int64).flat:
+        episodes = slice(first, first + int(count))
+        rows = slice(int(begins[episodes.start]), int(begins[episodes.stop]))
+        taken = {name: arrays[name][rows].copy() for name in per_step}
+        taken |= {name: arrays[name][episodes].copy() for name in per_episode}
+        result.append(Steps(lengths=lengths[episodes].astype(np.int64), **taken))
+        first = episodes.stop
+    return [result[k : k + tasks] for k in range(0, len(result), tasks)]
 
 
 def _counts(array: Floats) -> bool:

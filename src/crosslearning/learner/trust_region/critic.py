@@ -1,26 +1,30 @@
-"""The critics: what a state is worth to each task, from the λ-returns of recent episodes."""
+"""The critics of the tasks, fitted to the λ-returns of recent episodes.
+
+After step t the sum of l rewards and γˡ V of the state after them estimates the return of the
+step, with less bias and more noise the larger l is. The λ-return is their mean with weights
+(1 − λ) λ^(l−1) (Sutton 1988; Schulman et al. 2016), which a sweep from the end of the episode
+computes: G_t = r_t + γ ((1 − λ) V(s_{t+1}) + λ G_{t+1}).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.learner.gradients.advantages import lambda_returns
+from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner.trust_region.batches import Steps
 from crosslearning.learner.trust_region.settings import TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
+from crosslearning.rkhs.checks import Floats, Integers
 
-Floats = NDArray[np.float64]
-
-#: How often the returns are computed anew from the values that they led to.
+#: How often the returns are computed from the values that were fitted to them.
 _SWEEPS = 2
 
 
 class Critic(ValueFunctions):
-    """Value functions that are learned from the λ-returns of steps."""
+    """Value functions that are fitted to the λ-returns of steps."""
 
     def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion) -> None:
         super().__init__(
@@ -29,21 +33,21 @@ class Critic(ValueFunctions):
         self.settings = settings
 
     def learn_from(self, batches: Sequence[Sequence[Steps]]) -> None:
-        """Learn from the batches that were taken in, newest first."""
+        """Fit the functions to the batches that were pushed, newest first."""
         new = np.concatenate([steps.states for steps in batches[0]])
-        self.learn(new, lambda b, i: self.returns(b, i, batches[b][i]), _SWEEPS)
 
-    def returns(self, block: int, task: int, steps: Steps) -> Floats:
-        """Return the λ-returns of a task's steps in a kept batch, shape (n,)."""
-        return self._returns(task, steps, self.kept_values(block, task))
+        def returns(block: int, task: int) -> Floats:
+            return self._returns(task, batches[block][task], self.kept_values(block, task))
+
+        self.learn(new, returns, _SWEEPS)
 
     def advantages(self, block: int, task: int, steps: Steps) -> Floats:
-        """Return by how much steps in a kept batch did better than the state was worth."""
+        """Return λ-return minus value for the steps of a kept batch, shape (n,)."""
         values = self.kept_values(block, task)
         return self._returns(task, steps, values) - values
 
     def explained(self, task: int, steps: Steps) -> float:
-        """Return the share of the variance of λ-returns that was foreseen, of steps not yet seen.
+        """Return the explained variance of the λ-returns of steps not yet fitted.
 
         At most 1, and negative if the critic is worse than a constant.
         """
@@ -60,3 +64,54 @@ class Critic(ValueFunctions):
         return lambda_returns(
             steps.rewards, values, steps.lengths, last, settings.gamma, settings.trace
         )
+
+
+@compiled
+def fill_lambda_returns(
+    rewards: Floats,
+    values: Floats,
+    lengths: Integers,
+    last: Floats,
+    discount: float,
+    trace: float,
+    out: Floats,
+) -> None:
+    """Fill ``out``, shape (n,), with the λ-returns of episodes laid end to end."""
+    end = 0
+    for e in range(len(lengths)):
+        begin, end = end, end + lengths[e]
+        value = last[e]
+        after = last[e]
+        for t in range(end - 1, begin - 1, -1):
+            after = rewards[t] + discount * ((1.0 - trace) * value + trace * after)
+            out[t] = after
+            value = values[t]
+
+
+_fill = FastEntry(fill_lambda_returns)
+
+
+def lambda_returns(
+    rewards: Floats,
+    values: Floats,
+    lengths: Integers,
+    last: Floats,
+    discount: float,
+    trace: float,
+) -> Floats:
+    """Return the λ-return of every step, shape (n,), of episodes laid end to end.
+
+    Parameters
+    ----------
+    rewards, values : arrays, shape (n,)
+        Rewards of the steps, and the critic's values of the states before them.
+    lengths : array of int, shape (E,)
+        Steps of each episode.
+    last : array, shape (E,)
+        The bootstrap: the critic's value after the last step, zero where the episode terminated.
+    discount, trace : float
+        γ, and λ in [0, 1].
+    """
+    out = np.empty(len(rewards))
+    _fill(rewards, values, lengths, last, float(discount), float(trace), out)
+    return out

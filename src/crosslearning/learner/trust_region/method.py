@@ -1,4 +1,8 @@
-"""Natural policy gradients in the RKHS, from whole episodes, with steps of a given length."""
+"""Natural policy gradients in the RKHS, from whole episodes, with steps of a given divergence.
+
+One iteration is :meth:`TrustRegionMethod.improve`; the core then moves the policies, projects and
+prunes them.
+"""
 
 from __future__ import annotations
 
@@ -8,49 +12,44 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from crosslearning.errors import FileFormatError
 from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, each_action, part_of, too_large
-from crosslearning.learner.report import IterationReport, StopDecision
-from crosslearning.learner.sampling import Sampling
+from crosslearning.learner.method import (
+    Improvement,
+    Method,
+    misfit,
+    part_of,
+    prefixed,
+    refuse_huge_rewards,
+)
+from crosslearning.learner.report import StopDecision
 from crosslearning.learner.trust_region.batches import Steps, log_densities, pack, unpack
 from crosslearning.learner.trust_region.critic import Critic
 from crosslearning.learner.trust_region.settings import TrustRegion
 from crosslearning.rkhs import Kernel
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
 
-Floats = NDArray[np.float64]
-
-#: Of one episode alone nothing could be told apart from where it happened to start.
+#: One episode cannot separate the effect of actions from that of its start.
 _FEWEST = 2
-#: The noise may take so much of a step's divergence at most.
+#: The largest share of a step's divergence that the noise may take.
 _NOISE_SHARE = 0.5
-#: A mean action so many standard deviations beyond its bounds is as good as always clipped.
+#: A mean action so many standard deviations beyond its bounds is nearly always clipped.
 _MARGIN = 2.0
 #: The entropy of a normal distribution is ln σ + ½ ln 2πe.
 _ENTROPY = 0.5 * math.log(2.0 * math.pi * math.e)
-#: Ratios are clipped; before that, their logarithm, which exp must survive.
+#: Log-ratios are clipped to this before exp, the ratios after it.
 _HUGE = 50.0
-#: Squares of sums of such rewards are still finite.
-_LARGEST_REWARD = 1e100
 _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Direction(NamedTuple):
     """The natural gradient of one task, for advantages in units of their standard deviation.
 
-    Attributes
-    ----------
-    weights : array, shape (m, p)
-        Of the mean action, on the knots.
-    growth : array, shape (p,)
-        Of ln σ.
-    unit : float
-        That standard deviation.
+    ``weights``, shape (m, p), of the mean action on the knots; ``growth``, shape (p,), of ln σ;
+    ``unit``, that standard deviation.
     """
 
     weights: Floats
@@ -58,46 +57,35 @@ class Direction(NamedTuple):
     unit: float
 
 
-class TrustRegionMethod:
+class TrustRegionMethod(Method):
     """A natural gradient for every task by regression, and a step of a given divergence."""
 
-    functions = 0
+    settings: TrustRegion
 
     def __init__(self, executor: Executor, settings: TrustRegion, kernel: Kernel) -> None:
-        self.executor = executor
-        self.settings = settings
-        N, self.outputs = len(executor.tasks), executor.tasks[0].action_size
-        self.noise = Noise(each_action("action_std", settings.action_std, self.outputs) ** 2)
+        super().__init__(executor, settings, kernel, "action_std")
+        N = len(executor.tasks)
         self.critic = Critic(kernel, N, settings)
         self.regression = FamilyRegression(kernel, N, settings.reuse)
-        #: Recent batches, newest first, of each the steps of every task.
+        #: Recent batches, newest first: the steps of every task.
         self.batches: list[list[Steps]] = []
-        self.kernel = kernel
-        #: The ends of the action space, shape (2, p), in the policies' units.
+        #: Bounds of the action space, shape (2, p), in the policies' units.
         self.bounds = executor.scale.bounds(executor.tasks[0].action_space)
-        #: Mean actions at the newest states, of every task, and the noise, before the last step.
+        #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
-    round_finished = True
-
-    def begin(self, episodes: Episodes) -> None:
-        """See what was looked at before: nothing that this method learns from."""
-
-    def use_data_of(self, other: Any) -> None:
-        """Know what another method can tell of its tasks: nothing that is of use to this one."""
-
     def improve(self, iterate: Iterate) -> Improvement:
-        """Return a step along every task's natural gradient."""
+        """Return a step along every task's natural gradient: one iteration of this method."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
         assert settings.episode_steps is not None
+        # 1. Run episodes of every task (Algorithm 2, line 3).
         plan = plan_episodes(
             iterate.generator, tasks, self._episodes(), settings.episode_steps, std
         )
         episodes = self.executor.episodes(iterate.policies, plan)
+        refuse_huge_rewards(self.executor, episodes)
         newest = []
         for i in range(len(tasks)):
-            if np.max(np.abs(episodes.rewards[i])) > _LARGEST_REWARD:
-                raise too_large(tasks[i].name)
             mean = partial(_function, iterate.policies, i)
             newest.append(Steps.of(episodes.of_task(i), plan.noise[i], std, mean))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
@@ -105,9 +93,10 @@ class TrustRegionMethod:
         self.critic.push([steps.states for steps in newest])
         if len(self.batches) == 1:
             self.critic.learn_from(self.batches)
-        # The critic has not seen the newest steps yet: one that was fitted to them would explain
-        # away, as if it were foreseen, what the actions brought about.
+        # 2. Regress the natural gradients and scale them to the divergence δ (lines 4 and 5). The
+        # critic is not fitted to the newest steps yet: it would explain away their advantages.
         knots, weights = self._step(iterate)
+        # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
         discounts = settings.gamma ** np.arange(settings.episode_steps)
         return Improvement(
@@ -126,7 +115,7 @@ class TrustRegionMethod:
         )
 
     def _episodes(self) -> int:
-        """Return how many episodes of each task to run, by how long the last ones were."""
+        """Return how many episodes of each task to run, from the length of the last ones."""
         settings = self.settings
         assert settings.episode_steps is not None
         length = float(settings.episode_steps)
@@ -136,7 +125,7 @@ class TrustRegionMethod:
         return max(_FEWEST, math.ceil(min(wanted, settings.most_steps) / length))
 
     def _step(self, iterate: Iterate) -> tuple[Floats, Floats]:
-        """Return where the policies should go, and change the noise."""
+        """Return the knots and weights of the step, and update the noise."""
         settings, N = self.settings, len(self.executor.tasks)
         dictionary, regression = iterate.dictionary, self.regression
         states = np.concatenate([steps.states for steps in self.batches[0]])
@@ -146,12 +135,12 @@ class TrustRegionMethod:
         regression.use(knots)
         means = np.zeros((len(knots), N, self.outputs))
         means[: len(dictionary)] = dictionary.weights[:, :N]
-        found = [self.direction(i, means[:, i]) for i in range(N)]
-        directions = np.stack([direction.weights for direction in found], axis=1)
+        gradients = [self.direction(i, means[:, i]) for i in range(N)]
+        directions = np.stack([gradient.weights for gradient in gradients], axis=1)
         squares = [
             np.mean(regression.values(0, i, directions[:, i]) ** 2, axis=0) for i in range(N)
         ]
-        growth = np.mean([direction.growth for direction in found], axis=0)
+        growth = np.mean([gradient.growth for gradient in gradients], axis=0)
         least = np.minimum(settings.least_std, self.noise.std)
         length = self.settings.step_length(iterate.iteration)
         lengths, std = step_lengths(np.array(squares), growth, self.noise.std, least, length)
@@ -177,15 +166,14 @@ class TrustRegionMethod:
             deviations = steps.actions - means
             ratios = np.exp(np.minimum(log_densities(deviations, std) - steps.densities, _HUGE))
             scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
-            # Where all actions are clipped, none is better than another, and a mean that has got
-            # there by chance would stay: it is led back.
+            # Where all actions are clipped, none is better than another: pull the mean back.
             targets.append(scaled * deviations - (means - np.clip(means, low, high)))
             wider.append(scaled * ((deviations / std) ** 2 - 1.0))
         weights = self.regression.solve(task, targets, self.settings.ridge)
         return Direction(weights, 0.5 * np.concatenate(wider).mean(axis=0), unit)
 
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
-        """Tell how far the policies have moved, projection and pruning included."""
+        """Report the divergence of the whole iteration, projection and pruning included."""
         means, old = self._before
         new = self.noise.std
         divergences = np.array(
@@ -196,18 +184,9 @@ class TrustRegionMethod:
         )
         return StopDecision(numbers={"kl": divergences})
 
-    def why(self, report: IterationReport) -> str:
-        """Return why the method stopped: it never does by itself."""
-        return "the method has no rule to stop by."
-
     def transfer_settings(self) -> dict[str, Any]:
-        """Return what a learner that goes on from these policies should keep: their noise."""
+        """Return the noise of the policies."""
         return {"action_std": tuple(self.noise.std.tolist())}
-
-    @property
-    def sampling(self) -> Sampling:
-        """How gradients are sampled outside of iterations: as the paper's method does."""
-        return Sampling.as_in_the_paper(self.executor, self.kernel, self.noise, self.settings.gamma)
 
     # Checkpoints -----------------------------------------------------------------------
 
@@ -215,16 +194,14 @@ class TrustRegionMethod:
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
         arrays = {"variance": self.noise.variance.copy()}
-        arrays |= {f"batches.{name}": array for name, array in pack(self.batches).items()}
-        arrays |= {f"critic.{name}": array for name, array in critic.items()}
-        arrays |= {f"step.{name}": array for name, array in self.regression.state().items()}
-        return arrays, {"critic": numbers}
+        arrays |= prefixed("batches", pack(self.batches)) | prefixed("critic", critic)
+        return arrays | prefixed("step", self.regression.state()), {"critic": numbers}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
-        """Take a state back."""
+        """Restore a state."""
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
-            raise FileFormatError("its parts do not fit together: variance")
+            raise misfit("variance")
         N, q = len(self.executor.tasks), self.kernel.dimension
         batches = unpack(part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
@@ -239,8 +216,8 @@ def step_lengths(
     """Scale directions, and the change of the noise, to a given divergence.
 
     The divergence from N(h, σ²) to N(h + ηf, σ'²), averaged over states, is
-    c + ½ η² Σ_j mean(f_j²)/σ'_j², with c = Σ_j ln(σ'_j/σ_j) + ½ (σ_j/σ'_j)² − ½: f enters as a
-    square, so that what c leaves decides η.
+    c + ½ η² Σ_j mean(f_j²)/σ'_j², with c = Σ_j ln(σ'_j/σ_j) + ½ (σ_j/σ'_j)² − ½; η follows from
+    δ − c.
 
     Parameters
     ----------
@@ -249,16 +226,14 @@ def step_lengths(
     growth : array, shape (p,)
         The direction of ln σ, which the tasks share.
     std, least : arrays, shape (p,)
-        σ, and what it must not fall below.
+        σ, and its lower bound.
     divergence : float
         δ.
 
     Returns
     -------
-    lengths : array, shape (N,)
-        η of every task.
-    std : array, shape (p,)
-        σ'.
+    lengths, std : arrays, shapes (N,) and (p,)
+        η of every task, and σ'.
     """
     # To second order c is |Δ ln σ|²: the length of a joint step, as if all were one function.
     joint = 0.5 * np.sum(squares / std**2, axis=1) + np.sum(growth**2)
@@ -282,10 +257,7 @@ def mean_divergence(moved: Floats, old: Floats, new: Floats) -> float:
 
 
 def outcome_rates(episodes: Episodes) -> dict[str, Floats]:
-    """Return the mean of every outcome that a task tells, by its name; NaN where it is unknown.
-
-    What is not one number an episode, such as a place, has no mean of interest.
-    """
+    """Return each task's mean of every scalar outcome by name; NaN where it is unknown."""
     rates: dict[str, Floats] = {}
     for i, outcomes in enumerate(episodes.outcomes):
         for name, values in outcomes.items():

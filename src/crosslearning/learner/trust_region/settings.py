@@ -9,17 +9,20 @@ from msgspec import Meta
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import (
+    ActionStd,
     CriticKnots,
     CriticRidge,
     LearnerSettings,
     MethodName,
+    NewKnots,
+    Novelty,
     Pace,
     Ridge,
 )
 
-#: γ, where none is given, is such that 1/(1 − γ) is the horizon over this.
+#: By default 1/(1 − γ) is the horizon over this.
 _LOOK_AHEAD = 5.0
-#: The length of episodes: short ones see more starts, and γ does not look much farther.
+#: Shortest episodes, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
 
 
@@ -37,30 +40,23 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     method: MethodName = "trust-region"
     episodes: Annotated[
         int,
-        Meta(
-            ge=1,
-            description="Episodes of every task in an iteration, if they are neither very short "
-            "nor very long: then least_steps and most_steps decide.",
-        ),
+        Meta(ge=1, description="Episodes of every task and iteration, within the next two limits."),
     ] = 10
     least_steps: Annotated[
-        int,
-        Meta(ge=1, description="While episodes are short, so many of them that a task has these."),
+        int, Meta(ge=1, description="Fewest steps of a task and iteration: more short episodes.")
     ] = 200
     most_steps: Annotated[
         int,
         Meta(
             ge=1,
-            description="While episodes are long, no more of them than a task needs for these, "
-            "but two at least.",
+            description="Most steps of a task and iteration: fewer long episodes, but at least 2.",
         ),
     ] = 800
     episode_steps: Annotated[
         Annotated[int, Meta(ge=1)] | None,
         Meta(
-            description="The most steps of an episode; one that is cut off there goes on in the "
-            "critic's word, and another starts elsewhere. None: two fifths of the tasks' horizon, "
-            "but at least 10 steps.",
+            description="The most steps of an episode; one that is truncated there is bootstrapped "
+            "with the critic. None: two fifths of the tasks' horizon, but at least 10 steps."
         ),
     ] = None
     step_kl: Annotated[
@@ -75,8 +71,8 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         float,
         Meta(
             gt=0.0,
-            description="Iterations after which δ is half of what it was at first: it falls as "
-            "1/(1 + k/step_decay), so that the policies settle. inf: it stays.",
+            description="Iterations after which δ has halved: it falls as 1/(1 + k/step_decay), so "
+            "that the policies settle. inf: it is constant.",
         ),
     ] = 30.0
     trace: Annotated[
@@ -84,51 +80,27 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         Meta(
             ge=0.0,
             le=1.0,
-            description="λ of the λ-returns: 0 trusts the critic after one step, 1 the rewards "
-            "alone.",
+            description="λ of the λ-returns: 0 bootstraps after one step, 1 uses rewards alone.",
         ),
     ] = 0.9
     reuse: Annotated[
-        int,
-        Meta(ge=1, description="How many iterations' episodes a step is made from."),
+        int, Meta(ge=1, description="How many iterations' episodes a step is computed from.")
     ] = 4
     ratio_clip: Annotated[
-        float,
-        Meta(
-            ge=1.0,
-            description="The most that an earlier action may count for being more likely now "
-            "than it was then.",
-        ),
+        float, Meta(ge=1.0, description="Largest importance ratio of earlier episodes' actions.")
     ] = 2.0
-    action_std: Annotated[
-        tuple[float, ...],
-        Meta(
-            description="Standard deviation of the exploration noise at the start, in the units "
-            "of the policies' actions: of half the range of each action, where it has bounds. One "
-            "number stands for all.",
-        ),
-    ] = (0.5,)
+    action_std: ActionStd = (0.5,)
     least_std: Annotated[
-        float, Meta(gt=0.0, description="What the noise does not fall below, in the same units.")
+        float, Meta(gt=0.0, description="Lower bound of the noise, in the same units.")
     ] = 0.05
     ridge: Ridge = 1.0
-    novelty: Annotated[
-        float,
-        Meta(
-            gt=0.0,
-            lt=1.0,
-            description="A visited state becomes a knot if the knots so far leave more than this "
-            "share of its kernel unexplained.",
-        ),
-    ] = 0.05
-    new_knots: Annotated[
-        int, Meta(ge=1, description="The most visited states that become knots in an iteration.")
-    ] = 30
+    novelty: Novelty = 0.05
+    new_knots: NewKnots = 30
     critic_ridge: CriticRidge = 0.1
     critic_knots: CriticKnots = 200
 
     def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with what suits the tasks' horizon."""
+        """Return the settings with defaults for the tasks' horizon."""
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
         return msgspec.structs.replace(
             self,
@@ -141,7 +113,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         return self.step_kl / (1.0 + iteration / self.step_decay)
 
     def aims(self, iteration: int) -> dict[str, float]:
-        """Return δ: ``kl`` is that, but for projection and pruning, which follow the step."""
+        """Return δ: ``kl`` differs from it by projection and pruning alone."""
         return {"kl": self.step_length(iteration - 1)}
 
     def __post_init__(self) -> None:

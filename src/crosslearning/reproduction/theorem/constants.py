@@ -77,7 +77,7 @@ class Constants:
                 name: np.array([getattr(getattr(task, name), end) for task in estimates])
                 for name in _BOUNDS
             },
-            batch_size=learner.sampling.batch_size,
+            batch_size=learner.method.sampling.batch_size,
             epsilon=settings.epsilon,
             step_size=float(np.max(effective_step_sizes(learner))),
             budget=settings.budget if math.isfinite(settings.budget) else 0.0,

@@ -82,7 +82,7 @@ def estimate_constants(
     """
     confidence = checked_confidence(confidence)
     check_asked(seed=seed)
-    sampling = learner.sampling
+    sampling = learner.method.sampling
     samples = sampling.count(samples)
     with threadpool_limits(1, user_api="blas"):
         plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))

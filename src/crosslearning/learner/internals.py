@@ -1,0 +1,104 @@
+"""Functions on a learner that other packages of the library need and users do not."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs.checks import Floats
+
+if TYPE_CHECKING:
+    from crosslearning.learner.cross_learner import CrossLearner
+    from crosslearning.learner.policy import Policy
+
+
+def choose_method(learner: CrossLearner, steps: int | None) -> CrossLearner:
+    """Choose the method, if none was given, by the number of steps; return the learner."""
+    if "_core" not in learner.__dict__:
+        learner.settings = learner._resolved(steps)
+    return learner
+
+
+def radii_of(learner: CrossLearner) -> Floats:
+    """Return how far from g each policy may be while g and the others stay, shape (N,)."""
+    return learner._core.iterate.radii()
+
+
+def worker_status(learner: CrossLearner) -> str:
+    """Return how many workers are alive, for a progress bar; empty without workers."""
+    pool = getattr(learner._executor, "pool", None)
+    return "" if pool is None else f"{pool.alive} of {pool.size} workers"
+
+
+def worker_events(learner: CrossLearner) -> list[str]:
+    """Return the events of workers since the last call, as sentences."""
+    pool = getattr(learner._executor, "pool", None)
+    queues: list[Any] = [getattr(one, "events", ()) for one in (learner._executor, pool)]
+    return [queue.popleft() for queue in queues for _ in range(len(queue))]
+
+
+def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Policy:
+    """Return the policy to adapt from, by default the central one; warn if it is zero."""
+    policy = learner.central if start in (None, "central") else learner.policy(start)
+    if not np.any(policy.function.norms()):
+        remedy = "learn longer"
+        if policy.name == "central" and math.isfinite(learner.settings.epsilon):
+            remedy += ", take a smaller epsilon, or start from the policy of a task"
+        warnings.warn(
+            f"the {policy.name} policy is still zero: adapting starts from nothing. To start "
+            f"from what was learned, {remedy}",
+            stacklevel=3,
+        )
+    return policy
+
+
+def transfer_settings(learner: CrossLearner, **changes: Any) -> dict[str, Any]:
+    """Return the settings of learners that start from a policy of this one on other tasks.
+
+    They are this learner's with ``changes``, but each task learns alone. If the changes name
+    another ``method``, only the settings that all methods share are kept.
+    """
+    values = {**msgspec.structs.asdict(learner.settings), **learner.method.transfer_settings()}
+    # The stationarity gap of tasks that learn alone is infinite, so nothing stops.
+    values.pop("alpha", None)
+    if changes.get("method", learner.settings.method) != learner.settings.method:
+        del values["method"]
+        values = {k: v for k, v in values.items() if k in LearnerSettings.__struct_fields__}
+    # The kernel is the start's; and the units of the policy's actions must not change.
+    fixed = {"epsilon": math.inf, "kernel": None, "action_units": learner.action_units}
+    return {**values, **fixed, **changes}
+
+
+#: Names that CrossLearner had in public up to version 0.2: what stands for them, and a function.
+_MOVED: dict[str, tuple[str, Callable[..., Any]]] = {
+    "inherit": ("learner.method.use_data_of", lambda a, b: a.method.use_data_of(b.method)),
+    "news": (f"{__name__}.worker_events", worker_events),
+    "onward": (f"{__name__}.transfer_settings", transfer_settings),
+    "radii": (f"{__name__}.radii_of", radii_of),
+    "sampling": ("learner.method.sampling", lambda learner: learner.method.sampling),
+    "start_of": (f"{__name__}.starting_policy", starting_policy),
+    "workers": (f"{__name__}.worker_status", worker_status),
+}
+
+
+def deprecate(learner: type[CrossLearner]) -> None:
+    """Give the class the names that moved, each with a DeprecationWarning, for one version."""
+    for name, (instead, function) in _MOVED.items():
+        call = _warning(name, instead, function)
+        setattr(learner, name, property(call) if name in ("sampling", "workers") else call)
+
+
+def _warning(name: str, instead: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*given: Any, **keywords: Any) -> Any:
+        message = f"CrossLearner.{name} is deprecated; use {instead}"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return function(*given, **keywords)
+
+    call.__doc__ = f"Use {instead} instead (deprecated)."
+    return call
