@@ -46,9 +46,9 @@ def test_a_model_never_stands_without_its_record(tmp_path, monkeypatch, run):
 
     path = tmp_path / "run"
     with monkeypatch.context() as patched:
-        real = folder.write_atomically
+        real = folder.files.write_atomically
         patched.setattr(
-            folder,
+            folder.files,
             "write_atomically",
             lambda p, c: full(p, c) if p.name == "record.json" else real(p, c),
         )

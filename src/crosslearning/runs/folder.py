@@ -10,11 +10,12 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
 
 from crosslearning._base import files
+from crosslearning._base.plain_data import decode
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.length import Length
@@ -42,6 +43,22 @@ _Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
 #: The folders in a run's folder.
 _FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "report", "tensorboard", "theory"]
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
+
+
+class _Source(TypedDict):
+    """Where the tasks come from, as :meth:`TaskSource.to_plain` describes it."""
+
+    given: str
+    content: str
+    code: dict[str, str]
+
+
+class _About(TypedDict):
+    """The form of ``run.json``."""
+
+    version: int
+    has_start: NotRequired[bool]
+    tasks: NotRequired[_Source]
 
 
 class UnfitError(InputError):
@@ -146,11 +163,10 @@ class RunFolder:
 
     def _about(self) -> dict[str, Any]:
         try:
-            about: dict[str, Any] = json.loads(files.read_file(self._version))
-            about["version"]
-        except (OSError, *files.MALFORMED) as problem:
+            about = decode(files.read_file(self._version), _About, self._version)
+        except (OSError, FileFormatError) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
-        return about
+        return cast("dict[str, Any]", about)
 
     def config(self) -> RunConfig:
         """Return the run's configuration, without how rollouts are run: the user decides that."""

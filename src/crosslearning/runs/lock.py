@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TypedDict
 
 from crosslearning._base.files import guard, open_file
-from crosslearning.errors import StorageError
+from crosslearning._base.plain_data import decode
+from crosslearning.errors import FileFormatError, StorageError
 
 #: The lock file of a folder; a killed process may leave it behind, unlocked.
 NAME = ".lock"
@@ -126,11 +128,19 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
+class _Owner(TypedDict):
+    """The form of a lock file."""
+
+    pid: int
+    since: str
+    command: str
+
+
 def _owner(handle: int) -> str:
     try:
-        owner = json.loads(os.pread(handle, 10_000, 0))
+        owner = decode(os.pread(handle, 10_000, 0), _Owner, NAME)
         return f"process {owner['pid']}, since {owner['since']} ({owner['command']})"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, FileFormatError):
         return "another process, which has just begun"
 
 

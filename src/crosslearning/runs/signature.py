@@ -16,10 +16,11 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from crosslearning._base.files import MALFORMED, read_file, write_atomically
-from crosslearning.errors import StorageError
+from crosslearning._base.files import read_file, write_atomically
+from crosslearning._base.plain_data import decode
+from crosslearning.errors import FileFormatError, StorageError
 
 if TYPE_CHECKING:
     from crosslearning.tasks.sources import TaskSource
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
 _BYTES = 32
 #: Not on Windows.
 _NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+
+
+class _Signed(TypedDict):
+    """The form of ``signature.json``."""
+
+    version: int
+    modules: dict[str, str]
+    signature: str
 
 
 def signature_file(folder: Path) -> Path:
@@ -50,16 +59,14 @@ def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
 def signed_paths(folder: Path, config: bytes, source: TaskSource) -> dict[str, str] | None:
     """Return the signed paths of a source's modules, or None without a valid signature."""
     try:
-        content = json.loads(read_file(signature_file(folder)))
-        paths = {str(name): str(path) for name, path in content["modules"].items()}
-        given = str(content["signature"]).encode()
-    except (OSError, *MALFORMED):
+        content = decode(read_file(signature_file(folder)), _Signed, signature_file(folder))
+    except (OSError, FileFormatError):
         return None
-    key = _key()
+    key, paths = _key(), content["modules"]
     if key is None:
         return None
-    expected = _signature(key, folder, config, source, paths)
-    return paths if hmac.compare_digest(given, expected.encode()) else None
+    valid = is_signature(content["signature"], _signature(key, folder, config, source, paths))
+    return paths if valid else None
 
 
 def _signature(

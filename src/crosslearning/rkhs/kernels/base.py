@@ -217,6 +217,11 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
         The points of the test, best states of your own task. By default 60 normal ones.
     seed : int
         Of the default points and the small shifts.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Gaussian, check_kernel
+    >>> check_kernel(Gaussian(std=[1.0, 2.0]))
     """
     generator = np.random.default_rng(seed)
     if points is None:
