@@ -25,13 +25,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 QUICK = ["tests/rkhs", "tests/learner"]
 NUMERICAL = [
-    *(f"tests/{name}" for name in ("certificates", "contracts", "gradients", "learner", "models")),
-    *(f"tests/{name}" for name in ("rkhs", "rollouts", "runs", "sweep", "tasks", "theory")),
-    *(f"tests/test_{name}.py" for name in ("adaptation", "comparison", "compiled", "evaluation")),
-    *(f"tests/test_{name}.py" for name in ("documentation", "identification", "model_errors")),
-    *(f"tests/test_{name}.py" for name in ("plain_kernels", "relatedness", "statistics")),
-    "tests/analysis/test_trajectories.py",
-    # It starts clusters of its own, which compute as every other worker does.
+    *(f"tests/{name}" for name in ("analysis", "base", "certificates", "contracts", "learner")),
+    *(f"tests/{name}" for name in ("reproduction", "rkhs", "rollouts", "runs", "tasks")),
+    "tests/test_documentation.py",
     "--ignore=tests/rollouts/test_ray.py",
 ]
 PROBE = """

@@ -58,3 +58,8 @@ def test_the_quick_one_computes_with_other_code(portable):
     found = portable.probe(old.variables)
     assert old.effect(found)
     assert found["blas"] != native["blas"]
+
+
+def test_the_tests_that_it_runs_are_there(portable):
+    for path in (*portable.QUICK, *portable.NUMERICAL):
+        assert (portable.ROOT / path.removeprefix("--ignore=")).exists(), path

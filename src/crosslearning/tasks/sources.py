@@ -153,9 +153,9 @@ def is_named(source: TaskSource) -> bool:
 def not_yours(given: str) -> InputError:
     """Return the error for tasks that untrusted files name."""
     return InputError(
-        f"these files ask for tasks of {given}, and they are not a run of yours, as it was written "
-        "and where it was written; nothing was imported. If you trust them, say so: --tasks "
-        f"{given} on the command line, or tasks=... in Python"
+        f"the tasks are defined by {given}, and these files are not a run of yours in its place: "
+        "they come from someone else, or were copied, moved or edited. Nothing was imported. If "
+        f"you trust that code, name it: --tasks {given} on the command line, tasks=... in Python"
     )
 
 
