@@ -121,3 +121,13 @@ def test_this_runner_notices_what_is_wrong():
     assert not same("a 1.5\n", "b 1.5\n")
     assert not same("1 2", "1 2 3")
     assert not same("", "1")
+
+
+def test_the_files_that_contributors_are_sent_to_are_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    package = ROOT / "src" / "crosslearning"
+    named = re.findall(r"`([\w.-]+/[\w./-]+\.(?:py|toml|sh|yml))`", text)
+    assert len(named) > 10
+    places = (ROOT, package, package / "playground", ROOT / ".github" / "workflows")
+    for name in named:
+        assert any((place / name).exists() for place in places), name

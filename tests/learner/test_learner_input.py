@@ -200,7 +200,9 @@ def test_an_unknown_length_of_episodes_is_told_with_what_to_set():
     def make(render_mode=None):
         return Drift()
 
-    words = r"'0', '1', '2' and 2 more: .* at most 50 steps\. Set a limit: Task\(\.\.\., horizon="
+    words = (
+        r"'2' and 2 more: 50 steps per episode are assumed\. Set a limit: Task\(\.\.\., horizon="
+    )
     with pytest.warns(UserWarning, match=words):
         CrossLearner([Task(str(i), make) for i in range(5)], kernel=KERNEL)
     # Who says it, or whose environment does, hears nothing; nor do tasks that are not here.

@@ -127,5 +127,5 @@ def test_numbers_of_samples():
     assert sampling_of("baseline").count(1000) == 12 * GROUPS
     with pytest.raises(InputError, match="samples must be a whole number of at least 1, got 0"):
         sampling_of("antithetic").count(0)
-    with pytest.raises(InputError, match="do not make 100 groups"):
+    with pytest.raises(InputError, match="do not make 100 equal groups"):
         group_products(Linear(std=[1.0, 1.0]), random_units(1, 150, 1, Linear(std=[1.0, 1.0])))

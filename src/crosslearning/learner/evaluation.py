@@ -178,7 +178,7 @@ def evaluate_own(
     """
     episodes = EpisodeOptions.of(options, trials=5)
     if len(policies) != len(tasks):
-        raise InputError(f"got {len(policies)} policies of {len(tasks)} tasks; give one of each")
+        raise InputError(f"got {len(policies)} policies for {len(tasks)} tasks; give one per task")
     rows = []
     for policy, task in zip(policies, tasks, strict=True):
         (row,) = play([policy, central], [task], episodes)

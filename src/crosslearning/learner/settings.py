@@ -91,7 +91,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         float,
         Meta(ge=0.0, description="Pruning budget β: error per policy and iteration, in RKHS norm."),
     ] = 1e-3
-    max_knots: Annotated[int, Meta(ge=1, description="Cap on the model order.")] = 400
+    max_knots: Annotated[
+        int, Meta(ge=1, description="Largest number of knots, which all policies share.")
+    ] = 400
     action_units: Annotated[
         Literal["auto", "box", "own"],
         Meta(
@@ -257,7 +259,10 @@ def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
             continue
         others = [m for m in METHODS if name in method_settings(m).__struct_fields__]
         if others:
-            raise InputError(f"{name} is a {kind} of the method {', '.join(others)}")
+            raise InputError(
+                f"{name} is a {kind} of the method {', '.join(others)}; take that method, or leave "
+                f"{name} out"
+            )
         raise unknown_name(kind, name, names)
 
 

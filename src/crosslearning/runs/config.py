@@ -298,7 +298,8 @@ def _describe(described: msgspec.structs.FieldInfo, group: str) -> FieldDescript
     default = described.default
     if default is msgspec.NODEFAULT:
         default = described.default_factory()
-    return FieldDescription(described.name, described.type, _default_text(default), text, group)
+    shown = "by tasks and steps" if described.name == "method" else _default_text(default)
+    return FieldDescription(described.name, described.type, shown, text, group)
 
 
 def _type_name(annotation: Any) -> str:

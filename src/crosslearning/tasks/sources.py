@@ -155,7 +155,8 @@ def not_yours(given: str) -> InputError:
     return InputError(
         f"the tasks are defined by {given}, and these files are not a run of yours in its place: "
         "they come from someone else, or were copied, moved or edited. Nothing was imported. If "
-        f"you trust that code, name it: --tasks {given} on the command line, tasks=... in Python"
+        f"you trust that code, name it: --tasks {given}, once for all commands with crosslearning "
+        "resume, or tasks=... in Python"
     )
 
 

@@ -89,8 +89,9 @@ class Task:
     kernel_covariance : sequence of q floats, optional
         Squared widths of a Gaussian kernel that suits the observations.
     horizon : int
-        The most steps of an episode in evaluations and pictures; by default the environment's
-        time limit, else 50. Learning has no limit: a rollout chooses its length.
+        The most steps of an episode; by default the environment's time limit, else 50. Default
+        discounts and episode lengths follow from it; samples of ``policy-gradient`` draw their
+        own length.
     context : mapping of str to float
         How it differs from other members of its family, such as ``{"g": 9.8}``.
     reward, terminated : callable, optional
@@ -106,8 +107,10 @@ class Task:
     --------
     >>> import gymnasium
     >>> from crosslearning import Task
-    >>> Task("pendulum", lambda render_mode=None: gymnasium.make("Pendulum-v1", g=9.0)).name
-    'pendulum'
+    >>> def make(render_mode=None):
+    ...     return gymnasium.make("Pendulum-v1", g=9.0, render_mode=render_mode)
+    >>> Task("pendulum", make).horizon
+    200
     """
 
     name: str
@@ -242,8 +245,8 @@ def warn_of_no_limit(tasks: Iterable[Task]) -> None:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         # Always from this line, so that Python shows it once.
         warnings.warn(
-            f"no time limit is known of the tasks {', '.join(names[:3])}{more}: their episodes are "
-            f"taken to have at most {HORIZON} steps. Set a limit: Task(..., horizon=200), horizon "
-            "= 200 in tasks.toml, or max_episode_steps=200 in gymnasium.make",
+            f"no time limit is known of the tasks {', '.join(names[:3])}{more}: {HORIZON} steps "
+            "per episode are assumed. Set a limit: Task(..., horizon=200), horizon = 200 in "
+            "tasks.toml, or max_episode_steps=200 in gymnasium.make",
             stacklevel=1,
         )

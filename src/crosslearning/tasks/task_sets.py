@@ -130,7 +130,8 @@ def as_tasks(made: Any, source: str) -> tuple[Task, ...]:
         return tuple(_as_task(str(name), one, source) for name, one in made.items())
     if isinstance(made, Iterable) and not isinstance(made, str):
         return tuple(_as_task(f"task {i}", one, source) for i, one in enumerate(made, start=1))
-    raise InputError(f"{source} returned {made!r}; expected tasks, or a mapping of names to them")
+    verb = "is" if source == "tasks" else "returned"
+    raise InputError(f"{source} {verb} {made!r}; expected tasks, or a mapping of names to them")
 
 
 def _as_task(name: str, one: Any, source: str) -> Task:

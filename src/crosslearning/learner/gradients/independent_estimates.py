@@ -65,7 +65,7 @@ def group_products(kernel: Kernel, units: IndependentEstimates) -> Floats:
     U, B, q = units.knots.shape
     K = GROUPS
     if U % K:
-        raise InputError(f"{U} units do not make {K} groups of the same size")
+        raise InputError(f"{U} estimates do not make {K} equal groups; take a multiple of {K}")
     knots = units.knots.reshape(U * B, q)
     weights = (units.weights * units.ratios[:, None, None]).reshape(U * B, -1)
     grouped = weights.reshape(K, U * B // K, -1) / (U // K)
