@@ -1,7 +1,7 @@
 """The rivals: PPO, SAC and TQC of Stable-Baselines3 and its contrib package, as its zoo sets them.
 
-An agent learns on one task or on several at once, one environment of each, and may be told the
-numbers in which its tasks differ. Settings are those of ``hyperparams/*.yml`` of
+An agent learns on one task or on several at once, one environment of each, and may observe the
+context, the numbers in which its tasks differ. Settings are those of ``hyperparams/*.yml`` of
 DLR-RM/rl-baselines3-zoo at commit 22e3ff2450fd, for the environment that is nearest;
 :class:`Setting` says which, and what we changed.
 """
@@ -214,18 +214,18 @@ class Agent:
     scaling : VecNormalize, optional
     reach : pair of sequences of float, optional
         What its actions −1 and 1 stand for; by default they are the tasks' own.
-    told : sequence of float
-        What is appended to every observation.
+    context : sequence of float
+        Appended to every observation.
     """
 
     def __init__(
-        self, model: Any, scaling: Any, reach: Reach | None = None, told: Sequence[float] = ()
+        self, model: Any, scaling: Any, reach: Reach | None = None, context: Sequence[float] = ()
     ) -> None:
-        self.model, self.scaling, self.reach, self.told = model, scaling, reach, told
+        self.model, self.scaling, self.reach, self.context = model, scaling, reach, context
 
-    def facing(self, told: Sequence[float]) -> Agent:
-        """Return the same agent where it is told other numbers."""
-        return Agent(self.model, self.scaling, self.reach, told)
+    def with_context(self, context: Sequence[float]) -> Agent:
+        """Return the same agent for another context."""
+        return Agent(self.model, self.scaling, self.reach, context)
 
     def predict_rows(self, observations: Floats) -> Floats:
         """Return an action for each row of observations."""
@@ -233,7 +233,7 @@ class Agent:
 
     def predict(self, observation: Any, deterministic: bool = True) -> Any:
         """Return the action, as Stable-Baselines3 does; for rows of observations, one each."""
-        seen = _with_told(np.asarray(observation, dtype=np.float64), self.told)
+        seen = _with_context(np.asarray(observation, dtype=np.float64), self.context)
         if self.scaling is not None:
             seen = self.scaling.normalize_obs(seen)
         action, state = self.model.predict(seen, deterministic=deterministic)
@@ -252,7 +252,7 @@ def learn(
     seed: int,
     setting: Setting,
     *,
-    told: Sequence[Sequence[float]] | None = None,
+    contexts: Sequence[Sequence[float]] | None = None,
     reach: Reach | None = None,
     marks: Sequence[int] = (),
     look: Callable[[Agent, int, Seconds], object] | None = None,
@@ -264,8 +264,8 @@ def learn(
     algorithm : {"ppo", "sac", "tqc"}
     steps : int
         Environment steps over all tasks.
-    told : sequence of sequences of float, optional
-        What the agent is told of every task.
+    contexts : sequence of sequences of float, optional
+        Of every task, if the agent observes them.
     reach : pair of sequences of float, optional
         Bounds of the actions that it uses, where those of the tasks do not suit it.
     marks, look : sequence of int and callable
@@ -281,7 +281,7 @@ def learn(
     torch.set_num_threads(1)
     copies = max(1, setting.environments // len(tasks))
     makers = [
-        functools.partial(_environment, task, told[i] if told else (), reach)
+        functools.partial(_environment, task, contexts[i] if contexts else (), reach)
         for _ in range(copies)
         for i, task in enumerate(tasks)
     ]
@@ -333,15 +333,15 @@ def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, 
     return keywords
 
 
-def _environment(task: Task, told: Sequence[float], reach: Reach | None) -> Any:
+def _environment(task: Task, context: Sequence[float], reach: Reach | None) -> Any:
     """Return an environment with a time limit, as an agent is to see it."""
     environment: Any = gymnasium.wrappers.TimeLimit(task.make(), task.horizon)
-    if told:
+    if context:
         space = environment.observation_space
-        ones = np.ones(len(told))
+        ones = np.ones(len(context))
         bounds = np.concatenate([space.low, -ones]), np.concatenate([space.high, ones])
         seen = gymnasium.spaces.Box(*bounds, dtype=np.float64)
-        append = functools.partial(_with_told, told=told)
+        append = functools.partial(_with_context, context=context)
         environment = gymnasium.wrappers.TransformObservation(environment, append, seen)
     if reach is not None:
         box = gymnasium.spaces.Box(-1.0, 1.0, environment.action_space.shape, np.float32)
@@ -350,12 +350,12 @@ def _environment(task: Task, told: Sequence[float], reach: Reach | None) -> Any:
     return environment
 
 
-def _with_told(observation: Floats, told: Sequence[float]) -> Floats:
-    """Return an observation, or rows of them, with the told numbers behind."""
-    if not len(told):
+def _with_context(observation: Floats, context: Sequence[float]) -> Floats:
+    """Return an observation, or rows of them, with the context appended."""
+    if not len(context):
         return observation
     return np.concatenate(
-        [observation, np.broadcast_to(told, (*observation.shape[:-1], len(told)))], axis=-1
+        [observation, np.broadcast_to(context, (*observation.shape[:-1], len(context)))], axis=-1
     )
 
 

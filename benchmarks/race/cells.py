@@ -170,18 +170,20 @@ def _together(
 ) -> Answer:
     """Measure one agent that learns all the tasks."""
     tasks, unseen, marks = family.training(seed), family.unseen(seed), list[Answer]()
-    told = entrant.way == "told"
+    contextual = entrant.way == "context"
 
-    def facing(agent: Agent, some: Sequence[Task]) -> list[Agent]:
-        return [agent.facing(family.told(task)) if told else agent for task in some]
+    def policies(agent: Agent, some: Sequence[Task]) -> list[Agent]:
+        if not contextual:
+            return [agent] * len(some)
+        return [agent.with_context(family.scaled_context(task)) for task in some]
 
     def look(agent: Agent, steps: int, spent: Seconds) -> None:
         marks.append(
             {
                 "steps": steps,
                 "seconds": list(spent),
-                "training": returns_of(facing(agent, tasks), tasks, family.trials),
-                "unseen": _on_unseen(facing(agent, unseen), unseen, family),
+                "training": returns_of(policies(agent, tasks), tasks, family.trials),
+                "unseen": _on_unseen(policies(agent, unseen), unseen, family),
             }
         )
 
@@ -191,7 +193,7 @@ def _together(
         budget.marks[-1],
         seed,
         setting,
-        told=[family.told(task) for task in tasks] if told else None,
+        contexts=[family.scaled_context(task) for task in tasks] if contextual else None,
         reach=family.reach,
         marks=budget.marks,
         look=look,

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from benchmarks.race.families import FAMILIES
 
-Way = Literal["separate", "mixed", "told"]
+Way = Literal["separate", "mixed", "context"]
 
 
 @dataclass(frozen=True)
@@ -38,16 +38,16 @@ class Rival:
 
 @dataclass(frozen=True)
 class Engineer:
-    """A controller for the machine of the drawing board, or of the machine's own numbers."""
+    """A controller designed for the nominal machine, or for each machine."""
 
     own: bool
     label: str
 
 
 _WAYS: dict[Way, str] = {
-    "separate": "one agent a task",
+    "separate": "one agent per task",
     "mixed": "one agent for all",
-    "told": "one agent, told the numbers",
+    "context": "one agent, observes the context",
 }
 Entrant = Ours | Rival | Engineer
 
@@ -58,9 +58,9 @@ METHODS: dict[str, Entrant] = {
     "models-pooled": Ours({"method": "models", "model_epsilon": 0.0}, "models, pooled"),
     "models-separate": Ours({"method": "models", "model_epsilon": "inf"}, "models, separate"),
     **{
-        f"{method}{suffix}": Ours({"method": method, **radius}, f"{method}{told}")
+        f"{method}{suffix}": Ours({"method": method, **radius}, f"{method}{label}")
         for method in ("trust-region", "policy-gradient")
-        for suffix, radius, told in (
+        for suffix, radius, label in (
             ("", {}, ""),
             ("-0", {"epsilon": 0.0}, ", ε = 0"),
             ("-inf", {"epsilon": "inf"}, ", ε = ∞"),
@@ -71,8 +71,8 @@ METHODS: dict[str, Entrant] = {
         for algorithm in ("sac", "tqc", "ppo")
         for way in _WAYS
     },
-    "controller-nominal": Engineer(False, "controller, nominal machine"),
-    "controller-own": Engineer(True, "controller, the machine's own numbers"),
+    "controller-nominal": Engineer(False, "controller, designed for the nominal machine"),
+    "controller-own": Engineer(True, "controller, designed for each machine"),
 }
 
 
@@ -96,7 +96,7 @@ class Budget(NamedTuple):
     adapt: int = 0
 
 
-#: The drawing board has an answer before the first step.
+#: A controller needs no step.
 _AT_ONCE = Budget((0,), 10, 5.0)
 
 
@@ -118,45 +118,45 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         "models-separate": Budget((400, 800), 10, 11.0),
         **_radii("trust-region", Budget((20_000, 40_000, 80_000, 160_000), 10, 5.0, 5_000)),
         **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 6.0)),
-        **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 255.0), "mixed", "told"),
+        **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 255.0), "mixed", "context"),
         "sac-separate": Budget((8_000, 16_000), 5, 330.0),
-        "tqc-told": Budget((2_000, 4_000, 8_000), 5, 280.0),
-        **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 80.0), "mixed", "told"),
+        "tqc-context": Budget((2_000, 4_000, 8_000), 5, 280.0),
+        **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 80.0), "mixed", "context"),
         "ppo-separate": Budget((50_000, 100_000, 200_000), 5, 180.0),
     },
     "cart-poles": {
         "models": Budget((300, 600, 1_200, 2_400), 10, 85.0),
         **_radii("trust-region", Budget((20_000, 80_000, 200_000), 10, 15.0)),
         "policy-gradient": Budget((400_000, 1_600_000), 10, 11.0),
-        **_ways("sac", Budget((2_000, 5_000, 10_000), 5, 215.0), "mixed", "told"),
-        **_ways("ppo", Budget((50_000, 100_000), 5, 90.0), "mixed", "told"),
+        **_ways("sac", Budget((2_000, 5_000, 10_000), 5, 215.0), "mixed", "context"),
+        **_ways("ppo", Budget((50_000, 100_000), 5, 90.0), "mixed", "context"),
     },
     "navigation": {
         "models": Budget((150, 300, 600), 10, 40.0),
         **_radii("trust-region", Budget((20_000, 40_000, 80_000), 10, 10.0)),
         **_radii("policy-gradient", Budget((400_000, 1_600_000), 10, 13.0)),
-        **_ways("sac", Budget((2_000, 5_000), 5, 100.0), "mixed", "told"),
-        **_ways("ppo", Budget((25_000, 50_000), 5, 50.0), "mixed", "told"),
+        **_ways("sac", Budget((2_000, 5_000), 5, 100.0), "mixed", "context"),
+        **_ways("ppo", Budget((25_000, 50_000), 5, 50.0), "mixed", "context"),
     },
     "reachers": {
         "models": Budget((75, 150, 300), 10, 30.0),
         "trust-region": Budget((15_000, 45_000), 10, 15.0),
         "policy-gradient": Budget((20_000, 60_000), 10, 10.0),
-        **_ways("sac", Budget((2_000, 5_000), 5, 135.0), "mixed", "told"),
-        **_ways("ppo", Budget((15_000, 45_000), 5, 50.0), "mixed", "told"),
+        **_ways("sac", Budget((2_000, 5_000), 5, 135.0), "mixed", "context"),
+        **_ways("ppo", Budget((15_000, 45_000), 5, 50.0), "mixed", "context"),
     },
     "lunar-landers": {
         "models": Budget((400,), 10, 20.0),
         "trust-region": Budget((40_000, 120_000), 10, 30.0),
         "policy-gradient": Budget((40_000,), 10, 10.0),
-        **_ways("ppo", Budget((100_000, 300_000), 5, 130.0), "mixed", "told"),
+        **_ways("ppo", Budget((100_000, 300_000), 5, 130.0), "mixed", "context"),
     },
     "linear-quadratic": {
         **_radii("models", Budget((150, 300), 10, 5.0)),
         **_radii("trust-region", Budget((3_000, 10_000, 30_000), 10, 3.0)),
         **_radii("policy-gradient", Budget((30_000, 100_000, 300_000), 10, 3.0)),
-        **_ways("sac", Budget((1_000, 2_000), 5, 40.0), "mixed", "told"),
-        **_ways("ppo", Budget((10_000, 25_000), 5, 25.0), "mixed", "told"),
+        **_ways("sac", Budget((1_000, 2_000), 5, 40.0), "mixed", "context"),
+        **_ways("ppo", Budget((10_000, 25_000), 5, 25.0), "mixed", "context"),
     },
 }
 for _family, _own in BUDGETS.items():

@@ -1,4 +1,4 @@
-"""The families that are raced on: tasks to learn, tasks that are never seen, and what is enough."""
+"""The families of the race: training tasks, unseen tasks and a threshold of the return."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RaceFamily:
     ranges : mapping of str to pair of float
         Between what the contexts lie.
     threshold : float
-        The total return that is enough on every task.
+        The total return that every task should reach.
     controller : callable, optional
         From a context to what an engineer would write.
     machine : bool
@@ -55,7 +55,7 @@ class RaceFamily:
     unseen_trials: int = 5
     reach: Reach | None = None
 
-    def told(self, task: Task) -> list[float]:
+    def scaled_context(self, task: Task) -> list[float]:
         """Return the context of a task, each number scaled from its range to [−1, 1]."""
         return [
             2.0 * (task.context[name] - low) / (high - low) - 1.0
@@ -141,7 +141,7 @@ FAMILIES: dict[str, RaceFamily] = {
     "reachers": _shipped(
         "reachers",
         3,
-        what="three arms of MuJoCo that reach for a place; damping, mass and gear differ",
+        what="three MuJoCo arms that reach for a target; damping, mass and gear differ",
         threshold=-7.0,
         controller=engineers.reach_place,
         machine=False,
@@ -157,7 +157,7 @@ FAMILIES: dict[str, RaceFamily] = {
         unseen_trials=2,
     ),
     "linear-quadratic": RaceFamily(
-        what="three mass-spring carts, of which the optimum is known; the mass differs",
+        what="three mass-spring carts, whose optimum is known; the mass differs",
         training=lambda seed: [_cart(mass) for mass in (0.5, 1.0, 2.0)],
         unseen=_carts_unseen,
         ranges=_MASSES,

@@ -24,7 +24,7 @@ _COLOURS = {
     "tqc": TASKS[4],
     "ppo": TASKS[3],
 }
-_LINES: dict[str, Any] = {"separate": ":", "mixed": "--", "told": "-"}
+_LINES: dict[str, Any] = {"separate": ":", "mixed": "--", "context": "-"}
 
 
 @figure_style()
@@ -55,7 +55,7 @@ def race_figure(found: Sequence[Entry], threshold: float) -> Figure:
     panels[0].set_ylim(lowest - 0.05 * room, highest + 0.12 * room)
     handles: list[Any] = [parts.entry(one.label, **_look(one)) for one in drawn]
     handles += [parts.entry(one.label, **_look(one)) for one in engineers]
-    handles.append(parts.entry("enough, on every task", color=GREY, linestyle="--", linewidth=1.0))
+    handles.append(parts.entry("threshold", color=GREY, linestyle="--", linewidth=1.0))
     handles.append(parts.band_handle("95 % intervals over seeds"))
     parts.legend_outside(figure, handles)
     return figure

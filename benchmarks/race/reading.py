@@ -1,4 +1,4 @@
-"""Reading the cells: numbers over seeds with intervals, and when every task was good enough."""
+"""Reading the cells: numbers over seeds with intervals, and steps to the threshold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULTS = ("models", "trust-region", "policy-gradient")
 
 @dataclass(frozen=True)
 class Reached:
-    """After how many steps and seconds every task was good enough, seed by seed.
+    """Steps and seconds until every task reached the threshold, seed by seed.
 
     It is seen at marks alone, so that the true number is somewhat smaller. A seed on which it did
     not happen within the budget is censored: its number is infinite.
@@ -51,7 +51,7 @@ class Reached:
         # Of an even number the upper one of both in the middle, so that nothing is interpolated.
         return float(np.sort(getattr(self, of))[len(self.steps) // 2])
 
-    def told(self, of: str = "steps") -> str:
+    def text(self, of: str = "steps") -> str:
         """Return the median in words, with the least and the most, or that the budget was short."""
         values = getattr(self, of)
         median, least, most = (
@@ -131,7 +131,7 @@ class Against:
 
 
 def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
-    """Hold the first of ours until every task was enough against the first rival.
+    """Compare the first of ours to reach the threshold with the first rival.
 
     Of ours those with the default radii alone: the best of many would be first by luck, too. None
     unless both got there on most seeds.

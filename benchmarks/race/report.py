@@ -26,13 +26,13 @@ HEADINGS = (
     "seeds",
     "steps",
     "seconds",
-    "return on the tasks",
-    "on the worst of them",
-    "one policy for all, there",
-    "on unseen tasks",
-    "enough on every task: seeds",
-    "steps until then",
-    "seconds until then",
+    "mean return on the training tasks",
+    "worst training task",
+    "one policy for all training tasks",
+    "unseen tasks",
+    "seeds that reach the threshold",
+    "steps to the threshold",
+    "seconds to the threshold",
 )
 
 
@@ -50,13 +50,13 @@ def rows(family: str, found: Sequence[Entry]) -> list[list[str]]:
                 str(one.seeds),
                 f"{one.along('steps')[-1].value:,.0f}",
                 _number(one.along("seconds")[-1].value),
-                _told(one.at("returns")),
-                _told(one.at("worst")),
-                _told(central),
-                _told(one.at("unseen")),
+                _text(one.at("returns")),
+                _text(one.at("worst")),
+                _text(central),
+                _text(one.at("unseen")),
                 reached.seeds,
-                reached.told(),
-                reached.told("seconds"),
+                reached.text(),
+                reached.text("seconds"),
             ]
         )
     return table
@@ -66,7 +66,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 or value == 0.0 else f"{value:.2g}"
 
 
-def _told(interval: Interval | None) -> str:
+def _text(interval: Interval | None) -> str:
     if interval is None:
         return "–"
     if abs(interval.value) >= 1e6:
@@ -95,14 +95,14 @@ def sections(found: Mapping[str, Sequence[Entry]]) -> str:
     for family, own in found.items():
         what, threshold = FAMILIES[family].what, f"{FAMILIES[family].threshold:g}".replace("-", "−")
         parts.append(
-            f"### {family}\n\n{what[0].upper()}{what[1:]}. Enough is {threshold} on every "
+            f"### {family}\n\n{what[0].upper()}{what[1:]}. Threshold: {threshold} on every "
             f"task.\n\n{markdown(HEADINGS, rows(family, own))}"
         )
         adapted = [(one, one.adapted) for one in own if one.adapted is not None]
         for one, (steps, before, after) in adapted:
             parts.append(
                 f"Adapted to unseen tasks (`{one.method}`, {steps:,.0f} steps of each): "
-                f"{_told(before)} before, {_told(after)} after.\n"
+                f"{_text(before)} before, {_text(after)} after.\n"
             )
         parts += _sentences(own, FAMILIES[family].threshold)
         alt = f"Return against steps and against seconds on {family}"
@@ -111,29 +111,29 @@ def sections(found: Mapping[str, Sequence[Entry]]) -> str:
 
 
 def _sentences(own: Sequence[Entry], threshold: float) -> list[str]:
-    """Return what ours and rivals need until all is enough, and what they do on unseen tasks."""
-    told = []
+    """Return the ratios of steps and seconds to the threshold, and differences on unseen tasks."""
+    sentences = []
     for of, words in (("steps", "environment steps"), ("seconds", "seconds")):
         against = fewest(own, threshold, of)
         if against is not None:
-            told.append(
-                f"Until every task is good enough, which `{against.ours.method}` reaches on "
-                f"{against.ours.reached(threshold).seeds} seeds, it takes {_told(against.found)} "
-                f"of the {words} of the first rival, {against.rival.label}.\n"
+            sentences.append(
+                f"To the threshold, `{against.ours.method}` "
+                f"({against.ours.reached(threshold).seeds} seeds) takes {_text(against.found)} "
+                f"times the {words} of the first rival, {against.rival.label}.\n"
             )
     if pairs := on_unseen(own):
         rows = [
             [
                 f"`{one.ours.method}`, {one.steps[0]:,.0f} steps",
                 f"{one.rival.label}, {one.steps[1]:,.0f} steps",
-                _told(one.found),
+                _text(one.found),
             ]
             for one in pairs
         ]
-        told.append(
-            markdown(("on unseen tasks, central policy of", "beside", "ours is ahead by"), rows)
+        sentences.append(
+            markdown(("unseen tasks: our central policy", "rival", "difference"), rows)
         )
-    return told
+    return sentences
 
 
 def settings() -> str:
@@ -146,23 +146,24 @@ def settings() -> str:
                 for name in BUDGETS.get(family, {})
             )
             if raced:
-                told = ", ".join(f"`{name}={value}`" for name, value in one.keywords.items())
+                given = ", ".join(f"`{name}={value}`" for name, value in one.keywords.items())
                 extra = f", {one.environments} environments" if one.environments > 1 else ""
                 extra += ", normalised" if one.normalised else ""
                 changed = one.changed or "–"
-                table.append([algorithm.upper(), family, f"`{one.entry}`", told + extra, changed])
-    return markdown(("algorithm", "family", "entry", "settings", "not as there"), table)
+                table.append([algorithm.upper(), family, f"`{one.entry}`", given + extra, changed])
+    return markdown(("algorithm", "family", "entry", "settings", "deviation"), table)
 
 
 def budgets() -> str:
     """Return the budgets as Markdown."""
-    table = []
-    for family, own in BUDGETS.items():
-        for method, budget in own.items():
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for family, methods in BUDGETS.items():
+        for method, budget in methods.items():
             if budget.marks[-1]:
                 marks = ", ".join(f"{mark:,}" for mark in budget.marks)
-                table.append([family, f"`{method}`", marks, str(budget.seeds)])
-    return markdown(("family", "method", "evaluated after steps", "seeds"), table)
+                groups.setdefault((family, marks, str(budget.seeds)), []).append(f"`{method}`")
+    table = [[family, ", ".join(names), *rest] for (family, *rest), names in groups.items()]
+    return markdown(("family", "methods", "evaluated after steps", "seeds"), table)
 
 
 def write(

@@ -33,13 +33,13 @@ def never():
 
 
 class Standing:
-    """An agent that never moves, and notes what it is told."""
+    """An agent that never moves, and records its context."""
 
-    def __init__(self, told=()):
-        self.told = told
+    def __init__(self, context=()):
+        self.context = context
 
-    def facing(self, told):
-        return Standing(told)
+    def with_context(self, context):
+        return Standing(context)
 
     def predict_rows(self, observations):
         return np.zeros((len(observations), 1))
@@ -58,8 +58,8 @@ def little(monkeypatch):
     monkeypatch.setitem(FAMILIES, "pendulums", family)
     asked = []
 
-    def learn(algorithm, tasks, steps, seed, setting, *, told=None, reach=None, marks=(), look):
-        asked.append((algorithm, len(tasks), steps, told))
+    def learn(algorithm, tasks, steps, seed, setting, *, contexts=None, reach=None, marks=(), look):
+        asked.append((algorithm, len(tasks), steps, contexts))
         for number, at in enumerate(marks):
             look(Standing(), at, Seconds(2.0, float(number + 1)))
 
@@ -81,12 +81,12 @@ def test_every_family_has_budgets_whose_methods_can_race():
 
 
 @pytest.mark.parametrize("name", ["pendulums", "cart-poles", "navigation", "linear-quadratic"])
-def test_what_is_told_is_scaled_and_unseen_tasks_are_others(name):
+def test_contexts_are_scaled_and_unseen_tasks_are_others(name):
     family = FAMILIES[name]
     training, unseen = family.training(1), family.unseen(1)
-    told = np.array([family.told(task) for task in [*training, *unseen]])
-    assert np.all(np.abs(told) <= 1.0)
-    assert np.ptp(told, axis=0).min() > 0.5
+    contexts = np.array([family.scaled_context(task) for task in [*training, *unseen]])
+    assert np.all(np.abs(contexts) <= 1.0)
+    assert np.ptp(contexts, axis=0).min() > 0.5
     assert not {task.name for task in training} & {task.name for task in unseen}
     assert [task.name for task in unseen] == [task.name for task in family.unseen(1)]
 
@@ -112,7 +112,7 @@ def test_the_controller_of_the_own_mass_is_the_optimum():
 
 def test_names_are_asked_for_and_unknown_ones_refused(tmp_path):
     found = plan.planned(tmp_path, ["pendulums"], ["sac", "models"], seeds=2)
-    assert {cell.method for cell in found} >= {"sac-mixed", "sac-told", "models", "models-0"}
+    assert {cell.method for cell in found} >= {"sac-mixed", "sac-context", "models", "models-0"}
     assert {cell.seed for cell in found} == {0, 1}
     # All methods come along, seed by seed.
     assert [cell.seed for cell in found] == sorted(cell.seed for cell in found)
@@ -127,19 +127,19 @@ def test_names_are_asked_for_and_unknown_ones_refused(tmp_path):
 
 
 def test_a_cell_is_measured_once_and_another_question_anew(little, tmp_path, monkeypatch):
-    cell = Cell("pendulums", "sac-told", 3, Budget((4, 8), 1, 1.0), tmp_path)
+    cell = Cell("pendulums", "sac-context", 3, Budget((4, 8), 1, 1.0), tmp_path)
     assert cell.go()
     (asked,) = little
     assert asked[:3] == ("sac", 2, 8)
     assert asked[3] == [
-        FAMILIES["pendulums"].told(task) for task in task_set("pendulums:2", seed=3)
+        FAMILIES["pendulums"].scaled_context(task) for task in task_set("pendulums:2", seed=3)
     ]
     stored = cell.measurement.stored()
     assert [one["steps"] for one in stored["marks"]] == [4, 8]
     assert len(stored["marks"][0]["unseen"]["totals"]) == 2
     cell.go()
     assert len(little) == 1
-    longer = Cell("pendulums", "sac-told", 3, Budget((4, 8, 12), 1, 1.0), tmp_path)
+    longer = Cell("pendulums", "sac-context", 3, Budget((4, 8, 12), 1, 1.0), tmp_path)
     assert longer.measurement.stored() is None
     longer.go()
     assert len(little) == 2
@@ -190,13 +190,13 @@ def test_seeds_that_never_get_there_are_censored():
     reached = entry("sac-mixed", answers).reached(-200.0)
     assert reached.steps.tolist() == [20.0, 10.0, math.inf]
     assert reached.seeds == "2 of 3"
-    assert reached.told() == "20 (10 … > 20)"
-    assert reached.told("seconds") == "2 (1 … –)"
+    assert reached.text() == "20 (10 … > 20)"
+    assert reached.text("seconds") == "2 (1 … –)"
     # With one more that never gets there, the median is not known.
     reached = entry("sac-mixed", [*answers, answers[2]]).reached(-200.0)
     assert reached.seeds == "2 of 4"
-    assert reached.told() == "> 20 (10 … > 20)"
-    assert reached.told("seconds") == "– (1 … –)"
+    assert reached.text() == "> 20 (10 … > 20)"
+    assert reached.text("seconds") == "– (1 … –)"
 
 
 def test_ours_is_held_against_the_first_rival_and_agents_for_all():
@@ -205,7 +205,7 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
 
     ours = ended("models", 40, 40, 40, 80, unseen=-3.0)
     slow = ended("ppo-mixed", 4000, 4000, 4000, 4000, unseen=-9.0)
-    first = ended("sac-told", 400, 500, 500, 600)
+    first = ended("sac-context", 400, 500, 500, 600)
     never = entry("sac-mixed", [{"marks": [mark(9, -900.0)]}] * 4)
     own = [slow, ours, never, first]
     against = fewest(own, -200.0)
@@ -225,7 +225,7 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     rival = entry("ppo-mixed", [{"marks": [mark(n, -9.0) for n in (20, 60, 80, 200, 800)]}] * 3)
     assert [one.steps for one in on_unseen([grown, rival])] == [(50.0, 80.0), (100.0, 800.0)]
     text = report.sections({"pendulums": own})
-    assert "`models` reaches on 4 of 4 seeds, it takes 0.08 [" in text
+    assert "`models` (4 of 4 seeds) takes 0.08 [" in text
     assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text
 
 
@@ -265,10 +265,10 @@ def test_one_seed_has_no_interval():
 
 def test_a_ratio_with_too_many_censored_seeds_has_no_upper_end():
     ours = entry("models", [{"marks": [mark(n, -100.0)]} for n in (40, 40, 80)] + [never()] * 2)
-    theirs = entry("sac-told", [{"marks": [mark(n, -100.0)]} for n in (400, 500, 500, 600, 800)])
+    theirs = entry("sac-context", [{"marks": [mark(n, -100.0)]} for n in (400, 500, 500, 600, 800)])
     against = fewest([ours, theirs], -200.0)
     assert (against.found.low, against.found.high) == (40 / 600, math.inf)
-    assert "takes 0.16 [0.0667, ∞] of the environment steps" in report.sections(
+    assert "takes 0.16 [0.0667, ∞] times the environment steps" in report.sections(
         {"pendulums": [ours, theirs]}
     )
 
@@ -322,9 +322,9 @@ def test_the_command_says_what_it_would_take_and_what_is_missing(tmp_path, capsy
     monkeypatch.setattr(rival, "installed", lambda: False)
     out = ["--out", str(tmp_path), "--plan"]
     assert command.main(["--families", "pendulums", "--seeds", "1", *out]) == 0
-    told = capsys.readouterr().err
-    assert "crosslearning[bench" in told.replace("\n", "")
-    assert "min, 2 at a time" in told
+    printed = capsys.readouterr().err
+    assert "crosslearning[bench" in printed.replace("\n", "")
+    assert "min, 2 at a time" in printed
     assert command.main(["--methods", "nonsense", *out]) == 2
     assert command.main(["report", "--out", str(tmp_path)]) == 2
     assert "nothing was measured yet" in capsys.readouterr().err
@@ -350,7 +350,7 @@ def test_without_the_extra_a_rival_names_it():
 
 @pytest.mark.skipif(not rival.installed(), reason="the extra 'bench' is not installed")
 @pytest.mark.parametrize("algorithm", ["sac", "ppo"])
-def test_a_real_rival_is_told_reaches_and_is_looked_at(algorithm):
+def test_a_real_rival_observes_contexts_and_is_evaluated_at_marks(algorithm):
     looks = []
     tasks = task_set("pendulums:2")
     setting = rival.ZOO[algorithm]["pendulums"]
@@ -361,7 +361,7 @@ def test_a_real_rival_is_told_reaches_and_is_looked_at(algorithm):
         120,
         0,
         rival.Setting("", keywords),
-        told=[[0.5], [-0.5]],
+        contexts=[[0.5], [-0.5]],
         reach=([-1.0], [1.5]),
         marks=(40, 120),
         look=lambda agent, steps, spent: looks.append((steps, spent.clock)),
@@ -370,6 +370,6 @@ def test_a_real_rival_is_told_reaches_and_is_looked_at(algorithm):
     assert [steps for steps, _ in looks] == [40, looks[-1][0]]
     assert 120 <= looks[-1][0] < 130
     assert 0.0 < looks[0][1] < looks[1][1] <= spent.clock
-    rows = agent.facing([0.5]).predict_rows(np.zeros((7, 3)))
+    rows = agent.with_context([0.5]).predict_rows(np.zeros((7, 3)))
     assert rows.shape == (7, 1)
     assert np.all((rows >= -1.0) & (rows <= 1.5))
