@@ -11,8 +11,8 @@ maps, are not counted.
 
 A map's ratio is centre over nothing; a centre that never gets there counts with the whole budget,
 so that its ratio is at least 1. A map on which learning from nothing gains nothing has no such
-level and is left out, and told. The median over maps has the interval of a sign test: the maps are
-the sample.
+level and is left out, with a note. The median over maps has the interval of a sign test, because
+the maps are the sample.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def _measure(folder: Path, name: str, number: int, options: dict[str, Any]) -> d
     """Return both curves of one map as plain data."""
     learner = RunFolder(folder).load()
     task = task_set(name)[number]
-    found = {}
+    result = {}
     for start, function in (("centre", learner.central.function), ("nothing", None)):
         kernel = {} if function is not None else {"kernel": learner.kernel}
         curve = adaptation_curve(task, function, **kernel, **options)
-        found[start] = {k: getattr(curve, k).tolist() for k in ("episodes", "steps", "returns")}
-    return {"task": task.name, **found}
+        result[start] = {k: getattr(curve, k).tolist() for k in ("episodes", "steps", "returns")}
+    return {"task": task.name, **result}
 
 
 def measure(
@@ -112,7 +112,7 @@ def rows(results: list[dict[str, AdaptationCurve]]) -> list[Row]:
     first = np.median([one["centre"].returns[0] for one in results])
     ends = {k: np.median([one[k].returns[-1] for one in results]) for k in ("centre", "nothing")}
     zero = np.median([one["nothing"].returns[0] for one in results])
-    found = []
+    result = []
     for share, wanted in WANTED.items():
         ratios = np.array([ratio_of(**one, share=share) for one in results])
         ratio, left_out = median(ratios[~np.isnan(ratios)]), int(np.isnan(ratios).sum())
@@ -125,8 +125,8 @@ def rows(results: list[dict[str, AdaptationCurve]]) -> list[Row]:
         what = f"unseen maps, from the centre: episodes to {100 * share:.0f} % of the gain"
         met = None if wanted is None else ratio.value <= wanted
         asked = "" if wanted is None else f"≤ {wanted:g}"
-        found.append(Row(what, measured, ratio.value, asked, met))
-    return found
+        result.append(Row(what, measured, ratio.value, asked, met))
+    return result
 
 
 def adaptation() -> list[Row]:

@@ -96,17 +96,17 @@ def moments_and_gap(
     for trial in track(range(trials), "trials"):
         plans = draw_plans(sampling, count, np.random.default_rng([trial, 7]))
         result = []
-        for i, own in enumerate(run_plans(sampling, expansion, plans)[0]):
-            mean = GradientMean.of(sampling.kernel, own)
-            deviation, second, norm = gradient_moments(sampling, own, mean, level)
-            U, B, q = own.knots.shape
-            values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
-            towards = own.along(values[:, :, -1] - values[:, :, i])
+        for i, entries in enumerate(run_plans(sampling, expansion, plans)[0]):
+            mean = GradientMean.of(sampling.kernel, entries)
+            deviation, second, norm = gradient_moments(sampling, entries, mean, level)
+            U, B, q = entries.knots.shape
+            values = expansion(entries.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
+            towards = entries.along(values[:, :, -1] - values[:, :, i])
             gap = mean.ball_maximum(towards, distances[i], radii[i], level)
-            squares = own.ratios * own.squares(sampling.kernel)
+            squares = entries.ratios * entries.squares(sampling.kernel)
             pooled = (
                 float(squares.mean()),
-                mean.unbiased_square(own.ratios * squares),
+                mean.unbiased_square(entries.ratios * squares),
                 float(towards.mean()),
             )
             result.append(
@@ -116,7 +116,7 @@ def moments_and_gap(
                     "μ": (norm.value, norm.low, norm.high),
                     "gap": (gap.value, gap.low, gap.high),
                     "pooled": pooled,
-                    "tail": (tail_of(sampling, own), 0.0, 0.0),
+                    "tail": (tail_of(sampling, entries), 0.0, 0.0),
                 }
             )
         yield result
@@ -150,10 +150,10 @@ def _moments(
     rows: Rows = defaultdict(list)
     tails: dict[str, list[bool]] = defaultdict(list)
     for result in moments_and_gap(learner, samples, trials, level):
-        for name, own in zip(cases, result, strict=True):
+        for name, entries in zip(cases, result, strict=True):
             for what in ("σ_U", "B_U", "μ", "gap"):
-                rows[name, what].append(own[what])
-            tails[name].append(own["tail"][0] > TAIL_LIMIT)
+                rows[name, what].append(entries[what])
+            tails[name].append(entries["tail"][0] > TAIL_LIMIT)
     for name, doubtful in tails.items():
         console.print(f"{name}: called doubtful in {wilson(np.array(doubtful))} of the trials")
     show(f"scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
@@ -165,9 +165,9 @@ def slope(trials: int, samples: int, level: float, console: Console) -> None:
     truth = {(name, "L"): abs(case.curvature(gain)) for name, (case, gain) in CASES.items()}
     rows: Rows = defaultdict(list)
     for trial in track(range(trials), "trials"):
-        for own in estimate_constants(learner, samples, trial, level):
-            found = own.lipschitz
-            rows[own.task, "L"].append((found.value, found.low, found.high))
+        for entries in estimate_constants(learner, samples, trial, level):
+            result = entries.lipschitz
+            rows[entries.task, "L"].append((result.value, result.low, result.high))
     show(f"slopes of scalar tasks, {samples} samples, closed forms", truth, rows, level, console)
 
 
@@ -178,9 +178,9 @@ def gaussian(trials: int, samples: int, level: float, console: Console) -> None:
     rows: Rows = defaultdict(list)
     pooled = defaultdict(list)
     for result in moments_and_gap(learner, samples, trials, level):
-        for name, own in zip(names, result, strict=True):
-            pooled[name].append(own.pop("pooled"))
-            for what, interval in own.items():
+        for name, entries in zip(names, result, strict=True):
+            pooled[name].append(entries.pop("pooled"))
+            for what, interval in entries.items():
                 rows[name, what].append(interval)
     truth = {}
     for name, radius in zip(names, radii, strict=True):
@@ -272,13 +272,13 @@ def show(title: str, truth: dict, rows: Rows, level: float, console: Console) ->
     for column in ("case", "estimate", "truth", "median interval", "trials", "coverage"):
         table.add_column(column)
     for (name, what), intervals in rows.items():
-        known, found = truth[name, what], np.array(intervals)
+        known, result = truth[name, what], np.array(intervals)
         # A truth of zero, as computed, and a bound of zero differ by rounding.
         tolerance = 1e-12 * max(1.0, abs(known))
-        inside = (found[:, 1] <= known + tolerance) & (known <= found[:, 2] + tolerance)
-        low, high = np.median(found[:, 1:], axis=0)
+        inside = (result[:, 1] <= known + tolerance) & (known <= result[:, 2] + tolerance)
+        low, high = np.median(result[:, 1:], axis=0)
         table.add_row(
-            name, what, f"{known:.4g}", f"[{low:.4g}, {high:.4g}]", str(len(found)),
+            name, what, f"{known:.4g}", f"[{low:.4g}, {high:.4g}]", str(len(result)),
             _share(wilson(inside)),
         )  # fmt: skip
     console.print(table)

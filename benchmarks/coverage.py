@@ -59,8 +59,8 @@ def coverage(
     generator: np.random.Generator,
 ) -> float:
     """Return the share of samples of so many seeds whose interval holds the truth."""
-    found = [of(values) for values in draw(generator, (samples, seeds))]
-    return float(np.mean([one.low <= truth <= one.high for one in found]))
+    result = [of(values) for values in draw(generator, (samples, seeds))]
+    return float(np.mean([one.low <= truth <= one.high for one in result]))
 
 
 def over_seeds(samples: int, generator: np.random.Generator) -> str:

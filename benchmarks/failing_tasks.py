@@ -1,4 +1,4 @@
-"""Tasks that do wrong when they are told to, for :mod:`benchmarks.faults`."""
+"""Tasks that fail on request, for :mod:`benchmarks.faults`."""
 
 from __future__ import annotations
 

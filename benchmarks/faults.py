@@ -288,11 +288,11 @@ def measure(times: int, seed: int, console: Console, kills: int | None = None) -
             seconds = time.perf_counter() - begun
             places[bool(python)] = Place(folder, folder / "whole", fields, seconds, generator)
         for fault, (inject, _, python) in FAULTS.items():
-            found = []
+            result = []
             for _ in range(counts[fault]):
-                found.append(inject(places[python]))
+                result.append(inject(places[python]))
                 progress.advance(bar)
-            survived, lost = (sum(answers) for answers in zip(*found, strict=True))
+            survived, lost = (sum(answers) for answers in zip(*result, strict=True))
             rows.append(Row(fault, counts[fault], survived, lost))
     return rows
 

@@ -23,21 +23,21 @@ CASES = (
     ("pendulums:8", 30, 3, 6),
     ("random:8", 100, 3, 8),
 )
-#: Certainties are told apart at these.
+#: The edges of the classes of certainty.
 EDGES = (0.0, 0.5, 0.8, 1.0)
 
 
 def rows_of(tasks: str, iterations: int, episodes: int, repetitions: int) -> Iterator[Row]:
     """Identify the tasks of a set among themselves, and judge the certainties."""
     learner = CrossLearner(tasks, 1.0, max_knots=60).learn(iterations)
-    found = [
+    result = [
         (one.nearest == task.name, one.certainty, one.familiar)
         for seed in range(1, repetitions + 1)
         for task, one in zip(
             learner.tasks, identify_all(learner, learner.tasks, episodes, seed=seed), strict=True
         )
     ]
-    right, certainty, familiar = (np.array(column) for column in zip(*found, strict=True))
+    right, certainty, familiar = (np.array(column) for column in zip(*result, strict=True))
     for low, high in itertools.pairwise(EDGES):
         some = (certainty > low) & (certainty <= high)
         if not some.any():

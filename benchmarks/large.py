@@ -25,8 +25,8 @@ def measured(
     asked = json.dumps([tasks, iterations, settings, before])
     command = [sys.executable, "-m", "benchmarks.large", asked]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
 
 
 def _learn(tasks: str, iterations: int, settings: dict[str, Any], before: int) -> dict[str, float]:
@@ -83,8 +83,8 @@ def policy_gradient() -> list[Row]:
 
 def policy_gradient_of_four() -> list[Row]:
     """Measure the same with four samples of every task: 4,000 new knots an iteration."""
-    found = measured("random:1000", 3, {**PAPER, "batch_size": 4})
-    return _rows("1,000 tasks, 4 samples each", found, False)
+    result = measured("random:1000", 3, {**PAPER, "batch_size": 4})
+    return _rows("1,000 tasks, 4 samples each", result, False)
 
 
 def trust_region() -> list[Row]:

@@ -76,11 +76,11 @@ class Recorded:
     def episodes(self, policies: object, plan: EpisodePlan) -> Episodes:
         """Return episodes whose states have nothing to do with the actions."""
         shape = plan.noise.shape[:3]
-        found = Episodes.empty(shape, self.tasks[0].observation_size, 1)
-        found.observations[:] = self.draw.standard_normal(found.observations.shape)
-        found.rewards[:] = found.observations[:, :, 1:, 0] + plan.noise[:, :, :, 0]
-        found.lengths[:] = shape[2]
-        return found._replace(outcomes=[{} for _ in self.tasks])
+        result = Episodes.empty(shape, self.tasks[0].observation_size, 1)
+        result.observations[:] = self.draw.standard_normal(result.observations.shape)
+        result.rewards[:] = result.observations[:, :, 1:, 0] + plan.noise[:, :, :, 0]
+        result.lengths[:] = shape[2]
+        return result._replace(outcomes=[{} for _ in self.tasks])
 
 
 def trust_region_learner(

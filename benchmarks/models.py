@@ -56,14 +56,14 @@ def measure(part: str, seed: int, marks: Sequence[int], settings: Answer) -> Ans
     # JSON, in which questions are kept, has no word for infinity.
     given = {name: float(v) if v in ("inf", "0") else v for name, v in settings.items()}
     learner = CrossLearner(tasks, method="models", seed=seed, **given)
-    found: list[Answer] = []
+    result: list[Answer] = []
     for mark in marks:
         start = time.perf_counter()
         learner.learn(steps=mark * len(tasks) - (learner.steps if learner.iteration else 0))
         spent = time.perf_counter() - start
         policies = [learner.policy(i) for i in range(len(tasks))]
         rounds = learner.iteration / learner.settings.updates_per_round  # type: ignore[attr-defined]
-        found.append(
+        result.append(
             {
                 **returns_of(policies, tasks, TRIALS[part]),
                 "steps": learner.steps / len(tasks),
@@ -72,22 +72,22 @@ def measure(part: str, seed: int, marks: Sequence[int], settings: Answer) -> Ans
                 "knots": len(learner.family.knots),
             }
         )
-    return {"marks": found}
+    return {"marks": result}
 
 
 def seeds_of(
     part: str, label: str, settings: Answer, seeds: int = 0, out: Path = OUT
 ) -> list[Answer]:
     """Measure every seed of a part that was not measured before; 0 is what the part says."""
-    marks, found = list(MARKS[part]), []
+    marks, result = list(MARKS[part]), []
     if label in ("pooled", "separate"):
         marks = marks[:2]
     for seed in range(seeds or SEEDS[part]):
         question = {"version": VERSION, "seed": seed, "marks": marks, "settings": settings}
         path = out / f"{part}-{label}-{seed}.json"
         arguments = (part, seed, marks, settings)
-        found.append(Measurement(path, question, measure, arguments).answer())
-    return found
+        result.append(Measurement(path, question, measure, arguments).answer())
+    return result
 
 
 def _totals(found: Sequence[Answer], mark: int) -> Any:
@@ -98,12 +98,12 @@ def _totals(found: Sequence[Answer], mark: int) -> Any:
 def fleet(**options: Any) -> list[Row]:
     """Eight pendulums under three kinds of models."""
     settings = options.pop("settings", {})
-    found = {
+    result = {
         kind: seeds_of("fleet", kind, {**settings, **_radius("model_epsilon", radius)}, **options)
         for kind, radius in KINDS.items()
     }
     rows = []
-    for kind, answers in found.items():
+    for kind, answers in result.items():
         for k, mark in enumerate(MARKS["fleet"][: len(answers[0]["marks"])]):
             totals = _totals(answers, k)
             mean, worst = over_seeds(totals.mean(axis=1)), totals.min(axis=1)
@@ -119,8 +119,8 @@ def fleet(**options: Any) -> list[Row]:
             rows.append(Row(what, measured, mean.value, wanted, met))
     for kind in ("pooled", "separate"):
         for k, mark in enumerate(MARKS["fleet"][:2]):
-            apart = _totals(found["cross-learned"], k).mean(axis=1)
-            apart = over_seeds(apart - _totals(found[kind], k).mean(axis=1))
+            apart = _totals(result["cross-learned"], k).mean(axis=1)
+            apart = over_seeds(apart - _totals(result[kind], k).mean(axis=1))
             what = f"the same, cross-learned less {kind}, {mark} steps each"
             rows.append(Row(what, str(apart), apart.value, "interval > 0", apart.low > 0.0))
     return rows
@@ -162,9 +162,9 @@ def optimum(**options: Any) -> list[Row]:
     most = np.mean([one["totals"] for one in best], axis=1)
     what = f"the best policies on the fleet's machines, {seeds} seeds: return"
     rows = [Row(what, str(over_seeds(most)), over_seeds(most).value, "", None)]
-    found = seeds_of("fleet", "cross-learned", settings, seeds=seeds, out=out)
+    result = seeds_of("fleet", "cross-learned", settings, seeds=seeds, out=out)
     for k, mark in enumerate(MARKS["fleet"]):
-        short = over_seeds(most - _totals(found, k).mean(axis=1))
+        short = over_seeds(most - _totals(result, k).mean(axis=1))
         what = f"the same less what was learned in cross-learned models, {mark} steps each"
         rows.append(Row(what, str(short), short.value, "", None))
     return rows
@@ -173,12 +173,12 @@ def optimum(**options: Any) -> list[Row]:
 def carts(**options: Any) -> list[Row]:
     """Six cart-poles: upright for the last fifth of an episode."""
     settings = options.pop("settings", {})
-    found = seeds_of("carts", "cross-learned", settings, **options)
+    result = seeds_of("carts", "cross-learned", settings, **options)
     rows = []
     for k, mark in enumerate(MARKS["carts"]):
-        rates = np.array([one["marks"][k]["rates"]["upright"] for one in found])
+        rates = np.array([one["marks"][k]["rates"]["upright"] for one in result])
         good = int(np.sum(rates.min(axis=1) >= 0.9))
-        mean = over_seeds(_totals(found, k).mean(axis=1))
+        mean = over_seeds(_totals(result, k).mean(axis=1))
         measured = (
             f"return {mean}; least upright machine of each seed "
             f"{np.round(rates.min(axis=1), 2).tolist()}; mean {rates.mean():.3f}"
@@ -231,13 +231,13 @@ def cost(**options: Any) -> list[Row]:
     learner = with_data(8, 200, **options.get("settings", {}))
     tasks, method = learner.tasks, cast("Any", learner.method)
     clock, processor = a_round(learner)
-    seen = sum(len(own.rewards) for own in method.data)
+    seen = sum(len(entries.rewards) for entries in method.data)
     policies, world = learner._core.iterate.policies, method.world
     n, H, q = 200, 25, tasks[0].observation_size
-    states = np.concatenate([own.states for own in method.data])[:n].copy()
+    states = np.concatenate([entries.states for entries in method.data])[:n].copy()
     which, noise = np.zeros(n, dtype=np.int64), np.zeros((n, H, 1))
     # As many knots as the policy's and the models' outputs have together, filling left out.
-    knots = len(learner.family.knots) + sum(len(own.knots) for own in method.models)
+    knots = len(learner.family.knots) + sum(len(entries.knots) for entries in method.models)
     kernel = learner.kernel
     points = np.random.default_rng(1).normal(size=(knots, q))
     same = Family(kernel, points, np.ones((knots, 1, 1))).expansion
@@ -246,7 +246,7 @@ def cost(**options: Any) -> list[Row]:
         lambda: [same.each(states, which) for _ in range(H)],
         rounds=9,
     )
-    told = f"{human(ours / (n * H))} / {human(floor / (n * H))}, {knots} knots"
+    text = f"{human(ours / (n * H))} / {human(floor / (n * H))}, {knots} knots"
     return [
         Row(
             f"a round of eight pendulums with {seen:,} transitions",
@@ -255,7 +255,7 @@ def cost(**options: Any) -> list[Row]:
             "≤ 15 s",
             clock <= 15.0,
         ),
-        Row("an imagined step over an evaluation", told, ours / floor, "≤ 3", ours / floor <= 3.0),
+        Row("an imagined step over an evaluation", text, ours / floor, "≤ 3", ours / floor <= 3.0),
     ]
 
 

@@ -78,7 +78,7 @@ def measure(
     Settings are of all three learners; ``contexts`` are those that all the new machines share.
     """
     contexts = contexts or {}
-    found = []
+    result = []
     for seed in range(seeds):
         fields = {"tasks": TRAIN, "method": "models", "seed": seed, **settings}
         fields["steps"] = 8 * family_steps
@@ -89,8 +89,8 @@ def measure(
             asked = {"version": VERSION, "trained": fields, "machine": task.name, "seed": seed}
             arguments = (trained / "family", task, seed, settings)
             path = trained / f"{task.name.replace(' ', '-')}.json"
-            found.append(Measurement(path, asked, _measure, arguments).answer())
-    return found
+            result.append(Measurement(path, asked, _measure, arguments).answer())
+    return result
 
 
 def rows(found: list[dict[str, float]]) -> list[Row]:
@@ -98,10 +98,10 @@ def rows(found: list[dict[str, float]]) -> list[Row]:
     intervals = {way: student([one[way] for one in found]) for way in WAYS}
     worst = {way: min(one[way] for one in found) for way in WAYS}
     ratio = intervals["adapted"].value / intervals["alone"].value
-    told = "; ".join(f"{way} {intervals[way]}, worst {worst[way]:.0f}" for way in WAYS)
+    text = "; ".join(f"{way} {intervals[way]}, worst {worst[way]:.0f}" for way in WAYS)
     what = f"{len(found)} machines never seen, {STEPS} steps of each: mean return"
     met = intervals["adapted"].value >= WANTED
-    return [Row(what, told, ratio, f"adapted ≥ {WANTED:g}", met)]
+    return [Row(what, text, ratio, f"adapted ≥ {WANTED:g}", met)]
 
 
 def models_adaptation() -> list[Row]:
@@ -131,8 +131,8 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     arguments = vars(parser.parse_args())
     contexts, settings = (_numbers(arguments.pop(kind)) for kind in ("context", "set"))
-    found = measure(**arguments, contexts=contexts, **settings)
-    show(rows(found), Console(width=140))
+    result = measure(**arguments, contexts=contexts, **settings)
+    show(rows(result), Console(width=140))
 
 
 if __name__ == "__main__":

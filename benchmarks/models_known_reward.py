@@ -47,15 +47,15 @@ def measure(steps: int, seed: int, known: bool) -> float:
 
 def known_reward(seeds: int = SEEDS) -> list[Row]:
     """Measure each number of steps, without and with the formula."""
-    found = []
+    result = []
     for steps in STEPS:
-        ways = [[measure(steps, seed, known) for seed in range(seeds)] for known in (False, True)]
-        learned, told = (student(values) for values in ways)
+        ways = [[measure(steps, seed, given) for seed in range(seeds)] for given in (False, True)]
+        learned, known = (student(values) for values in ways)
         better = sum(b > a for a, b in zip(*ways, strict=True))
-        text = f"learned {learned}; told {told}, better on {better} of {seeds} seeds"
+        text = f"learned {learned}; known {known}, better on {better} of {seeds} seeds"
         what = f"three pendulums, {steps} random steps each: mean return"
-        found.append(Row(what, text, told.value / learned.value, "", None))
-    return found
+        result.append(Row(what, text, known.value / learned.value, "", None))
+    return result
 
 
 BENCHMARKS = [known_reward]

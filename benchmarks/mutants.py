@@ -40,15 +40,15 @@ class Mutant(NamedTuple):
 
     def place(self, sources: Path) -> Path:
         """Return the file that holds the text; raise ValueError unless it stands there once."""
-        found = [
+        result = [
             path
             for path in sorted(sources.rglob("*"))
             if path.suffix in _SUFFIXES
             for _ in range(path.read_text(encoding="utf-8").count(self.old))
         ]
-        if len(found) != 1:
-            raise ValueError(f"{self.name}: {self.old!r} stands {len(found)} times in {sources}")
-        return found[0]
+        if len(result) != 1:
+            raise ValueError(f"{self.name}: {self.old!r} stands {len(result)} times in {sources}")
+        return result[0]
 
 
 def mutants() -> list[Mutant]:
@@ -122,7 +122,7 @@ def main() -> None:
         code, line, seconds = tried(None, every)
         console.print(f"unchanged: {line} ({seconds:.0f} s)")
         if code != _PASSED:
-            sys.exit("the tests fail without any change: no change can be told by them")
+            sys.exit("the tests fail without any change: no mutant can be judged by them")
     table = Table("mutant", "fault", "tests say", "caught")
     caught = 0
     for one in chosen:

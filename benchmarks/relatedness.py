@@ -112,9 +112,9 @@ def learn_family(kind: str, seed: int, planted: bool) -> tuple[Relatedness, int]
 
 def judge(kind: str, seed: int) -> tuple[bool, bool, bool, bool]:
     """Return: planted ranks first; has the largest pull; stands apart; a false alarm without."""
-    found, place = learn_family(kind, seed, planted=True)
-    one = found.tasks[place]
-    pulls = [task.share_of_pull or 0.0 for task in found.tasks]
+    result, place = learn_family(kind, seed, planted=True)
+    one = result.tasks[place]
+    pulls = [task.share_of_pull or 0.0 for task in result.tasks]
     without, _ = learn_family(kind, seed, planted=False)
     alarm = any(task.stands_apart for task in without.tasks)
     return one.rank == 1, int(np.argmax(pulls)) == place, one.stands_apart, alarm

@@ -25,9 +25,9 @@ def lock_step() -> list[Row]:
     policies = learner._core.iterate.policies
     executor = GymnasiumExecutor(tasks)
     plan = plan_episodes(np.random.default_rng(0), tasks, EPISODES, STEPS)
-    found = executor.episodes(policies, plan)
+    result = executor.episodes(policies, plan)
     environments = [task.make() for task in tasks]
-    actions = np.clip(found.actions, -2.0, 2.0).astype(np.float32)
+    actions = np.clip(result.actions, -2.0, 2.0).astype(np.float32)
 
     def alone() -> None:
         for i, environment in enumerate(environments):
@@ -36,7 +36,7 @@ def lock_step() -> list[Row]:
                 for action in actions[i, e]:
                     environment.step(action)
 
-    seen = found.observations[:, :, :-1].reshape(-1, STEPS, 3).transpose(1, 0, 2).copy()
+    seen = result.observations[:, :, :-1].reshape(-1, STEPS, 3).transpose(1, 0, 2).copy()
     which = np.repeat(np.arange(3), EPISODES)
 
     def evaluations() -> None:
@@ -47,7 +47,7 @@ def lock_step() -> list[Row]:
         executor.episodes(policies, plan)
 
     ours, stepping, evaluating = in_turns(together, alone, evaluations, rounds=9)
-    ratio, n = ours / (stepping + evaluating), found.lengths.sum()
+    ratio, n = ours / (stepping + evaluating), result.lengths.sum()
     return [
         Row(
             "a step of Pendulum-v1, 60 environments in lock-step, 100 knots",

@@ -100,11 +100,11 @@ def learn(tasks: Sequence[Task], steps: int, seed: int, **settings: Any) -> tupl
 
 def returns_of(policies: Sequence[Any], tasks: Sequence[Task], trials: int) -> Answer:
     """Return what every policy gets on the task of its place, and shares of outcomes there."""
-    found = [evaluate([p], [t], trials=trials)[0] for p, t in zip(policies, tasks, strict=True)]
+    result = [evaluate([p], [t], trials=trials)[0] for p, t in zip(policies, tasks, strict=True)]
     return {
-        "totals": [one.total_return.value for one in found],
-        "discounted": [one.discounted_return.value for one in found],
-        "rates": {name: [one.rates[name].value for one in found] for name in found[0].rates},
+        "totals": [one.total_return.value for one in result],
+        "discounted": [one.discounted_return.value for one in result],
+        "rates": {name: [one.rates[name].value for one in result] for name in result[0].rates},
     }
 
 
@@ -155,15 +155,15 @@ def seeds_of(
 ) -> list[Answer]:
     """Measure every seed of a part that was not measured before; 0 is what the part says."""
     against = part in RIVALLED and rival.installed()
-    steps, found = steps or STEPS[part], []
+    steps, result = steps or STEPS[part], []
     for seed in range(seeds or SEEDS[part]):
         question = {"version": VERSION, "seed": seed, "steps": steps, "settings": settings}
         question |= {"against": against}
         arguments = (part, seed, steps, settings, against)
-        found.append(
+        result.append(
             Measurement(out / f"{part}-{seed}.json", question, measure, arguments).answer()
         )
-    return found
+    return result
 
 
 # Rows ---------------------------------------------------------------------------------------
@@ -171,14 +171,14 @@ def seeds_of(
 
 def navigation(**options: Any) -> list[Row]:
     """Discounted return and crashes on the paper's tasks."""
-    found = _ask("navigation", options)
-    returns = over_seeds([np.mean(one["ours"]["discounted"]) for one in found])
-    crashes = over_seeds([np.mean(one["ours"]["rates"]["crashed"]) for one in found])
-    what = _what("navigation", found, options)
-    worst = min(np.mean(one["ours"]["discounted"]) for one in found)
-    each = interquartile_mean(np.array([one["ours"]["discounted"] for one in found]), axis=0)
-    told = ", ".join(f"{one:.0f}" for one in each)
-    measured = f"return {returns} ({told}), worst seed {worst:.3g}; {_cost(found)}"
+    result = _ask("navigation", options)
+    returns = over_seeds([np.mean(one["ours"]["discounted"]) for one in result])
+    crashes = over_seeds([np.mean(one["ours"]["rates"]["crashed"]) for one in result])
+    what = _what("navigation", result, options)
+    worst = min(np.mean(one["ours"]["discounted"]) for one in result)
+    each = interquartile_mean(np.array([one["ours"]["discounted"] for one in result]), axis=0)
+    text = ", ".join(f"{one:.0f}" for one in each)
+    measured = f"return {returns} ({text}), worst seed {worst:.3g}; {_cost(result)}"
     return [
         Row(f"{what}: return", measured, returns.value, "≥ −60", returns.value >= -60.0),
         Row(f"{what}: crashes", crashes.percent(), crashes.value, "≤ 0.02", crashes.value <= 0.02),
@@ -187,17 +187,17 @@ def navigation(**options: Any) -> list[Row]:
 
 def pendulums(part: str = "pendulums", **options: Any) -> list[Row]:
     """Total returns on the pendulums that were learned, and of the centre on those between."""
-    found = _ask(part, options)
-    what = _what(part, found, options)
+    result = _ask(part, options)
+    what = _what(part, result, options)
     rows = []
     for key, at, level, names in (
         ("ours", "learned", -200.0, LEARNED),
         ("between", "the centre on unseen", -220.0, BETWEEN),
     ):
-        totals = np.array([one[key]["totals"] for one in found])
+        totals = np.array([one[key]["totals"] for one in result])
         share = float(np.mean(np.all(totals >= level, axis=1)))
-        told = ", ".join(f"g = {g:g}: {over_seeds(totals[:, k])}" for k, g in enumerate(names))
-        measured = f"{told}; worst {totals.min():.0f}; {_cost(found)}"
+        text = ", ".join(f"g = {g:g}: {over_seeds(totals[:, k])}" for k, g in enumerate(names))
+        measured = f"{text}; worst {totals.min():.0f}; {_cost(result)}"
         wanted = f"all ≥ {level:.0f} on ≥ 0.8 of the seeds"
         rows.append(Row(f"{what}: {at}", measured, share, wanted, share >= 0.8))
     return rows
@@ -210,18 +210,18 @@ def gymnasium_pendulums(**options: Any) -> list[Row]:
 
 def rivalry(part: str, **options: Any) -> list[Row]:
     """Total returns of ours and of PPO, and the time that each took beside the stepping."""
-    found = _ask(part, options)
-    what = f"{MEMBERS} {_what(part, found, options)}"
-    ours = over_seeds([np.mean(one["ours"]["totals"]) for one in found])
-    if not all("ppo" in one for one in found):
-        measured = f"{ours}; {_cost(found)}. {rival.MISSING}"
+    result = _ask(part, options)
+    what = f"{MEMBERS} {_what(part, result, options)}"
+    ours = over_seeds([np.mean(one["ours"]["totals"]) for one in result])
+    if not all("ppo" in one for one in result):
+        measured = f"{ours}; {_cost(result)}. {rival.MISSING}"
         return [Row(f"{what}: return", measured, ours.value, "≥ PPO's", None)]
-    theirs = over_seeds([np.mean(one["ppo"]["totals"]) for one in found])
+    theirs = over_seeds([np.mean(one["ppo"]["totals"]) for one in result])
     apart = over_seeds(
-        [np.mean(one["ours"]["totals"]) - np.mean(one["ppo"]["totals"]) for one in found]
+        [np.mean(one["ours"]["totals"]) - np.mean(one["ppo"]["totals"]) for one in result]
     )
-    told = ", ".join(f"{who} {one.format('.4g')}" for who, one in (("ours", ours), ("PPO", theirs)))
-    measured = f"{told}; {_cost(found)}"
+    text = ", ".join(f"{who} {one.format('.4g')}" for who, one in (("ours", ours), ("PPO", theirs)))
+    measured = f"{text}; {_cost(result)}"
     rows = [
         Row(
             f"{what}: return less PPO's",
@@ -233,14 +233,14 @@ def rivalry(part: str, **options: Any) -> list[Row]:
     ]
     for k, clock in enumerate(Seconds._fields):
         ours, theirs, plain = (
-            np.array([one[key][k] for one in found])
+            np.array([one[key][k] for one in result])
             for key in ("seconds", "ppo_seconds", "stepping")
         )
         ratio = over_seeds((ours - plain) / (theirs - plain))
-        told = " / ".join(
+        text = " / ".join(
             f"{interquartile_mean(seconds):.3g} s" for seconds in (ours, theirs, plain)
         )
-        measured = f"{ratio}; ours / PPO / plain steps: {told}"
+        measured = f"{ratio}; ours / PPO / plain steps: {text}"
         what_time = f"{what}: time over PPO's, steps taken off, by the {clock}"
         rows.append(Row(what_time, measured, ratio.value, "≤ 0.2", ratio.value <= 0.2))
     return rows

@@ -90,8 +90,8 @@ def mastered(found: dict[str, Interval]) -> bool:
 
 
 def _measure(folder: Path, trials: int, headings: int) -> dict[str, Any]:
-    found = rates(RunFolder(folder).load().central, trials, headings)
-    return {name: [one.value, one.low, one.high] for name, one in found.items()}
+    result = rates(RunFolder(folder).load().central, trials, headings)
+    return {name: [one.value, one.low, one.high] for name, one in result.items()}
 
 
 def measure(
@@ -122,18 +122,21 @@ def measure(
 def rows(results: list[dict[str, Interval]]) -> list[Row]:
     """Return a row for every seed, and the verdict; its ratio is the share of seeds."""
     wanted = "≥ 98 % arrive, ≤ 0.5 % crash, mission ≥ 95 %"
-    found = []
+    result = []
     for seed, one in enumerate(results):
         measured = (
             f"unseen maps: arrived {one['arrived'].percent()}, crashed {one['crashed'].percent()}; "
             f"mission completed {one['mission'].percent()}"
         )
         met = mastered(one)
-        found.append(Row(f"world, seed {seed}", measured, float(met), wanted, met))
+        result.append(Row(f"world, seed {seed}", measured, float(met), wanted, met))
     good = sum(map(mastered, results))
     share = good / len(results)
     measured = f"{good} of {len(results)} seeds"
-    return [*found, Row("the world is mastered", measured, share, f"≥ {ENOUGH:g}", share >= ENOUGH)]
+    return [
+        *result,
+        Row("the world is mastered", measured, share, f"≥ {ENOUGH:g}", share >= ENOUGH),
+    ]
 
 
 def world() -> list[Row]:

@@ -87,11 +87,11 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     if asked.jobs < 1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1")
     cells = _cells(asked)
-    found = _stored(asked, cells)
-    cells, said = without_missing(cells, found)
+    result = _stored(asked, cells)
+    cells, said = without_missing(cells, result)
     if said:
         console.print(said, style="yellow", markup=False, highlight=False)
-    left = [cell for cell in cells if cell not in found]
+    left = [cell for cell in cells if cell not in result]
     console.print(estimate(cells, left, asked.jobs), highlight=False)
     if asked.plan or not left:
         return 0
@@ -139,12 +139,12 @@ def _report(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyp
     from benchmarks.race.report import show, write
     from crosslearning.errors import InputError
 
-    found = entries(_stored(asked, _cells(asked)))
-    if not found:
+    result = entries(_stored(asked, _cells(asked)))
+    if not result:
         raise InputError("nothing was measured yet there; run python -m benchmarks.race first")
-    show(found)
+    show(result)
     if asked.write:
-        for path in write(found):
+        for path in write(result):
             console.print(f"wrote {path}", highlight=False)
     return 0
 

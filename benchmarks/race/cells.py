@@ -136,13 +136,13 @@ def _ours(family: RaceFamily, entrant: Ours, seed: int, budget: Budget) -> Answe
 def _adapted(learner: Any, tasks: Sequence[Task], family: RaceFamily, steps: int) -> Answer:
     """Return what ours gets on unseen tasks before and after some steps of their own."""
     start = Seconds.now()
-    own = [learner.adapt(task, steps=steps) for task in tasks]
+    entries = [learner.adapt(task, steps=steps) for task in tasks]
     spent = Seconds.since(start)
-    after = returns_of([one.policy(0) for one in own], tasks, family.trials)
-    for one in own:
+    after = returns_of([one.policy(0) for one in entries], tasks, family.trials)
+    for one in entries:
         one.close()
     return {
-        "steps": max(one.steps for one in own),
+        "steps": max(one.steps for one in entries),
         "seconds": [part / len(tasks) for part in spent],
         "before": returns_of([learner.central] * len(tasks), tasks, family.trials),
         "after": after,
@@ -152,7 +152,8 @@ def _adapted(learner: Any, tasks: Sequence[Task], family: RaceFamily, steps: int
 def _engineer(family: RaceFamily, entrant: Engineer, seed: int) -> Answer:
     def policies(tasks: Sequence[Task]) -> list[Any]:
         return [
-            family.controller(task.context if entrant.own else family.nominal) for task in tasks
+            family.controller(task.context if entrant.knows_machine else family.nominal)
+            for task in tasks
         ]
 
     tasks, unseen = family.training(seed), family.unseen(seed)
@@ -207,12 +208,12 @@ def _separate(
     """Measure one agent for each task, each with an equal share of the steps."""
     tasks = family.training(seed)
     shares = [math.ceil(mark / len(tasks)) for mark in budget.marks]
-    found: list[list[Answer]] = [[] for _ in shares]
+    result: list[list[Answer]] = [[] for _ in shares]
     for task in tasks:
-        look = functools.partial(_look_at_one, iter(found), task, family.trials)
+        look = functools.partial(_look_at_one, iter(result), task, family.trials)
         options: Answer = {"reach": family.reach, "marks": shares, "look": look}
         rival.learn(entrant.algorithm, [task], shares[-1], seed, setting, **options)
-    return {"marks": [_joined(own) for own in found]}
+    return {"marks": [_joined(entries) for entries in result]}
 
 
 def _look_at_one(
@@ -228,9 +229,9 @@ def _look_at_one(
     next(marks).append({"steps": steps, "seconds": list(spent), "training": got})
 
 
-def _joined(own: Sequence[Answer]) -> Answer:
+def _joined(marks: Sequence[Answer]) -> Answer:
     """Return the mark of separate agents as one of all."""
-    training = [one["training"] for one in own]
+    training = [one["training"] for one in marks]
 
     def all_of(tables: Sequence[Answer], names: Sequence[str]) -> Answer:
         return {name: [value for one in tables for value in one[name]] for name in names}
@@ -239,8 +240,8 @@ def _joined(own: Sequence[Answer]) -> Answer:
     rates = [one["rates"] for one in training]
     joined["rates"] = all_of(rates, list(rates[0]))
     return {
-        "steps": sum(one["steps"] for one in own),
-        "seconds": np.sum([one["seconds"] for one in own], axis=0).tolist(),
+        "steps": sum(one["steps"] for one in marks),
+        "seconds": np.sum([one["seconds"] for one in marks], axis=0).tolist(),
         "training": joined,
         "unseen": None,
     }

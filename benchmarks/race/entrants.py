@@ -40,7 +40,7 @@ class Rival:
 class Engineer:
     """A controller designed for the nominal machine, or for each machine."""
 
-    own: bool
+    knows_machine: bool
     label: str
 
 
@@ -159,7 +159,7 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_ways("ppo", Budget((10_000, 25_000), 5, 25.0), "mixed", "context"),
     },
 }
-for _family, _own in BUDGETS.items():
-    _own["controller-nominal"] = _AT_ONCE
+for _family, _budgets in BUDGETS.items():
+    _budgets["controller-nominal"] = _AT_ONCE
     if FAMILIES[_family].machine:
-        _own["controller-own"] = _AT_ONCE
+        _budgets["controller-own"] = _AT_ONCE

@@ -102,12 +102,12 @@ def _scene(x: float, y: float, radius: float) -> Task:
 
 def _scenes_unseen(seed: int) -> list[Task]:
     """Return scenes with one circle each, which leaves the goal and some room around it free."""
-    draw, found = np.random.default_rng([seed, 1]), []
-    while len(found) < UNSEEN:
+    draw, result = np.random.default_rng([seed, 1]), []
+    while len(result) < UNSEEN:
         x, y, radius = (float(draw.uniform(*ends)) for ends in _OBSTACLES.values())
         if np.hypot(x - 5.0, y - 6.0) >= radius + 1.0:
-            found.append(_scene(x, y, radius))
-    return found
+            result.append(_scene(x, y, radius))
+    return result
 
 
 FAMILIES: dict[str, RaceFamily] = {

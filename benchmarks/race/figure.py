@@ -78,7 +78,11 @@ def _look(one: Entry) -> dict[str, Any]:
             "marker": ".",
             "markersize": 4,
         }
-    return {"color": CENTRAL if entrant.own else GREY, "linestyle": "-.", "linewidth": 1.0}
+    return {
+        "color": CENTRAL if entrant.knows_machine else GREY,
+        "linestyle": "-.",
+        "linewidth": 1.0,
+    }
 
 
 def _curve(axes: Axes, one: Entry, what: str) -> None:

@@ -75,9 +75,9 @@ def estimate(cells: Sequence[Cell], left: Sequence[Cell], jobs: int) -> str:
     """Return how many cells there are, and about how long those that are left take."""
     lines = [f"{len(cells)} cells, {len(left)} left"]
     for family in dict.fromkeys(cell.family for cell in left):
-        own = [cell for cell in left if cell.family == family]
-        seconds = sum(cell.budget.seconds for cell in own)
-        lines.append(f"  {family}: {len(own)} cells, {seconds / 60.0:.0f} min of one core")
+        entries = [cell for cell in left if cell.family == family]
+        seconds = sum(cell.budget.seconds for cell in entries)
+        lines.append(f"  {family}: {len(entries)} cells, {seconds / 60.0:.0f} min of one core")
     seconds = sum(cell.budget.seconds for cell in left)
     if left:
         # What is begun last may take long alone.

@@ -106,8 +106,8 @@ class Entry:
 
     def along(self, what: str) -> list[Interval]:
         """Return a number that every method has, over seeds, at all marks."""
-        found = [self.at(what, mark) for mark in range(self.steps.shape[1])]
-        return [one for one in found if one is not None]
+        result = [self.at(what, mark) for mark in range(self.steps.shape[1])]
+        return [one for one in result if one is not None]
 
     def reached(self, threshold: float) -> Reached:
         """Return when every task had at least so much."""
@@ -130,7 +130,7 @@ class Against:
     steps: tuple[float, float] = (0.0, 0.0)
 
 
-def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
+def fewest(entries: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
     """Compare the first of ours to reach the threshold with the first rival.
 
     Of ours those with the default radii alone: the best of many would be first by luck, too. None
@@ -140,12 +140,12 @@ def fewest(own: Sequence[Entry], threshold: float, of: str = "steps") -> Against
     for is_one in (_is_default, _is_rival):
         there = [
             (one.reached(threshold).median(of), number)
-            for number, one in enumerate(own)
+            for number, one in enumerate(entries)
             if is_one(one)
         ]
         if not there or math.isinf(min(there)[0]):
             return None
-        sides.append(own[min(there)[1]])
+        sides.append(entries[min(there)[1]])
     ours, theirs = (getattr(one.reached(threshold), of) for one in sides)
     return Against(*sides, ratio_over_seeds(ours, theirs))
 
@@ -158,16 +158,16 @@ def _is_rival(one: Entry) -> bool:
     return isinstance(METHODS[one.method], Rival)
 
 
-def on_unseen(own: Sequence[Entry]) -> list[Against]:
+def on_unseen(entries: Sequence[Entry]) -> list[Against]:
     """Hold our central policies against agents for all, on unseen tasks, at no more steps.
 
     Every mark of ours is held against the rival's last one before our next, so that ours has never
     had more steps. Rivals with too few seeds for an interval are left out.
     """
-    mixed = [one for one in own if getattr(METHODS[one.method], "way", "") == "mixed"]
-    found = []
+    mixed = [one for one in entries if getattr(METHODS[one.method], "way", "") == "mixed"]
+    result = []
     for rival in (one for one in mixed if one.seeds >= FEWEST):
-        for ours in filter(_is_default, own):
+        for ours in filter(_is_default, entries):
             steps, theirs = (one.steps.max(axis=0) for one in (ours, rival))
             # How many of our marks there are up to each of the rival's.
             marks = np.searchsorted(steps, theirs, side="right")
@@ -175,8 +175,8 @@ def on_unseen(own: Sequence[Entry]) -> list[Against]:
             for k in np.flatnonzero(last & (marks > 0)):
                 gain = difference_over_seeds(ours.unseen[:, marks[k] - 1], rival.unseen[:, k])
                 pair = float(steps[marks[k] - 1]), float(theirs[k])
-                found.append(Against(ours, rival, gain, pair))
-    return found
+                result.append(Against(ours, rival, gain, pair))
+    return result
 
 
 def entry(method: str, answers: Sequence[Answer]) -> Entry:
@@ -191,20 +191,22 @@ def entry(method: str, answers: Sequence[Answer]) -> Entry:
             dtype=np.float64,
         )
 
-    def mean(found: Answer) -> float:
-        return float(np.mean(found["totals"]))
+    def mean(result: Answer) -> float:
+        return float(np.mean(result["totals"]))
 
     adapted = None
     if all("adapted" in one for one in answers):
-        own = [one["adapted"] for one in answers]
-        before, after = (over_seeds([mean(one[key]) for one in own]) for key in ("before", "after"))
-        adapted = (float(np.median([one["steps"] for one in own])), before, after)
+        members = [one["adapted"] for one in answers]
+        before, after = (
+            over_seeds([mean(one[key]) for one in members]) for key in ("before", "after")
+        )
+        adapted = (float(np.median([one["steps"] for one in members])), before, after)
     return Entry(
         method=method,
         steps=table("steps", float),
         seconds=table("seconds", lambda pair: pair[1]),
         returns=table("training", mean),
-        worst=table("training", lambda found: min(found["totals"])),
+        worst=table("training", lambda result: min(result["totals"])),
         central=table("central", mean),
         unseen=table("unseen", mean),
         adapted=adapted,
@@ -213,10 +215,10 @@ def entry(method: str, answers: Sequence[Answer]) -> Entry:
 
 def entries(answers: Mapping[Cell, Answer]) -> dict[str, list[Entry]]:
     """Return what was measured so far, by family; methods without any seed are left out."""
-    found: dict[str, list[Entry]] = {}
+    result: dict[str, list[Entry]] = {}
     for family in FAMILIES:
-        own = {cell: one for cell, one in answers.items() if cell.family == family}
-        for method in dict.fromkeys(cell.method for cell in own):
-            seeds = [one for cell, one in own.items() if cell.method == method]
-            found.setdefault(family, []).append(entry(method, seeds))
-    return found
+        members = {cell: one for cell, one in answers.items() if cell.family == family}
+        for method in dict.fromkeys(cell.method for cell in members):
+            seeds = [one for cell, one in members.items() if cell.method == method]
+            result.setdefault(family, []).append(entry(method, seeds))
+    return result

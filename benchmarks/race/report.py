@@ -80,11 +80,11 @@ def _text(interval: Interval | None) -> str:
 def show(found: Mapping[str, Sequence[Entry]], console: Console | None = None) -> None:
     """Print the tables."""
     console = console or Console(width=None if Console().is_terminal else 200)
-    for family, own in found.items():
+    for family, entries in found.items():
         table = Table(title=f"{family}: {FAMILIES[family].what}")
         for number, heading in enumerate(HEADINGS):
             table.add_column(heading, justify="left" if number == 0 else "right")
-        for row in rows(family, own):
+        for row in rows(family, entries):
             table.add_row(*row)
         console.print(table)
 
@@ -92,36 +92,36 @@ def show(found: Mapping[str, Sequence[Entry]], console: Console | None = None) -
 def sections(found: Mapping[str, Sequence[Entry]]) -> str:
     """Return the results as Markdown, a section for each family."""
     parts = []
-    for family, own in found.items():
+    for family, entries in found.items():
         what, threshold = FAMILIES[family].what, f"{FAMILIES[family].threshold:g}".replace("-", "−")
         parts.append(
             f"### {family}\n\n{what[0].upper()}{what[1:]}. Threshold: {threshold} on every "
-            f"task.\n\n{markdown(HEADINGS, rows(family, own))}"
+            f"task.\n\n{markdown(HEADINGS, rows(family, entries))}"
         )
-        adapted = [(one, one.adapted) for one in own if one.adapted is not None]
+        adapted = [(one, one.adapted) for one in entries if one.adapted is not None]
         for one, (steps, before, after) in adapted:
             parts.append(
                 f"Adapted to unseen tasks (`{one.method}`, {steps:,.0f} steps of each): "
                 f"{_text(before)} before, {_text(after)} after.\n"
             )
-        parts += _sentences(own, FAMILIES[family].threshold)
+        parts += _sentences(entries, FAMILIES[family].threshold)
         alt = f"Return against steps and against seconds on {family}"
         parts.append(f"![{alt}](../images/race-{family}.png)\n")
     return "\n".join(parts)
 
 
-def _sentences(own: Sequence[Entry], threshold: float) -> list[str]:
+def _sentences(entries: Sequence[Entry], threshold: float) -> list[str]:
     """Return the ratios of steps and seconds to the threshold, and differences on unseen tasks."""
     sentences = []
     for of, words in (("steps", "environment steps"), ("seconds", "seconds")):
-        against = fewest(own, threshold, of)
+        against = fewest(entries, threshold, of)
         if against is not None:
             sentences.append(
                 f"To the threshold, `{against.ours.method}` "
                 f"({against.ours.reached(threshold).seeds} seeds) takes {_text(against.found)} "
                 f"times the {words} of the first rival, {against.rival.label}.\n"
             )
-    if pairs := on_unseen(own):
+    if pairs := on_unseen(entries):
         rows = [
             [
                 f"`{one.ours.method}`, {one.steps[0]:,.0f} steps",
@@ -182,16 +182,16 @@ def write(
         text = _between(text, name, part, page)
     write_atomically(page, text.encode())
     written = [page]
-    for family, own in found.items():
-        figure = race_figure(own, FAMILIES[family].threshold)
+    for family, entries in found.items():
+        figure = race_figure(entries, FAMILIES[family].threshold)
         written += save_figure(figure, images / f"race-{family}", ("png",))
     return written
 
 
 def _between(text: str, name: str, part: str, page: Path) -> str:
     begin, end = BEGIN.format(name), END.format(name)
-    before, found, rest = text.partition(begin)
+    before, result, rest = text.partition(begin)
     _, closed, after = rest.partition(end)
-    if not found or not closed:
+    if not result or not closed:
         raise InputError(f"{page} has no place for {name}: the lines {begin} and {end}, in turn")
     return f"{before}{begin}\n\n{part}\n{end}{after}"

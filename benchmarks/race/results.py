@@ -40,13 +40,13 @@ _DIGITS = 6
 def stored(cells: Sequence[Cell], table: Path | None = None) -> dict[Cell, Answer]:
     """Return what the cells gave that were measured, from their files or else from the table."""
     published = {} if table is None else {_key(line): line for line in read(table)}
-    found = {}
+    result = {}
     for cell in cells:
         question = cell.measurement
         answer = question.stored() or published.get((cell.family, cell.method, cell.seed))
         if answer is not None and answer["asked"] == question.asked:
-            found[cell] = answer
-    return found
+            result[cell] = answer
+    return result
 
 
 def fold(cells: Sequence[Cell], table: Path = TABLE) -> int:

@@ -16,7 +16,7 @@ from benchmarks.sharing.gains import Point, Quantity, shown
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, DARK, GREY, figure_style
 
-#: From orange, where sharing so much or so little is better, to purple; told apart by anyone.
+#: From orange, where an end is better, to purple; safe for colour-blind readers.
 _COLOURS = mpl.colormaps["PuOr"]
 #: Colours end at this share of the largest numbers, so that one of them does not pale the rest.
 _ENOUGH = 0.8

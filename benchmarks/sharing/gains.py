@@ -89,8 +89,8 @@ def read(part: str, grid: Grid, out: Path) -> dict[str, Floats]:
     Radii by data become (spreads, data, radii, seeds), numbers by data (spreads, data, seeds).
     Only seeds that were measured at all spreads count, so that differences are paired.
     """
-    found = {(one.asked["seed"], one.asked["spread"]): one for one in questions(part, grid, out)}
-    stored = {key: one.stored() for key, one in found.items()}
+    result = {(one.asked["seed"], one.asked["spread"]): one for one in questions(part, grid, out)}
+    stored = {key: one.stored() for key, one in result.items()}
     whole = [s for s in range(grid.seeds) if all(stored[s, at] for at in grid.spreads)]
     if not whole:
         raise InputError(
@@ -119,13 +119,13 @@ def chosen_blind(values: Floats) -> Floats:
 def points(quantity: Quantity, grid: Grid, measured: dict[str, Floats]) -> list[Point]:
     """Return the map of a quantity, spread by spread."""
     table = measured[quantity.name]
-    found = []
+    result = []
     for s, d in np.ndindex(*table.shape[:2]):
         values = table[s, d]
         between, inner = chosen_blind(values[1:-1]), values[1:-1].mean(axis=1)
         best = 1 + int(inner.argmax())
         chosen, cost = _choice(quantity, grid, {n: one[s, d] for n, one in measured.items()})
-        found.append(
+        result.append(
             Point(
                 spread=grid.spreads[s],
                 data=grid.data[d],
@@ -140,7 +140,7 @@ def points(quantity: Quantity, grid: Grid, measured: dict[str, Floats]) -> list[
                 cost=cost,
             )
         )
-    return found
+    return result
 
 
 def _choice(quantity: Quantity, grid: Grid, here: dict[str, Floats]) -> tuple[Radius, Interval]:

@@ -68,18 +68,18 @@ def _learned(
     learner: CrossLearner, data: Sequence[int], look: Callable[[CrossLearner], Answer]
 ) -> Answer:
     """Go on learning to each amount of data, and return what was seen there, in lists by name."""
-    found = []
+    result = []
     for steps in data:
         done = learner.steps if learner.iteration else 0
         missing = max(0, steps * len(learner.tasks) - done)
-        found.append(look(learner.learn(steps=missing, progress=False)))
-    return {name: [one[name] for one in found] for name in found[0]}
+        result.append(look(learner.learn(steps=missing, progress=False)))
+    return {name: [one[name] for one in result] for name in result[0]}
 
 
 def _by_radius(grid: Grid, learn: Callable[[Radius], Answer]) -> Answer:
     """Return tables, radii by data, of what learning at every radius gives."""
-    found = [learn(radius) for radius in grid.radii]
-    return {name: [one[name] for one in found] for name in found[0]}
+    result = [learn(radius) for radius in grid.radii]
+    return {name: [one[name] for one in result] for name in result[0]}
 
 
 # Policies -----------------------------------------------------------------------------------
@@ -113,10 +113,10 @@ def carts(grid: Grid, spread: float, seed: int) -> Answer:
         return np.column_stack([policy.predict(one)[0] for one in np.eye(2)])
 
     def look(learner: CrossLearner) -> Answer:
-        own = [_lost(one, gain(learner.policy(i))) for i, one in enumerate(systems)]
+        entries = [_lost(one, gain(learner.policy(i))) for i, one in enumerate(systems)]
         centre = gain(learner.central)
         held_out = [_lost(one, centre) for one in unseen]
-        return {"own": float(np.mean(own)), "held_out": float(np.mean(held_out))}
+        return {"own": float(np.mean(entries)), "held_out": float(np.mean(held_out))}
 
     def learn(radius: Radius) -> Answer:
         learner = CrossLearner(
@@ -140,11 +140,11 @@ def pendulums(grid: Grid, spread: float, seed: int) -> Answer:
     unseen = task_set(f"pendulums:unseen:{grid.machines}", seed=seed, spread=spread)
 
     def look(learner: CrossLearner) -> Answer:
-        own = returns_of([learner.policy(i) for i in range(len(tasks))], tasks, grid.trials)
+        entries = returns_of([learner.policy(i) for i in range(len(tasks))], tasks, grid.trials)
         centre = returns_of([learner.central] * len(unseen), unseen, grid.trials)
         # The sweep compares discounted returns.
         return {
-            "own": float(np.mean(own["totals"])),
+            "own": float(np.mean(entries["totals"])),
             "held_out": float(np.mean(centre["discounted"])),
         }
 
@@ -163,8 +163,8 @@ def models(grid: Grid, spread: float, seed: int) -> Answer:
     tasks = task_set(f"pendulums:{grid.machines}", seed=seed, spread=spread)
 
     def look(learner: CrossLearner) -> Answer:
-        own = returns_of([learner.policy(i) for i in range(len(tasks))], tasks, grid.trials)
-        return {"own": float(np.mean(own["totals"]))}
+        entries = returns_of([learner.policy(i) for i in range(len(tasks))], tasks, grid.trials)
+        return {"own": float(np.mean(entries["totals"]))}
 
     def learn(radius: Radius) -> Answer:
         asked: Answer = {"method": "models", "model_epsilon": radius, "seed": seed}
@@ -182,7 +182,7 @@ def errors(grid: Grid, spread: float, seed: int) -> Answer:
     """
     tasks = task_set(f"pendulums:{grid.machines}", seed=seed, spread=spread)
     kinds = {radius: kind for kind, radius in KINDS.items()}
-    found = []
+    result = []
     for steps in grid.data:
         # One round of random steps, and policies that are hardly better.
         asked: Answer = {
@@ -191,11 +191,11 @@ def errors(grid: Grid, spread: float, seed: int) -> Answer:
             "round_steps": steps,
             "updates_per_round": 1,
         }
-        told = model_errors(CrossLearner(tasks, **asked, **grid.settings).learn(1), seed=seed)
-        by = {one.kind: one for one in told.kinds}
-        chosen = np.array([curve.error for curve in told.curves])
-        least = np.array([min(curve.error, *curve.errors) for curve in told.curves])
-        found.append(
+        text = model_errors(CrossLearner(tasks, **asked, **grid.settings).learn(1), seed=seed)
+        by = {one.kind: one for one in text.kinds}
+        chosen = np.array([curve.error for curve in text.curves])
+        least = np.array([min(curve.error, *curve.errors) for curve in text.curves])
+        result.append(
             {
                 "one step": [-100.0 * by[kinds[r]].one_step[OVERALL].value for r in grid.radii],
                 "25 steps": [-100.0 * by[kinds[r]].ahead[OVERALL].value for r in grid.radii],
@@ -204,7 +204,7 @@ def errors(grid: Grid, spread: float, seed: int) -> Answer:
             }
         )
     # Radii by data, as the other parts have it.
-    return {name: np.array([one[name] for one in found]).T.tolist() for name in found[0]}
+    return {name: np.array([one[name] for one in result]).T.tolist() for name in result[0]}
 
 
 def identified(grid: Grid, spread: float, seed: int) -> Answer:
@@ -227,15 +227,15 @@ def identified(grid: Grid, spread: float, seed: int) -> Answer:
             changes[i, t] = A @ x + B @ actions[i, t] + moved[i, t] - x
             x = x + changes[i, t]
     radii = [radius for radius in grid.radii if radius is not None]
-    found = []
+    result = []
     for count in grid.data:
         regression = CrossRegression(Linear(std=[1.0] * 3), grid.machines, 2, noise=NOISE)
         for i in range(grid.machines):
             regression.add(i, inputs[i, :count], changes[i, :count])
         fits: dict[Radius, CrossFit] = {radius: regression.fit(radius) for radius in radii}
         fits[None] = max(fits.values(), key=lambda fit: fit.log_evidence())
-        found.append([_lost_by(systems, fits[radius]) for radius in grid.radii])
-    return {"own": np.transpose(found).tolist()}
+        result.append([_lost_by(systems, fits[radius]) for radius in grid.radii])
+    return {"own": np.transpose(result).tolist()}
 
 
 def _lost_by(systems: Sequence[LinearQuadratic], fit: CrossFit) -> float:
@@ -243,9 +243,9 @@ def _lost_by(systems: Sequence[LinearQuadratic], fit: CrossFit) -> float:
     slopes = fit.family(np.eye(3))  # (3, N + 1, 2): of every input, function and output
     lost = []
     for i, system in enumerate(systems):
-        told = system.replace(A=np.eye(2) + slopes[:2, i].T, B=slopes[2:, i].T)
+        text = system.replace(A=np.eye(2) + slopes[:2, i].T, B=slopes[2:, i].T)
         try:
-            gain = told.best_gain(DISCOUNT)
+            gain = text.best_gain(DISCOUNT)
         except np.linalg.LinAlgError:  # there is no best one: it is left alone
             gain = np.zeros((1, 2))
         lost.append(_lost(system, gain))

@@ -32,18 +32,18 @@ def report(grids: Mapping[str, Grid], out: Path, write: bool = False, docs: Path
         for quantity in QUANTITIES:
             if quantity.part == part:
                 maps[quantity] = points(quantity, grid, measured)
-    texts = {f"{q.part}: {q.name}": _section(q, found) for q, found in maps.items()}
+    texts = {f"{q.part}: {q.name}": _section(q, result) for q, result in maps.items()}
     if write:
         page = docs / PAGE
         old = page.read_text(encoding="utf-8")
         write_atomically(page, _filled(old, texts, page).encode())
     folder = docs / "images" if write else out
     for name, shown_parts in FIGURES.items():
-        drawn = {q: found for q, found in maps.items() if q.part in shown_parts}
+        drawn = {q: result for q, result in maps.items() if q.part in shown_parts}
         if drawn:
             save_figure(gain_figure(drawn), folder / name, ("png",))
-    told = "\n\n".join(f"{q.title}\n\n{t}" for q, t in zip(maps, texts.values(), strict=True))
-    return f"{told}\n\nfigures are in {folder}"
+    text = "\n\n".join(f"{q.title}\n\n{t}" for q, t in zip(maps, texts.values(), strict=True))
+    return f"{text}\n\nfigures are in {folder}"
 
 
 def _section(quantity: Quantity, found: Sequence[Point]) -> str:

@@ -76,7 +76,7 @@ def test_every_family_has_budgets_whose_methods_can_race():
             assert list(budget.marks) == sorted(set(budget.marks))
             if isinstance(entrant, Rival):
                 assert family in rival.ZOO[entrant.algorithm]
-            if isinstance(entrant, Engineer) and entrant.own:
+            if isinstance(entrant, Engineer) and entrant.knows_machine:
                 assert FAMILIES[family].machine
 
 
