@@ -1,4 +1,4 @@
-"""``python -m benchmarks [room ...]``: measure, and print a table of ratios.
+"""``python -m benchmarks [suite ...]``: measure, and print a table of ratios.
 
 One BLAS thread, so that the numbers do not depend on what else the machine does with its
 cores. Nothing here fails a build: the table says what was wanted and whether it was met.
@@ -30,14 +30,14 @@ from benchmarks import (
 )
 from benchmarks.table import show
 
-ROOMS = {
+SUITES = {
     "rkhs": rkhs.BENCHMARKS,
     "learner": learner.BENCHMARKS,
     "rollouts": rollouts.BENCHMARKS,
     "workers": workers.BENCHMARKS,
 }
 #: Those that take many minutes run only if they are asked for.
-LONG_ROOMS = {
+LONG_SUITES = {
     "adaptation": adaptation.BENCHMARKS,
     "identification": identification.BENCHMARKS,
     "large": large.BENCHMARKS,
@@ -53,21 +53,23 @@ LONG_ROOMS = {
 
 
 def main() -> None:
-    """Run the benchmarks of the given rooms, or of all but the long ones."""
+    """Run the benchmarks of the given suites, or of all but the long ones."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    rooms = {**ROOMS, **LONG_ROOMS}
-    known = ", ".join(rooms)
-    parser.add_argument("rooms", nargs="*", help=f"which to run (default: the first ones): {known}")
-    chosen = parser.parse_args().rooms or list(ROOMS)
-    for room in chosen:
-        if room not in rooms:
-            parser.error(f"no such room {room!r}; known: {known}")
+    suites = {**SUITES, **LONG_SUITES}
+    known = ", ".join(suites)
+    parser.add_argument(
+        "suites", nargs="*", help=f"which to run (default: the first ones): {known}"
+    )
+    chosen = parser.parse_args().suites or list(SUITES)
+    for suite in chosen:
+        if suite not in suites:
+            parser.error(f"no such suite {suite!r}; known: {known}")
     console = Console(width=None if Console().is_terminal else 140)
     rows = []
     with threadpool_limits(1, user_api="blas"):
-        for room in chosen:
-            for benchmark in rooms[room]:
-                console.print(f"measuring {room}: {benchmark.__name__} …", style="dim")
+        for suite in chosen:
+            for benchmark in suites[suite]:
+                console.print(f"measuring {suite}: {benchmark.__name__} …", style="dim")
                 rows += benchmark()
     show(rows, console)
 
