@@ -8,6 +8,7 @@ is left out by a comment in the page, on the line before its fence: ``<!-- not r
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import re
@@ -131,3 +132,28 @@ def test_the_files_that_contributors_are_sent_to_are_there():
     places = (ROOT, package, package / "playground", ROOT / ".github" / "workflows")
     for name in named:
         assert any((place / name).exists() for place in places), name
+
+
+def exists(name: str) -> bool:
+    """Tell whether a dotted name below the package is a module or something in one."""
+    module, *rest = name.split(".")
+    place = importlib.import_module(f"crosslearning.{module}")
+    for part in rest:
+        if hasattr(place, part):
+            place = getattr(place, part)
+            continue
+        try:
+            place = importlib.import_module(f"{place.__name__}.{part}")
+        except (AttributeError, ImportError):
+            return part in getattr(place, "__annotations__", ())
+    return True
+
+
+def test_names_in_the_package_exist():
+    package = ROOT / "src" / "crosslearning"
+    inside = "|".join(path.stem for path in package.iterdir() if path.stem[0] not in "._")
+    pattern = re.compile(rf"`(?:crosslearning\.)?((?:{inside})(?:\.\w+){{2,}})(?:\([^`]*\))?`")
+    names = {name for page in PAGES for name in pattern.findall(page.read_text(encoding="utf-8"))}
+    assert len(names) > 10
+    assert not exists("learner.core.Nothing")
+    assert [name for name in sorted(names) if not exists(name)] == []
