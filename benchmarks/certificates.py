@@ -30,7 +30,7 @@ from benchmarks.scalar_quadratic import ScalarQuadratic
 from crosslearning import CrossLearner
 from crosslearning._base.statistics import Interval, wilson
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
-from crosslearning.learner.gradients.mean import GradientMean
+from crosslearning.learner.gradients import GradientMean
 from crosslearning.learner.internals import radii_of
 from crosslearning.learner.sampling import draw_plans, run_plans
 from crosslearning.reproduction.theorem.estimates import estimate_constants, gradient_moments

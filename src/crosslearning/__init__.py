@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
     from crosslearning.learner.callbacks import EvaluationCallback
     from crosslearning.learner.evaluation import evaluate
-    from crosslearning.learner.model_based.settings import ModelBased
-    from crosslearning.learner.policy_gradient.settings import PolicyGradient
-    from crosslearning.learner.trust_region.settings import TrustRegion
+    from crosslearning.learner.settings import ModelBased, PolicyGradient, TrustRegion
     from crosslearning.tasks import Task, check_task, register_task_set, task_set
 
 __version__ = "0.3.0"
@@ -52,11 +50,11 @@ __getattr__ = lazy_exports(
         "EvaluationCallback": "crosslearning.learner.callbacks",
         "IterationReport": "crosslearning.learner",
         "LearnerSettings": "crosslearning.learner",
-        "ModelBased": "crosslearning.learner.model_based.settings",
+        "ModelBased": "crosslearning.learner.settings",
         "Policy": "crosslearning.learner",
-        "PolicyGradient": "crosslearning.learner.policy_gradient.settings",
+        "PolicyGradient": "crosslearning.learner.settings",
         "Task": "crosslearning.tasks",
-        "TrustRegion": "crosslearning.learner.trust_region.settings",
+        "TrustRegion": "crosslearning.learner.settings",
         "check_task": "crosslearning.tasks",
         "compare": "crosslearning.analysis.comparison",
         "evaluate": "crosslearning.learner.evaluation",

@@ -5,7 +5,8 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import FileFormatError, TaskError
-from crosslearning.learner.settings import METHODS, method_settings
+from crosslearning.learner.settings import METHODS
+from crosslearning.learner.user_input import method_settings
 from tests.learner.examples import Drift, assert_same_bits, drift, recorded_reports
 
 #: Variants of a method whose state differs in kind.
@@ -29,12 +30,12 @@ def test_an_improvement_has_the_promised_shapes(method, given):
     found = learner.method.improve(learner._core.iterate)
     n = len(found.knots)
     assert found.knots.shape == (n, 2)
-    assert found.weights.shape == (n, 2, 2)
+    own = learner.method.functions
+    assert found.weights.shape == (n, 2 + 1 + own if own else 2, 2)
+    assert (found.momentum is not None) == (own > 0)
     assert found.returns.shape == (2,)
     assert found.steps > 0
     assert all(numbers.shape == (2,) for numbers in found.numbers.values())
-    own = 0 if found.momentum is None else found.momentum.weights.shape[1]
-    assert own == learner.method.functions
     # A method proposes: it moves nothing by itself.
     assert len(learner.family.knots) == 0
 

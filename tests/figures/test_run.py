@@ -8,7 +8,8 @@ import pytest
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError
 from crosslearning.figures.run import evaluation_figure, learning_figure
-from crosslearning.learner.settings import METHODS, make_settings
+from crosslearning.learner.settings import METHODS
+from crosslearning.learner.user_input import make_settings
 from crosslearning.runs.metrics import Averages
 from tests.figures.examples import curve, labels, metrics
 from tests.learner.examples import recorded_reports

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from crosslearning import CrossLearner
 from crosslearning._base.files import document, read_tensors, write_tensors
-from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
 from crosslearning.learner.policy import Policy
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from tests.fuzz.examples import cases, changed, damaged, safely, set_trap
 
 

@@ -15,7 +15,7 @@ from crosslearning.errors import (
     InputError,
     MissingFormulaError,
 )
-from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.rkhs import Gaussian, Linear, PairKernel
 from crosslearning.tasks import linear_quadratic_set, task_set
 from tests.learner.examples import assert_same_bits, recorded_reports

@@ -9,8 +9,7 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import FileFormatError, InputError, NumericalError, TaskError
-from crosslearning.learner.cross_learner import FILE_KIND, FILE_VERSION
-from crosslearning.learner.settings import METHODS
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION, METHODS
 from crosslearning.rkhs import Family, Gaussian
 from tests.learner.examples import Drift, drift
 from tests.learner.test_learner_files import saved  # noqa: F401  (a fixture)

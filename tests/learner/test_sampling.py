@@ -97,7 +97,7 @@ def random_units(seed, units, size, kernel):
 @pytest.mark.parametrize("kernel", [Gaussian(std=[1.0, 0.5]), Linear(std=[1.0, 2.0])])
 def test_inner_products_against_the_whole_gram_matrix(kernel, size, monkeypatch):
     # So few kernel values at a time that several blocks are needed.
-    monkeypatch.setattr("crosslearning.learner.gradients.independent_estimates._BLOCK", 5000)
+    monkeypatch.setattr("crosslearning.learner.gradients._BLOCK", 5000)
     units = random_units(1, 2 * GROUPS, size, kernel)
     weights = (units.weights * units.ratios[:, None, None]).reshape(-1, 2)
     gram = kernel(units.knots.reshape(-1, 2)) * (weights @ weights.T)

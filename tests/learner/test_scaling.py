@@ -7,8 +7,9 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.scaling import angles_of, kernel_for, points_on_circles
-from crosslearning.learner.settings import METHODS, PAPER_METHOD
+from crosslearning.learner.preparation import angles_of, kernel_for, points_on_circles
+from crosslearning.learner.settings import METHODS
+from crosslearning.learner.user_input import PAPER_METHOD
 from crosslearning.rollouts import ActionScale
 from crosslearning.runs import make_config
 from crosslearning.tasks import task_set

@@ -10,7 +10,7 @@ from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import InputError
 from crosslearning.learner import internals, make_settings
 from crosslearning.learner.evaluation import evaluate
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.rkhs import Gaussian
 from crosslearning.runs import make_config
 from tests.learner.examples import assert_same_bits

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning._base.files import read_tensors, write_tensors
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 
 Command = tuple[str, ...]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from crosslearning._base.files import read_tensors
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from tests.security.cases import (
     CERTIFY,
     DRAW,

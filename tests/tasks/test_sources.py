@@ -10,7 +10,7 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.learner.saved_tasks import tasks_of_file
+from crosslearning.learner.learner_file import tasks_of_file
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, register_task_set, task_set, tasks_from
 from crosslearning.tasks.sources import TaskSource, load_tasks, read_source

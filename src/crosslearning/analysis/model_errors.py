@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.model_based.data import Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.learner.model_based.imagination import imagine
-from crosslearning.learner.model_based.transitions import Transitions
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import Episodes, plan_episodes
 from crosslearning.runs import RunFolder

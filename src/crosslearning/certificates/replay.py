@@ -17,7 +17,7 @@ from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.plain_files import read_plain_file
 from crosslearning.errors import CrossLearningError, NumericalError
 from crosslearning.learner import CrossLearner, IterationReport
-from crosslearning.learner.length import Length
+from crosslearning.learner.user_input import Length
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
 from crosslearning.runs.system_info import differences

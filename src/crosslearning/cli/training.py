@@ -26,7 +26,7 @@ from crosslearning.cli.output import (
     show_numbers,
 )
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import implied_method, settings_to_plain
+from crosslearning.learner.user_input import implied_method, settings_to_plain
 from crosslearning.runs.config import RUN_FIELDS
 
 

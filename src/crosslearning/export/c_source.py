@@ -12,7 +12,7 @@ from crosslearning.export.check import TYPES
 from crosslearning.export.program import Part, Program
 from crosslearning.export.targets import Precision
 from crosslearning.learner import Policy
-from crosslearning.learner.box_spec import BoxSpec
+from crosslearning.learner.policy import BoxSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Numbers of a table per line.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
-from crosslearning.learner.box_spec import BoxSpec
+from crosslearning.learner.policy import BoxSpec
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner

@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from crosslearning._base.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from crosslearning.learner.core import GapCheck, IterationReport
     from crosslearning.learner.cross_learner import CrossLearner
     from crosslearning.learner.policy import Policy
-    from crosslearning.learner.report import GapCheck, IterationReport
-    from crosslearning.learner.settings import LearnerSettings, make_settings
+    from crosslearning.learner.settings import LearnerSettings
+    from crosslearning.learner.user_input import make_settings
 
 __all__ = [
     "CrossLearner",
@@ -23,10 +24,10 @@ __getattr__ = lazy_exports(
     __name__,
     {
         "CrossLearner": "crosslearning.learner.cross_learner",
-        "GapCheck": "crosslearning.learner.report",
-        "IterationReport": "crosslearning.learner.report",
+        "GapCheck": "crosslearning.learner.core",
+        "IterationReport": "crosslearning.learner.core",
         "LearnerSettings": "crosslearning.learner.settings",
         "Policy": "crosslearning.learner.policy",
-        "make_settings": "crosslearning.learner.settings",
+        "make_settings": "crosslearning.learner.user_input",
     },
 )

@@ -18,7 +18,7 @@ import numpy as np
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner import CrossLearner, IterationReport, Policy
 from crosslearning.learner.evaluation import EpisodeOptions, Evaluation, evaluate
-from crosslearning.learner.length import Length
+from crosslearning.learner.user_input import Length
 from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import count
 from crosslearning.tasks import Task

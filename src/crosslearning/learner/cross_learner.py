@@ -14,13 +14,9 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded before it can be lim
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
 from crosslearning._base.interrupts import deferred
-from crosslearning.errors import CrossLearningError, FileFormatError, InputError, unknown_name
-from crosslearning.learner.box_spec import BoxSpec
-from crosslearning.learner.core import Core
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
-from crosslearning.learner.fitting import known_kernel, resolve_tasks
+from crosslearning.errors import InputError, unknown_name
+from crosslearning.learner.core import Core, Iterate, IterationReport, Method
 from crosslearning.learner.internals import (
     choose_method,
     deprecate,
@@ -28,21 +24,21 @@ from crosslearning.learner.internals import (
     transfer_settings,
     worker_status,
 )
-from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.length import Length, refuse_lengths
-from crosslearning.learner.method import Method, make_method
-from crosslearning.learner.policy import Policy
-from crosslearning.learner.report import IterationReport
-from crosslearning.learner.saved_tasks import check_actions, space_to_plain, tasks_of_file
-from crosslearning.learner.scaling import observed_kernel, scale_of
-from crosslearning.learner.settings import (
-    LearnerSettings,
+from crosslearning.learner.learner_file import read_learner, write_learner
+from crosslearning.learner.model_based.method import ModelBasedMethod
+from crosslearning.learner.policy import BoxSpec, Policy
+from crosslearning.learner.policy_gradient import PolicyGradientMethod
+from crosslearning.learner.preparation import known_kernel, observed_kernel, resolve_tasks, scale_of
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.trust_region import TrustRegionMethod
+from crosslearning.learner.user_input import (
+    Length,
     default_method,
     implied_method,
     make_settings,
-    settings_to_plain,
+    refuse_lengths,
 )
-from crosslearning.rkhs import Family, Kernel, kernel_from_dict
+from crosslearning.rkhs import Family, Kernel
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source
@@ -53,6 +49,12 @@ if TYPE_CHECKING:
 
 #: ``callback(report)`` is called after every iteration; returning True stops the learning.
 Callback = Callable[[IterationReport], bool | None]
+
+_METHODS: dict[str, Callable[[Executor, Any, Kernel], Method]] = {
+    "policy-gradient": PolicyGradientMethod,
+    "trust-region": TrustRegionMethod,
+    "models": ModelBasedMethod,
+}
 
 
 class CrossLearner:
@@ -153,7 +155,7 @@ class CrossLearner:
                 kernel, explored = observed_kernel(
                     self._executor, self._scale is not None, settings
                 )
-        method = make_method(self._executor, settings, kernel)
+        method = _METHODS[settings.method](self._executor, settings, kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(kernel, settings, len(self.tasks), p, method.functions)
         if explored is not None:
@@ -384,20 +386,7 @@ class CrossLearner:
 
     def save(self, path: str | Path) -> None:
         """Write everything needed to continue bit for bit to one file, atomically."""
-        arrays, numbers = self._core.state()
-        first = self.tasks[0]
-        described = {
-            "settings": settings_to_plain(self.settings),
-            "kernel": self.kernel.to_dict(),
-            "task_set": None if self.source is None else self.source.given,
-            "task_source": None if self.source is None else self.source.to_plain(),
-            "task_options": self.task_options,
-            "tasks": [task.name for task in self.tasks],
-            "spaces": [
-                space_to_plain(space) for space in (first.observation_space, first.action_space)
-            ],
-        }
-        write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
+        write_learner(self, path)
 
     @classmethod
     def load(
@@ -422,51 +411,8 @@ class CrossLearner:
         workers, on, step_seconds
             As for the class.
         """
-        if Path(path).is_dir():
-            inside = Path(path) / "model.safetensors"
-            raise InputError(f"{path} is a folder; load the file {inside}")
-        arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
-        try:
-            if description["version"] == 1:
-                _upgrade(arrays, description)
-            settings = make_settings(description["settings"])
-            given: Any = tasks
-            source, options = None, description["task_options"] if isinstance(tasks, str) else None
-            if tasks is None or isinstance(tasks, TaskSource):
-                given, source = tasks_of_file(path, description, tasks)
-            if kernel is None:
-                kernel = kernel_from_dict(description["kernel"])
-            elif kernel.to_dict() != description["kernel"]:
-                raise InputError(
-                    f"{path} was learned with the kernel {description['kernel']}, got "
-                    f"{kernel.to_dict()}"
-                )
-            learner = cls(
-                given,
-                settings,
-                kernel=settings.kernel or kernel,
-                task_options=options,
-                workers=workers,
-                on=on,
-                step_seconds=step_seconds,
-            )
-            if source is not None:
-                learner.source = source
-                learner.task_options = dict(description["task_options"] or {})
-            names = [task.name for task in learner.tasks]
-            if names != description["tasks"]:
-                raise InputError(f"{path} was learned on {description['tasks']}, got {names}")
-            check_actions(path, description, learner.tasks[0])
-            learner._core.restore(arrays, description)
-        except FileFormatError as problem:
-            raise FileFormatError(f"{path}: {problem}") from problem
-        except CrossLearningError:
-            raise
-        except MALFORMED as problem:
-            raise FileFormatError(
-                f"{path} lacks a part of a learner, or holds a strange one: {problem}"
-            ) from problem
-        return learner
+        how = {"workers": workers, "on": on, "step_seconds": step_seconds}
+        return read_learner(cls, path, tasks, kernel, **how)
 
 
 def _given_settings(
@@ -486,12 +432,6 @@ def _given_settings(
             )
         given = {**keywords, **({} if settings is None else {"epsilon": settings})}
     return {**given, **({"kernel": kernel} if isinstance(kernel, Mapping) else {})}
-
-
-def _upgrade(arrays: dict[str, Any], description: dict[str, Any]) -> None:
-    """Convert the content of a file of version 1, which had one method alone."""
-    arrays["method.mean_square"] = arrays.pop("mean_square")
-    description["method"] = {}
 
 
 deprecate(CrossLearner)

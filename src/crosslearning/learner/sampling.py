@@ -15,11 +15,11 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner.gradients import (
+    ESTIMATORS,
     GROUPS,
     Estimator,
     GradientMean,
     IndependentEstimates,
-    estimator_of,
 )
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.checks import Floats
@@ -46,7 +46,7 @@ class Sampling:
         cls, executor: Executor, kernel: Kernel, noise: Noise, discount: float
     ) -> Sampling:
         """Return the sampling of a method that does not sample gradients itself."""
-        return cls(executor, estimator_of("antithetic"), kernel, noise, discount, batch_size=1)
+        return cls(executor, ESTIMATORS["antithetic"], kernel, noise, discount, batch_size=1)
 
     @property
     def unit_size(self) -> int:

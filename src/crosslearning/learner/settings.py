@@ -1,37 +1,34 @@
-"""Settings that all methods share; a field's description is its documentation.
+"""The settings of learning; the text beside a field is its documentation.
 
-Each method's package extends them; :data:`METHODS` names the classes. NumPy is not imported here,
-so that help is shown at once.
+``LearnerSettings`` has the fields that all methods share, and a class for each method adds its own;
+:data:`METHODS` lists them. NumPy is not imported here, so that help is shown at once.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar, cast
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import Meta
 
-from crosslearning.errors import InputError, refuse_huge, unknown_name
+from crosslearning.errors import InputError, refuse_huge
+
+#: Kind and version of a learner's file; raise it when an older crosslearning could not read it.
+FILE_KIND, FILE_VERSION = "learner", 2
 
 MethodName = Literal["policy-gradient", "trust-region", "models"]
-#: The methods, each with its package in ``crosslearning.learner`` and the class of its settings.
-METHODS: dict[MethodName, tuple[str, str]] = {
-    "policy-gradient": ("policy_gradient", "PolicyGradient"),
-    "trust-region": ("trust_region", "TrustRegion"),
-    "models": ("model_based", "ModelBased"),
-}
-#: The method of the paper.
-PAPER_METHOD: MethodName = "policy-gradient"
-#: Names of settings in earlier versions, and today's.
-RENAMED = {"bout": "updates_per_round"}
-#: The largest count in a configuration.
-LARGEST_COUNT = 10**15
 #: Settings with a number for each action.
 EACH = ("action_variance", "action_std")
+#: γ and step sizes of the paper's method: in its units, and for actions in [−1, 1].
+_DISCOUNT, _STEP, _SCALED_STEP = 0.9, 2.0, 0.5
+#: Rollouts take 1/(1 − γ) steps on average; more than a million do not fit into memory.
+_LARGEST_DISCOUNT = 0.999999
+#: It is divided further over checks and tasks, and 1 − δ must differ from 1.
+_LEAST_DELTA = 1e-9
+#: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
+_SHORTEST, _SHARE = 10, 0.4
 
 
 class Pace(NamedTuple):
@@ -49,6 +46,30 @@ class InitialExploration(NamedTuple):
     steps: int
 
 
+Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+Share = Annotated[float, Meta(ge=0.0, lt=1.0)]
+Probability = Annotated[float, Meta(gt=0.0, lt=1.0)]
+Mixture = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+Ridge = Annotated[Positive, "ρ of the step's regression: larger is smoother."]
+CriticRidge = Annotated[Positive, "ρ of the critic's regression: larger is smoother."]
+CriticKnots = Annotated[Count, "Cap on the knots that the critics share."]
+ActionStd = Annotated[
+    tuple[float, ...],
+    "Standard deviation of the exploration noise (trust-region: at the start) in units of the "
+    "policies' actions: half the range of each action, where it has bounds. One number stands for "
+    "all actions.",
+]
+NewKnots = Annotated[Count, "The most new knots in an iteration."]
+Novelty = Annotated[
+    Probability,
+    "A visited (in models: imagined) state becomes a knot if the knots leave more than this share "
+    "of its kernel unexplained.",
+]
+
+
 class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings that all methods share: the constraint, the dictionary, the objective.
 
@@ -61,56 +82,43 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     method: Annotated[
         MethodName,
-        Meta(
-            description="How the policies are improved: policy-gradient is the paper's method; "
-            "trust-region learns from whole episodes, in any environment; models is model-based: "
-            "it learns in cross-learned dynamics models, from few steps. Default: the method that "
-            "a setting implies; else policy-gradient for tasks that state their kernel, as the "
-            "paper's do, models for at most 1,000 steps a task, and trust-region otherwise."
-        ),
+        "How the policies are improved: policy-gradient is the paper's method; trust-region learns "
+        "from whole episodes, in any environment; models is model-based: it learns in "
+        "cross-learned dynamics models, from few steps. Default: the method that a setting "
+        "implies; else policy-gradient for tasks that state their kernel, as the paper's do, "
+        "models for at most 1,000 steps a task, and trust-region otherwise.",
     ] = "policy-gradient"
     epsilon: Annotated[
         float,
-        Meta(
-            description="Centrality radius ε: the largest distance, in RKHS norm, of a task policy "
-            "from the central one. 0 forces consensus; inf lets every task learn alone."
-        ),
+        "Centrality radius ε: the largest distance, in RKHS norm, of a task policy from the "
+        "central one. 0 forces consensus; inf lets every task learn alone.",
     ] = 3.0
     projection: Annotated[
         Literal["exact", "relaxed"],
-        Meta(description="exact bounds every distance by ε; relaxed bounds their mean square."),
+        "exact bounds every distance by ε; relaxed bounds their mean square.",
     ] = "exact"
     discount: Annotated[
-        Annotated[float, Meta(gt=0.0, lt=1.0)] | None,
-        Meta(
-            description="Discount factor γ. None: 0.9 for the paper's method; else, for episodes "
-            "of at most H steps and between 0.9 and 0.99, 1 − 5/H, for models 1 − 3/H."
-        ),
+        Probability | None,
+        "Discount factor γ. None: 0.9 for the paper's method; else, for episodes of at most H "
+        "steps and between 0.9 and 0.99, 1 − 5/H, for models 1 − 3/H.",
     ] = None
     budget: Annotated[
-        float,
-        Meta(ge=0.0, description="Pruning budget β: error per policy and iteration, in RKHS norm."),
+        NotNegative, "Pruning budget β: error per policy and iteration, in RKHS norm."
     ] = 1e-3
-    max_knots: Annotated[
-        int, Meta(ge=1, description="Largest number of knots, which all policies share.")
-    ] = 400
+    max_knots: Annotated[Count, "Largest number of knots, which all policies share."] = 400
     action_units: Annotated[
         Literal["auto", "box", "own"],
-        Meta(
-            description="Units of the policies' actions: own are the tasks' units; box maps "
-            "[-1, 1] to the bounds of the action space; auto is box, but own for tasks that state "
-            "their kernel, as the paper's do."
-        ),
+        "Units of the policies' actions: own are the tasks' units; box maps [-1, 1] to the bounds "
+        "of the action space; auto is box, but own for tasks that state their kernel, as the "
+        "paper's do.",
     ] = "auto"
     kernel: Annotated[
         dict[str, Any] | None,
-        Meta(
-            description="The kernel as a table, such as {kernel = 'gaussian', std = [1.0, 0.8]}. "
-            "None: the kernel that the tasks state, as the paper's do, else a Gaussian with "
-            "widths from episodes with random actions."
-        ),
+        "The kernel as a table, such as {kernel = 'gaussian', std = [1.0, 0.8]}. None: the kernel "
+        "that the tasks state, as the paper's do, else a Gaussian with widths from episodes with "
+        "random actions.",
     ] = None
-    seed: Annotated[int, Meta(ge=0, description="Seed of the run's one random generator.")] = 0
+    seed: Annotated[int, Meta(ge=0), "Seed of the run's one random generator."] = 0
 
     #: Defaults of a run's length and of its logs.
     pace: ClassVar[Pace] = Pace(iterations=2000, log_every=10, checkpoint_every=1000)
@@ -140,13 +148,17 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return self.discount
 
     def __post_init__(self) -> None:
-        kind = METHODS[self.method][1]
-        if type(self).__name__ not in (kind, "LearnerSettings"):
-            raise InputError(f"method is {self.method!r} in {type(self).__name__}; take {kind}(…)")
+        kind = METHODS[self.method]
+        if type(self) not in (kind, LearnerSettings):
+            raise InputError(
+                f"method is {self.method!r} in {type(self).__name__}; take {kind.__name__}(…)"
+            )
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)
+        for name in EACH:
+            self._check_each(name, getattr(self, name, ()))
 
     def _suiting_discount(self, horizon: int, share: float) -> float:
         """Return γ, by default 1 − share/H for horizon H, but between 0.9 and 0.99."""
@@ -157,140 +169,279 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             if not math.isfinite(getattr(self, name)):
                 raise InputError(f"{name} must be finite, got {getattr(self, name)}")
 
-    def _check_each(self, name: str) -> None:
+    @staticmethod
+    def _check_each(name: str, given: tuple[float, ...] | float) -> None:
         """Refuse numbers, or one for all actions, that are not positive or too extreme."""
-        values = getattr(self, name)
-        values = (values,) if isinstance(values, int | float) else values
+        values = (given,) if isinstance(given, int | float) else given
         if not all(0.0 < value < math.inf for value in values):
             raise InputError(f"{name} must be positive, got {values}")
         if not all(1e-70 <= value <= 1e70 for value in values):
             raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
 
 
-#: Settings that several methods have.
-Ridge = Annotated[
-    float, Meta(gt=0.0, description="ρ of the step's regression: larger is smoother.")
-]
-CriticRidge = Annotated[
-    float, Meta(gt=0.0, description="ρ of the critic's regression: larger is smoother.")
-]
-CriticKnots = Annotated[int, Meta(ge=1, description="Cap on the knots that the critics share.")]
-ActionStd = Annotated[
-    tuple[float, ...],
-    Meta(
-        description="Standard deviation of the exploration noise (trust-region: at the start) in "
-        "units of the policies' actions: half the range of each action, where it has bounds. One "
-        "number stands for all actions."
-    ),
-]
-NewKnots = Annotated[int, Meta(ge=1, description="The most new knots in an iteration.")]
-Novelty = Annotated[
-    float,
-    Meta(
-        gt=0.0,
-        lt=1.0,
-        description="A visited (in models: imagined) state becomes a knot if the knots leave more "
-        "than this share of its kernel unexplained.",
-    ),
-]
+class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of Algorithm 2 with the estimators of Algorithm 1.
 
-#: Steps of each task up to which the default method is ``models``.
-FEW_STEPS = 1_000
-
-
-def method_settings(method: str) -> type[LearnerSettings]:
-    """Return the settings class of a method."""
-    if method not in METHODS:
-        raise unknown_name("method", str(method), METHODS)
-    package, name = METHODS[method]
-    module = importlib.import_module(f"crosslearning.learner.{package}.settings")
-    settings: type[LearnerSettings] = getattr(module, name)
-    return settings
-
-
-def implied_method(values: Mapping[str, Any]) -> MethodName | None:
-    """Return the named method, or the first that has all settings; None if all methods do."""
-    values = current_names(values)
-    named = values.get("method")
-    if named is not None:
-        return cast("MethodName", named)
-    special = set(values) - set(LearnerSettings.__struct_fields__)
-    having = [m for m in METHODS if special <= set(method_settings(m).__struct_fields__)]
-    return having[0] if special and having else None
-
-
-def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
-    """Return the default method: the paper's for tasks that state their kernel, as its own do.
-
-    For other tasks ``models`` if ``steps`` are given and few, else ``trust-region``.
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, PolicyGradient
+    >>> CrossLearner("paper", PolicyGradient(epsilon=1.0)).settings.epsilon
+    1.0
     """
-    if tasks[0].kernel_covariance is not None:
-        return "policy-gradient"
-    few = steps is not None and steps <= FEW_STEPS * len(tasks)
-    return "models" if few else "trust-region"
 
+    method: MethodName = "policy-gradient"
+    estimator: Annotated[
+        Literal["geometric", "antithetic", "baseline"],
+        "Gradient estimator: geometric is Algorithm 1 as printed; antithetic compares mirrored "
+        "actions at one state; baseline subtracts the batch's mean.",
+    ] = "antithetic"
+    batch_size: Annotated[Count, "Samples B per task and iteration."] = 4
+    action_variance: Annotated[
+        tuple[float, ...],
+        "Variance of the exploration noise for each action (the diagonal of Σ); one number stands "
+        "for all.",
+    ] = (0.05,)
+    step_rule: Annotated[
+        Literal["constant", "normalised", "adam", "decaying"],
+        "constant: η times the gradient, the printed form; normalised: a step of RKHS norm about "
+        "η, the gradient divided by its running root mean square; adam: the same with momentum; "
+        "decaying: normalised, with η falling as 1/√(1 + k/step_decay).",
+    ] = "decaying"
+    step_size: Annotated[
+        float | None,
+        "Step size η: a step of RKHS norm η changes an action by at most η √κ(s, s). Take at most "
+        "the range of the actions. None: 2, or 0.5 where actions are scaled to their box.",
+    ] = None
+    step_decay: Annotated[Positive, "Iterations over which the decaying rule starts to fall."] = (
+        500.0
+    )
+    step_clip: Annotated[
+        Positive,
+        "Gradients are clipped to this multiple of their running root mean square, so that one "
+        "crash does not move a policy far; inf: never. Not for the constant rule.",
+    ] = 1.0
+    momentum: Annotated[Share, "Share of the old direction that adam keeps."] = 0.9
+    second_moment: Annotated[Share, "Share of the old mean square that is kept."] = 0.99
+    alpha: Annotated[
+        float | None, "Stop when every stationarity gap is at most this; none: never."
+    ] = None
+    stopping: Annotated[
+        Literal["checked", "batch"],
+        "How alpha is tested. checked: by upper confidence bounds from a separate batch every "
+        "check_every iterations; batch: by the estimate of each iteration, as printed, which noise "
+        "alone can satisfy.",
+    ] = "checked"
+    check_every: Annotated[Count, "Iterations between checks of the stationarity gap."] = 200
+    check_batch: Annotated[
+        Count, "Samples per task of a check, rounded up to hundreds of estimates."
+    ] = 1000
+    check_delta: Annotated[Probability, "Probability that any check of a run stops it wrongly."] = (
+        0.05
+    )
 
-def make_settings(
-    values: Mapping[str, Any], kind: type[LearnerSettings] | None = None
-) -> LearnerSettings:
-    """Return checked settings of the method that ``values`` name, or refuse a wrong field."""
-    values = current_names(values)
-    kind = kind or method_settings(values.get("method", PAPER_METHOD))
-    check_names(values, kind.__struct_fields__, "setting")
-    # Accept NumPy's numbers.
-    plain = {k: v.item() if hasattr(v, "item") else v for k, v in values.items()}
-    # JSON has no infinity; other numbers must not be strings.
-    plain = {k: float(v) if v in ("inf", "-inf") else v for k, v in plain.items()}
-    # One number stands for all actions.
-    plain = {k: (v,) if k in EACH and isinstance(v, int | float) else v for k, v in plain.items()}
-    return convert_fields(plain, kind)
+    #: The paper's tasks state the paper's kernel.
+    as_stated: ClassVar[bool] = True
 
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with the step size and the discount that suit the tasks."""
+        size = self.step_size or (_SCALED_STEP if scaled else _STEP)
+        discount = _DISCOUNT if self.discount is None else self.discount
+        return msgspec.structs.replace(self, step_size=size, discount=discount)
 
-def current_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with names of earlier versions replaced."""
-    return {RENAMED.get(name, name): value for name, value in values.items()}
-
-
-def check_names(given: Iterable[str], known: Iterable[str], kind: str) -> None:
-    """Refuse an unknown name; if another method has it, say which."""
-    names = set(known)
-    for name in given:
-        if name in names:
-            continue
-        others = [m for m in METHODS if name in method_settings(m).__struct_fields__]
-        if others:
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.discount is not None and self.discount > _LARGEST_DISCOUNT:
             raise InputError(
-                f"{name} is a {kind} of the method {', '.join(others)}; take that method, or leave "
-                f"{name} out"
+                f"discount is {self.discount}: rollouts would take {1 / (1 - self.discount):.2g} "
+                f"steps on average; give at most {_LARGEST_DISCOUNT}"
             )
-        raise unknown_name(kind, name, names)
+        if self.step_size is not None and not 0.0 < self.step_size < math.inf:
+            raise InputError(f"step_size must be positive and finite, got {self.step_size}")
+        self._check_finite("step_decay")
+        if self.alpha is not None and not 0.0 <= self.alpha < math.inf:
+            raise InputError(f"alpha must be finite and at least 0, got {self.alpha}")
+        if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):
+            raise InputError(
+                "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
+                "without a bound on the policies, and always 0 if all must be equal"
+            )
+        if self.check_delta < _LEAST_DELTA:
+            raise InputError(
+                f"check_delta is {self.check_delta}, which float64 hardly separates from 0: no "
+                f"check could ever stop the run; give at least {_LEAST_DELTA}"
+            )
+        if self.estimator == "baseline" and self.batch_size < 2:
+            raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")
 
 
-def settings_to_plain(settings: LearnerSettings) -> dict[str, Any]:
-    """Return settings for JSON: infinities as strings."""
-    plain: dict[str, Any] = msgspec.to_builtins(settings)
-    return {k: str(v) if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
+class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of natural policy gradients from whole episodes.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, TrustRegion
+    >>> CrossLearner("pendulums:2", TrustRegion(step_kl=0.1)).settings.step_kl
+    0.1
+    """
+
+    pace: ClassVar[Pace] = Pace(iterations=100, log_every=1, checkpoint_every=20)
+    method: MethodName = "trust-region"
+    episodes: Annotated[
+        Count, "Episodes of every task and iteration, within the next two limits."
+    ] = 10
+    least_steps: Annotated[Count, "Fewest steps of a task and iteration: more short episodes."] = (
+        200
+    )
+    most_steps: Annotated[
+        Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
+    ] = 800
+    episode_steps: Annotated[
+        Count | None,
+        "The most steps of an episode; one that is truncated there is bootstrapped with the "
+        "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
+    ] = None
+    step_kl: Annotated[
+        Positive,
+        "The length δ of a step: the mean Kullback-Leibler divergence, over the visited states, "
+        "between a task's policy before it and after.",
+    ] = 0.04
+    step_decay: Annotated[
+        Positive,
+        "Iterations after which δ has halved: it falls as 1/(1 + k/step_decay), so that the "
+        "policies settle. inf: it is constant.",
+    ] = 30.0
+    trace: Annotated[
+        Mixture, "λ of the λ-returns: 0 bootstraps after one step, 1 uses rewards alone."
+    ] = 0.9
+    reuse: Annotated[Count, "How many iterations' episodes a step is computed from."] = 4
+    ratio_clip: Annotated[
+        float, Meta(ge=1.0), "Largest importance ratio of earlier episodes' actions."
+    ] = 2.0
+    action_std: ActionStd = (0.5,)
+    least_std: Annotated[Positive, "Lower bound of the noise, in the same units."] = 0.05
+    ridge: Ridge = 1.0
+    novelty: Novelty = 0.05
+    new_knots: NewKnots = 30
+    critic_ridge: CriticRidge = 0.1
+    critic_knots: CriticKnots = 200
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with defaults for the tasks' horizon."""
+        episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
+        return msgspec.structs.replace(
+            self,
+            discount=self._suiting_discount(horizon, 5.0),
+            episode_steps=self.episode_steps or episode,
+        )
+
+    def step_length(self, iteration: int) -> float:
+        """Return δ of an iteration, from 0."""
+        return self.step_kl / (1.0 + iteration / self.step_decay)
+
+    def aims(self, iteration: int) -> dict[str, float]:
+        """Return δ: ``kl`` differs from it by projection and pruning alone."""
+        return {"kl": self.step_length(iteration - 1)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.most_steps < self.least_steps:
+            raise InputError(
+                f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
+                "iteration cannot have both"
+            )
+        self._check_finite("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge")
 
 
-_Fields = TypeVar("_Fields")
-_PLACE = re.compile(r" - at `\$\.?([\w\[\].]*)`$")
+class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The settings of policies that are learned in cross-learned dynamics models.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner, ModelBased
+    >>> CrossLearner("pendulums:2", ModelBased(round_steps=20)).settings.method
+    'models'
+    """
+
+    pace: ClassVar[Pace] = Pace(iterations=240, log_every=1, checkpoint_every=60)
+    method: MethodName = "models"
+    round_steps: Annotated[
+        Count,
+        "Real steps of every task in the first round. A later round is as long as all before it "
+        "together, so that each doubles the data.",
+    ] = 50
+    longest_round: Annotated[
+        Count | None,
+        "The most steps of a round. None: an episode. At most round_steps: all rounds have the "
+        "same length.",
+    ] = None
+    updates_per_round: Annotated[
+        Count, "Iterations of a round: updates of the policies in the models."
+    ] = 60
+    model_epsilon: Annotated[
+        NotNegative | None,
+        "ε_m: the largest distance, in RKHS norm, of the tasks' models from the central one (root "
+        "mean square over tasks, for every output). 0 is one model for all, inf one for each. "
+        "None: estimated from the data.",
+    ] = None
+    model_knots: Annotated[Count, "Cap on the knots of each output of the models."] = 200
+    samples: Annotated[
+        int,
+        Meta(ge=0),
+        "Posterior samples of every task's model, so that policies do not exploit its errors. 0: "
+        "the means alone.",
+    ] = 4
+    rollouts: Annotated[Count, "Imagined rollouts of every task in an iteration."] = 20
+    look_ahead: Annotated[Count, "Steps of an imagined rollout, then bootstrapped."] = 25
+    trace: Annotated[Mixture, "λ: 0 bootstraps after one imagined step, 1 only at the end."] = 0.95
+    step_kl: Annotated[
+        Positive,
+        "The length δ of a round's first step, a Kullback-Leibler divergence; it shrinks to zero "
+        "by the round's end, so that the policies settle.",
+    ] = 0.1
+    action_std: ActionStd = (0.4,)
+    explorers: Annotated[
+        int,
+        Meta(ge=0),
+        "Candidate policies for exploration in a round: smooth changes as large as action_std; "
+        "each task uses the one on which its models disagree most. 0: independent noise at every "
+        "step.",
+    ] = 8
+    imagined_std: Annotated[NotNegative, "Noise in imagined rollouts, in the same units."] = 0.5
+    settled: Annotated[
+        NotNegative,
+        "Learning stops after two rounds that changed the actions at the visited states by no more "
+        "than this (root mean square). 0: never.",
+    ] = 0.0
+    ridge: Ridge = 1.0
+    novelty: Novelty = 0.02
+    new_knots: NewKnots = 20
+    reuse: Annotated[Count, "How many iterations' rollouts the critic is fitted to."] = 4
+    critic_ridge: CriticRidge = 0.01
+    critic_knots: CriticKnots = 150
+
+    @property
+    def initial_exploration(self) -> InitialExploration:
+        """The first round serves to estimate widths, too."""
+        return InitialExploration(1, self.round_steps)
+
+    def next_round(self, seen: int, horizon: int) -> int:
+        """Return the length of a round after ``seen`` steps of every task."""
+        most = horizon if self.longest_round is None else self.longest_round
+        return max(self.round_steps, min(seen, most))
+
+    def resolved(self, scaled: bool, horizon: int) -> Self:
+        """Return the settings with defaults for the tasks' horizon."""
+        return msgspec.structs.replace(self, discount=self._suiting_discount(horizon, 3.0))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.model_epsilon is not None and math.isnan(self.model_epsilon):
+            raise InputError("model_epsilon must be at least 0 (inf allowed), got nan")
+        self._check_finite("step_kl", "imagined_std", "settled", "ridge", "critic_ridge")
 
 
-def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
-    """Return checked fields from plain values, or refuse a wrong field with its value."""
-    for name, value in values.items():
-        # A seed may have any size; counts of this size fit into no array.
-        if name != "seed" and type(value) is int and abs(value) > LARGEST_COUNT:
-            raise InputError(f"{name} is {value}: give at most {LARGEST_COUNT}")
-    try:
-        return msgspec.convert(values, kind)
-    except msgspec.ValidationError as problem:
-        text = str(problem)
-        place = _PLACE.search(text)
-        if place is None:
-            raise InputError(text) from problem
-        name = place[1].split("[")[0]
-        reason = text[: place.start()].replace("`", "")
-        raise InputError(
-            f"{name} is {values.get(name)!r}: {reason[0].lower()}{reason[1:]}"
-        ) from problem
+METHODS: dict[MethodName, type[LearnerSettings]] = {
+    "policy-gradient": PolicyGradient,
+    "trust-region": TrustRegion,
+    "models": ModelBased,
+}

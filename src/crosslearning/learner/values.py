@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.method import misfit, part_of, prefixed
+from crosslearning.learner.core import State, misfit, part_of, prefixed
+from crosslearning.learner.settings import ModelBased, TrustRegion
 from crosslearning.rkhs import Dictionary, Kernel
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.regression import FamilyRegression
@@ -19,14 +20,13 @@ _NOVELTY = 0.01
 class ValueFunctions:
     """Functions of N tasks on a common dictionary: V_i(s) = offset_i + f_i(s).
 
-    They are fitted to at most ``blocks`` batches of states, with a cap on the ``knots`` and ρ of
-    the regression, ``ridge``.
+    They are fitted to the last ``settings.reuse`` batches of states.
     """
 
-    def __init__(self, kernel: Kernel, tasks: int, blocks: int, knots: int, ridge: float) -> None:
-        self.knots, self.ridge = knots, ridge
+    def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion | ModelBased) -> None:
+        self.knots, self.ridge = settings.critic_knots, settings.critic_ridge
         self.dictionary = Dictionary(kernel, tasks, 1)
-        self.regression = FamilyRegression(kernel, tasks, blocks)
+        self.regression = FamilyRegression(kernel, tasks, settings.reuse)
         self.offsets = np.zeros(tasks)
         #: A copy of the dictionary's weights, made once for all tasks.
         self._weights = self.dictionary.weights
@@ -74,7 +74,7 @@ class ValueFunctions:
 
     # Checkpoints -----------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+    def state(self) -> State:
         """Return everything that the functions depend on: arrays, and plain data."""
         arrays, numbers = self.dictionary.state()
         arrays |= prefixed("regression", self.regression.state())

@@ -14,11 +14,9 @@ from msgspec import Meta, field
 
 from crosslearning._base.files import MALFORMED, read_file
 from crosslearning.errors import InputError
-from crosslearning.learner.length import Length
-from crosslearning.learner.settings import (
-    METHODS,
-    LearnerSettings,
-    MethodName,
+from crosslearning.learner.settings import METHODS, LearnerSettings, MethodName
+from crosslearning.learner.user_input import (
+    Length,
     check_names,
     convert_fields,
     current_names,
@@ -291,10 +289,9 @@ def describe_fields() -> list[FieldDescription]:
 
 
 def _describe(described: msgspec.structs.FieldInfo, group: str) -> FieldDescription:
-    information = msgspec.inspect.type_info(described.type)
-    text = ""
-    if isinstance(information, msgspec.inspect.Metadata):
-        text = (information.extra_json_schema or {}).get("description", "")
+    notes = getattr(described.type, "__metadata__", ())
+    texts = [getattr(note, "description", note) for note in notes]
+    text = next((text for text in reversed(texts) if isinstance(text, str)), "")
     default = described.default
     if default is msgspec.NODEFAULT:
         default = described.default_factory()

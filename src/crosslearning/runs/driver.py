@@ -25,7 +25,7 @@ from crosslearning.errors import (
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.callbacks import EvaluationCallback
 from crosslearning.learner.internals import worker_events
-from crosslearning.learner.length import Length
+from crosslearning.learner.user_input import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder

@@ -18,8 +18,7 @@ from crosslearning._base import files
 from crosslearning._base.plain_data import decode
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
-from crosslearning.learner.length import Length
-from crosslearning.learner.settings import PAPER_METHOD, settings_to_plain
+from crosslearning.learner.user_input import PAPER_METHOD, Length, settings_to_plain
 from crosslearning.runs.config import (
     EXECUTION_FIELDS,
     RunConfig,

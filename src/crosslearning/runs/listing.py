@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from crosslearning._base.files import read_description
 from crosslearning.errors import CrossLearningError, InputError
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import lock_owner
 from crosslearning.runs.metrics import last_line

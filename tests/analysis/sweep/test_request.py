@@ -10,7 +10,7 @@ from crosslearning.analysis.sweep.measure import check_held_out
 from crosslearning.analysis.sweep.stages import epsilon_name
 from crosslearning.errors import InputError
 from crosslearning.learner import make_settings
-from crosslearning.learner.policy_gradient.method import StepRule
+from crosslearning.learner.policy_gradient import StepRule
 from crosslearning.runs import make_config
 from crosslearning.tasks import task_set
 from tests.analysis.sweep.examples import small_request

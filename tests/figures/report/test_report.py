@@ -9,7 +9,7 @@ import pytest
 from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import InputError
 from crosslearning.figures.report import gather, gathering, report_page
-from crosslearning.learner.file_format import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.runs import make_config, train
 
 SMALL = {

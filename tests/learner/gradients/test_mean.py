@@ -13,8 +13,9 @@ from scipy import stats
 
 from crosslearning._base.statistics import Interval
 from crosslearning.errors import InputError
-from crosslearning.learner.gradients import GradientMean, IndependentEstimates
-from crosslearning.learner.gradients.mean import (
+from crosslearning.learner.gradients import (
+    GradientMean,
+    IndependentEstimates,
     quantile,
 )
 from crosslearning.rkhs import Linear

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from crosslearning.errors import InputError
-from crosslearning.learner.gradients import ESTIMATORS, Gradients, estimator_of
+from crosslearning.learner.gradients import ESTIMATORS, Gradients
 from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.rollouts import CompiledExecutor, Samples, plan_samples
 from tests.rollouts.examples import LOPSIDED, ROPE, linear_family, rope_task
@@ -272,10 +272,3 @@ def test_the_baseline_is_the_mean_of_the_others():
         np.testing.assert_allclose(weights[:, b], w, rtol=1e-11)
     with pytest.raises(InputError, match="needs batch_size ≥ 2"):
         ESTIMATORS["baseline"].estimate(given_samples(2, rows=3, batch=1), VARIANCE, 0.9)
-
-
-def test_an_unknown_estimator():
-    with pytest.raises(
-        InputError, match="no such estimator 'antithetc'; did you mean 'antithetic'"
-    ):
-        estimator_of("antithetc")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from crosslearning.learner.model_based.data import Transitions
 from crosslearning.learner.model_based.dynamics import Frame, choose, fit
-from crosslearning.learner.model_based.transitions import Transitions
 
 WIDE = np.full(2, -np.inf), np.full(2, np.inf)
 #: Motion and payment of three linear systems.

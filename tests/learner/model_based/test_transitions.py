@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.learner.model_based.data import Transitions
 from crosslearning.rollouts import ActionScale, Episodes
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.learner import make_settings
-from crosslearning.learner.policy_gradient.method import StepRule
+from crosslearning.learner.policy_gradient import StepRule
 from crosslearning.rkhs import Family, project
 from tests.learner.examples import ROUGH, UNPRUNED, recorded_gradients, recorded_reports
 

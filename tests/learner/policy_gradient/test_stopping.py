@@ -5,7 +5,7 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError
-from crosslearning.learner.policy_gradient.method import check_level
+from crosslearning.learner.policy_gradient import check_level
 from tests.certificates.examples import CENTRE, RADIUS, scalar_learner, true_gap
 from tests.learner.examples import assert_same_bits, recorded_reports
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning.learner.trust_region.critic import fill_lambda_returns, lambda_returns
+from crosslearning.learner.trust_region import fill_lambda_returns, lambda_returns
 
 
 def by_definition(rewards, values, last, discount, trace):

@@ -9,8 +9,13 @@ from scipy.stats import norm
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.learner.trust_region.batches import log_densities, pack, unpack
-from crosslearning.learner.trust_region.method import mean_divergence, step_lengths
+from crosslearning.learner.trust_region import (
+    log_densities,
+    mean_divergence,
+    pack,
+    step_lengths,
+    unpack,
+)
 from crosslearning.rkhs import Family, Gaussian, Polynomial
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks.linear_quadratic import cart

@@ -5,7 +5,7 @@ import pytest
 from benchmarks.scalar_quadratic import ScalarQuadratic
 
 from crosslearning.errors import InputError
-from crosslearning.learner.gradients import estimator_of
+from crosslearning.learner.gradients import ESTIMATORS
 from crosslearning.rkhs import Family, Linear
 from crosslearning.rollouts import CompiledExecutor, plan_samples
 from crosslearning.tasks import LinearQuadratic
@@ -22,7 +22,7 @@ def single_estimates(case, gain, count, seed):
         np.random.default_rng(seed), [task], count, case.discount, np.sqrt(variance)
     )
     samples = CompiledExecutor([task]).samples(policy.expansion, plan, True)
-    knots, weights = estimator_of("antithetic").estimate(samples, variance, case.discount)
+    knots, weights = ESTIMATORS["antithetic"].estimate(samples, variance, case.discount)
     return knots[0, :, 0] * weights[0, :, 0] * count
 
 

@@ -6,7 +6,7 @@ import scipy.stats
 from benchmarks.scalar_quadratic import ScalarQuadratic
 from benchmarks.scalar_tasks import ScalarTasks, gaps, project
 
-from crosslearning.learner.gradients.estimators import antithetic
+from crosslearning.learner.gradients import antithetic
 from crosslearning.rollouts import executor_for, plan_samples
 from crosslearning.tasks import LinearQuadratic
 from tests.reproduction.theorem.theorem_examples import projected

@@ -14,11 +14,10 @@ from crosslearning.analysis.logged.reading import read_log
 from crosslearning.analysis.logged.support import out_of_data_fraction
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.learner_file import MissingEnvironment
+from crosslearning.learner.model_based.data import Formula, Transitions
 from crosslearning.learner.model_based.method import ModelBasedMethod
-from crosslearning.learner.model_based.pseudo_data import Formula
-from crosslearning.learner.model_based.transitions import Transitions
-from crosslearning.learner.saved_tasks import MissingEnvironment
-from crosslearning.learner.scaling import kernel_for
+from crosslearning.learner.preparation import kernel_for
 from crosslearning.tasks import Task
 
 if TYPE_CHECKING:

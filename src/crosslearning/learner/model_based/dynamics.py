@@ -16,10 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning.errors import InputError
-from crosslearning.learner.method import misfit
+from crosslearning.learner.core import misfit
+from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import Outputs, World
-from crosslearning.learner.model_based.pseudo_data import EMPTY, PseudoData
-from crosslearning.learner.model_based.transitions import Transitions
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely

@@ -14,19 +14,22 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import (
+from crosslearning.learner.core import (
     Improvement,
+    Iterate,
+    IterationReport,
     Method,
+    State,
+    StopDecision,
     misfit,
     part_of,
     prefixed,
     refuse_huge_rewards,
 )
+from crosslearning.learner.model_based import data as transitions
 from crosslearning.learner.model_based import dynamics as models
-from crosslearning.learner.model_based import transitions
+from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
-from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import (
     Imagined,
     Values,
@@ -34,15 +37,13 @@ from crosslearning.learner.model_based.imagination import (
     backpropagate,
     imagine,
 )
-from crosslearning.learner.model_based.pseudo_data import EMPTY, Formulas, PseudoData
-from crosslearning.learner.model_based.settings import ModelBased
-from crosslearning.learner.model_based.transitions import Transitions
-from crosslearning.learner.report import IterationReport, StopDecision
-from crosslearning.learner.scaling import angles_of
+from crosslearning.learner.preparation import angles_of
+from crosslearning.learner.settings import ModelBased
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.evidence import Hyperparameters
+from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, plan_episodes
 
@@ -54,6 +55,11 @@ _WHITE = 0.5
 _STRIDE = 13
 #: So many rounds in a row must change nothing before learning stops.
 _PATIENCE = 2
+#: Starts from which every candidate for exploration is imagined.
+_STARTS = 4
+#: Every so many imagined steps the models' predictions are compared.
+_COMPARED = 4
+_TINY = 1e-12
 
 
 class ModelBasedMethod(Method):
@@ -73,9 +79,7 @@ class ModelBasedMethod(Method):
         self.formulas = Formulas(tasks, executor.scale, self.bounds)
         self.pseudo = EMPTY
         N = len(tasks)
-        self.critic = ValueFunctions(
-            kernel, N, settings.reuse, settings.critic_knots, settings.critic_ridge
-        )
+        self.critic = ValueFunctions(kernel, N, settings)
         #: The returns of the batches that the critic holds, newest first.
         self.returns: list[list[Floats]] = []
         self.chosen: list[Hyperparameters] = []
@@ -307,7 +311,7 @@ class ModelBasedMethod(Method):
 
     # Checkpoints -----------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+    def state(self) -> State:
         """Return the data, the models, the critic and how far the round is."""
         critic, numbers = self.critic.state()
         known = [*self.data, *self.related, *self.pseudo.points]
@@ -373,3 +377,81 @@ def _unpack_values(
         states.append(list(seen.copy()))
         returns.append(list(worth.copy()))
     return states, returns
+
+
+# Exploration: act in the real tasks where the sampled models disagree ---------------------------
+
+
+def explorers(
+    iterate: Iterate,
+    settings: ModelBased,
+    data: Sequence[Transitions],
+    world: World,
+    units: tuple[Floats, Floats],
+    length: int,
+) -> Expansion:
+    """Return for each task the candidate policy along which its models disagree most.
+
+    A candidate is the policy plus a random function on the same knots. Unlike noise at every step
+    it acts alike in like states, so that it leads somewhere.
+
+    Parameters
+    ----------
+    data : sequence of N Transitions
+        The observed steps of every task.
+    world : World
+        Posterior samples of the models.
+    units : arrays, shapes (p,) and (q,)
+        The size of a change of the actions at the visited states, and the units of disagreement
+        on each coordinate of the next observation.
+    length : int
+        Steps of the round.
+    """
+    policies, generator = iterate.policies, iterate.generator
+    N, J, L = len(data), settings.explorers, len(iterate.dictionary)
+    own = policies.rows[:N]
+    change = np.zeros((J, *own.shape))
+    change[..., :L] = generator.standard_normal((J, *own.shape[:2], L))
+    for i, seen in enumerate(data):
+        which = np.full(len(seen.states), i)
+        for j in range(J):
+            moved = policies._replace(rows=np.ascontiguousarray(change[j]))
+            size = np.sqrt(np.mean(moved.each(seen.states, which) ** 2, axis=0))
+            change[j, i] *= (units[0] / np.maximum(size, _TINY))[:, None]
+    candidates = policies._replace(rows=(own + change).reshape(J * N, *own.shape[1:]))
+    firsts = [seen.states[seen.first == 1.0] for seen in data]
+    starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
+    spread = _disagreement(candidates, settings, np.array(starts), world, units[1], length)
+    rows = policies.rows.copy()
+    rows[:N] = (own + change)[np.argmax(spread, axis=0), np.arange(N)]
+    return policies._replace(rows=rows)
+
+
+def _disagreement(
+    candidates: Expansion,
+    settings: ModelBased,
+    starts: Floats,
+    world: World,
+    unit: Floats,
+    length: int,
+) -> Floats:
+    """Return the models' disagreement along each candidate's paths, shape (J, N).
+
+    The paths begin at ``starts``, shape (N, n, q).
+    """
+    N, n, q = starts.shape
+    J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
+    task = np.tile(np.repeat(np.arange(N), n), J)
+    policy = task + N * np.repeat(np.arange(J), N * n)
+    still = np.zeros((len(task), length, p))
+    first = np.tile(starts.reshape(-1, q), (J, 1))
+    path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_COMPARED]
+    # Compare the samples' next observations along the paths, for the same actions.
+    whose, where = np.repeat(policy, path.shape[1]), np.repeat(task, path.shape[1])
+    places, none = path.reshape(-1, q), np.zeros((len(whose), 1, p))
+    predictions = [
+        imagine(candidates, world, places, whose, where + N * s, none).states[:, 1]
+        for s in range(S)
+    ]
+    spread = np.sum((np.std(predictions, axis=0) / unit) ** 2, axis=1)
+    return np.asarray(np.log1p(spread).reshape(J, N, -1).mean(axis=2))

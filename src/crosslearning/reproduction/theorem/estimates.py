@@ -23,8 +23,7 @@ from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.stationarity import TAIL_LIMIT, tail_of
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
-from crosslearning.learner.gradients import IndependentEstimates
-from crosslearning.learner.gradients.mean import GradientMean, quantile
+from crosslearning.learner.gradients import GradientMean, IndependentEstimates, quantile
 from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.rkhs import Family
 from crosslearning.rollouts.plan import SamplePlan

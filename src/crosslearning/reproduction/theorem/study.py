@@ -18,7 +18,7 @@ from crosslearning.certificates.reading import Reading, check_asked, verified, w
 from crosslearning.certificates.stationarity import stationarity_gaps
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
-from crosslearning.learner.policy_gradient.settings import PolicyGradient
+from crosslearning.learner.settings import PolicyGradient
 from crosslearning.reproduction.theorem import bounds
 from crosslearning.reproduction.theorem.constants import Constants, effective_step_sizes
 from crosslearning.reproduction.theorem.estimates import EstimatedConstants, estimate_constants

@@ -13,12 +13,21 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.gradients import Gradients, estimator_of, gradient_geometry
-from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import Improvement, Method, Momentum, misfit, too_large
-from crosslearning.learner.policy_gradient.settings import PolicyGradient
-from crosslearning.learner.report import GapCheck, IterationReport, StopDecision
+from crosslearning.learner.core import (
+    GapCheck,
+    Improvement,
+    Iterate,
+    IterationReport,
+    Method,
+    Momentum,
+    State,
+    StopDecision,
+    check_shapes,
+    too_large,
+)
+from crosslearning.learner.gradients import ESTIMATORS, Gradients, gradient_geometry
 from crosslearning.learner.sampling import Sampling, sample_gaps
+from crosslearning.learner.settings import PolicyGradient
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import Executor, plan_samples
@@ -31,7 +40,7 @@ class PolicyGradientMethod(Method):
 
     def __init__(self, executor: Executor, settings: PolicyGradient, kernel: Kernel) -> None:
         super().__init__(executor, settings, kernel, "action_variance")
-        self.estimator = estimator_of(settings.estimator)
+        self.estimator = ESTIMATORS[settings.estimator]
         self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
 
     @property
@@ -56,28 +65,17 @@ class PolicyGradientMethod(Method):
         gaps = _gaps(towards, norms, iterate.radii())
         # Algorithm 2, line 5: the step η ∇̂_i of every task, which the core applies.
         lengths, clips = self.rule.step(iterate.iteration, squares)
-        knots, weights = self._step(gradients, lengths, clips)
         keep = self.rule.momentum
+        knots, weights = _step(gradients, clips, lengths, keep)
         return Improvement(
             knots=knots,
-            weights=np.zeros_like(weights) if keep else weights,
+            weights=weights,
             steps=int(samples.steps.sum()),
             episodes=len(knots) * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
             numbers={"gradient_norm": norms, "gap": gaps},
-            momentum=Momentum(keep, weights, lengths) if keep else None,
+            momentum=Momentum(keep, lengths) if keep else None,
         )
-
-    def _step(self, gradients: Gradients, lengths: Floats, clips: Floats) -> tuple[Floats, Floats]:
-        """Return the knots (N·B, q) and weights (N·B, N, p) of all tasks' steps."""
-        directions = gradients.weights * clips[:, None, None]
-        N, B, q = gradients.knots.shape
-        # A knot carries weights of its own task alone.
-        spread = np.zeros((N, B, N, directions.shape[2]))
-        keep = self.rule.momentum
-        for i in range(N):
-            spread[i, :, i] = ((1.0 - keep) if keep else lengths[i]) * directions[i]
-        return gradients.knots.reshape(N * B, q), spread.reshape(N * B, N, -1)
 
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Return whether all stationarity gaps are at most α (Algorithm 2, line 8)."""
@@ -104,10 +102,7 @@ class PolicyGradientMethod(Method):
         )
 
     def step_sizes(self, iterations: int) -> Floats:
-        """Return the factors of the gradients in the last of so many iterations, shape (N,).
-
-        Before clipping; with momentum, the factors of the directions. Zero before the first.
-        """
+        """Return the factors of the gradients in the last of so many iterations, shape (N,)."""
         if iterations == 0:
             return np.zeros(len(self.rule.mean_square))
         return self.rule.lengths(iterations - 1)
@@ -115,29 +110,34 @@ class PolicyGradientMethod(Method):
     @property
     def sampling(self) -> Sampling:
         """How gradients are sampled outside of iterations."""
-        return Sampling(
-            executor=self.executor,
-            estimator=self.estimator,
-            kernel=self.kernel,
-            noise=self.noise,
-            discount=self.settings.gamma,
-            batch_size=self.settings.batch_size,
-        )
+        drawn = self.settings.gamma, self.settings.batch_size
+        return Sampling(self.executor, self.estimator, self.kernel, self.noise, *drawn)
 
-    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+    def state(self) -> State:
         """Return the running mean of the squared gradient norms."""
         return {"mean_square": self.rule.mean_square}, {}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
         """Restore the running mean."""
-        mean_square = arrays["mean_square"]
-        fits = mean_square.shape == self.rule.mean_square.shape
-        if not fits or not np.all(np.isfinite(mean_square)):
-            raise misfit("mean_square")
-        self.rule.mean_square = mean_square
+        check_shapes(arrays, {"mean_square": self.rule.mean_square.shape})
+        self.rule.mean_square = arrays["mean_square"]
 
 
-# Step rules -------------------------------------------------------------------------------
+# Steps ------------------------------------------------------------------------------------
+
+
+def _step(
+    gradients: Gradients, clips: Floats, lengths: Floats, keep: float
+) -> tuple[Floats, Floats]:
+    """Return the knots (N·B, q) and weights of all tasks' steps, or of their momentum."""
+    directions = gradients.weights * clips[:, None, None]
+    N, B, p = directions.shape
+    # A knot carries weights of its task's policy, or of its task's momentum, alone.
+    first, functions = (N + 1, 2 * N + 1) if keep else (0, N)
+    weights = np.zeros((N, B, functions, p))
+    for i in range(N):
+        weights[i, :, first + i] = ((1.0 - keep) if keep else lengths[i]) * directions[i]
+    return gradients.knots.reshape(N * B, -1), weights.reshape(N * B, functions, p)
 
 
 @dataclass
@@ -198,10 +198,7 @@ class StepRule:
 
 
 def _gaps(towards: Floats, norms: Floats, radii: Floats) -> Floats:
-    """Return max ⟨∇̂_i, h − h_i⟩ over the feasible h, in closed form (line 8).
-
-    The maximum over a ball around g is ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖.
-    """
+    """Return max ⟨∇̂_i, h − h_i⟩ over the ball around g: ⟨∇̂_i, g − h_i⟩ + radius · ‖∇̂_i‖."""
     # 0 · ∞: where the gradient is zero nothing can be gained.
     reach = np.multiply(radii, norms, out=np.zeros(len(norms)), where=norms > 0.0)
     return np.asarray(towards + reach)

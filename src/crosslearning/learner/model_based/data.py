@@ -1,4 +1,4 @@
-"""Known rewards and terminations: points at which a formula, not the data, gives the target.
+"""The data of dynamics models: observed steps of the tasks, and known rewards and terminations.
 
 A user often knows the reward of a task, though not its dynamics. The formula is evaluated at points
 all over the box of the observed data, with the dynamics model's next observation, and its values
@@ -7,15 +7,15 @@ are fitted like data. So the models stay kernel expansions, with their gradients
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from crosslearning.errors import InputError
-from crosslearning.learner.model_based.transitions import Transitions
+from crosslearning.learner.core import check_shapes, misfit
 from crosslearning.rkhs.checks import Floats
-from crosslearning.rollouts import ActionScale
+from crosslearning.rollouts import ActionScale, Episodes
 from crosslearning.tasks import Task
 
 if TYPE_CHECKING:
@@ -27,6 +27,73 @@ Formula = Callable[[Floats, Floats, Floats], Any]
 
 #: Points over all tasks, and the fewest of each, at which formulas are evaluated.
 _POINTS, _FEWEST = 240, 40
+
+
+class Transitions(NamedTuple):
+    """Steps of one task, its episodes laid end to end.
+
+    Attributes
+    ----------
+    states, after : arrays, shape (n, q)
+        Observations before and after.
+    actions : array, shape (n, p)
+        As applied: clipped, in the policies' units.
+    rewards : array, shape (n,)
+    terminated, first : arrays, shape (n,)
+        1 where the step terminated its episode, and where it began one.
+    """
+
+    states: Floats
+    actions: Floats
+    after: Floats
+    rewards: Floats
+    terminated: Floats
+    first: Floats
+
+    @classmethod
+    def none(cls, q: int, p: int) -> Transitions:
+        """Return no transitions."""
+        return cls(
+            np.empty((0, q)), np.empty((0, p)), np.empty((0, q)), *(np.empty(0) for _ in range(3))
+        )
+
+    @classmethod
+    def of(cls, episodes: Episodes, scale: ActionScale, bounds: Floats) -> Transitions:
+        """Lay the episodes of one task end to end; ``bounds``, shape (2, p), in policies' units."""
+        E, horizon = episodes.rewards.shape
+        step = np.arange(horizon)
+        there = step < episodes.lengths[:, None]
+        last = there & (step == episodes.lengths[:, None] - 1)
+        return cls(
+            states=episodes.observations[:, :-1][there],
+            actions=np.clip(scale.inverse(episodes.actions), *bounds)[there],
+            after=episodes.observations[:, 1:][there],
+            rewards=episodes.rewards[there],
+            terminated=(last & episodes.terminated[:, None])[there].astype(np.float64),
+            first=np.broadcast_to(step == 0, (E, horizon))[there].astype(np.float64),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Transitions]) -> Transitions:
+        """Concatenate transitions."""
+        return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+
+def pack(data: Sequence[Transitions]) -> dict[str, Floats]:
+    """Return the transitions of all tasks as arrays for a file."""
+    counts = np.array([len(own.rewards) for own in data], dtype=np.float64)
+    return {**Transitions.joined(data)._asdict(), "counts": counts}
+
+
+def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[Transitions]:
+    """Return what :func:`pack` packed, or refuse it."""
+    counts = arrays["counts"]
+    if counts.shape != (tasks,) or np.any(counts < 0) or np.any(counts % 1):
+        raise misfit("transitions")
+    empty, ends = Transitions.none(q, p)._asdict(), np.cumsum(counts.astype(np.int64))
+    check_shapes(arrays, {name: (int(ends[-1]), *a.shape[1:]) for name, a in empty.items()})
+    columns = [np.split(arrays[name].copy(), ends[:-1]) for name in Transitions._fields]
+    return [Transitions(*parts) for parts in zip(*columns, strict=True)]
 
 
 class PseudoData(NamedTuple):

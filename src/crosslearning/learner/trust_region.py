@@ -7,31 +7,35 @@ prunes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from crosslearning.learner.iterate import Iterate
-from crosslearning.learner.method import (
+from crosslearning._base.compiled import FastEntry, compiled
+from crosslearning.learner.core import (
     Improvement,
+    Iterate,
     Method,
+    State,
+    StopDecision,
+    check_shapes,
     misfit,
     part_of,
     prefixed,
     refuse_huge_rewards,
 )
-from crosslearning.learner.report import StopDecision
-from crosslearning.learner.trust_region.batches import Steps, log_densities, pack, unpack
-from crosslearning.learner.trust_region.critic import Critic
-from crosslearning.learner.trust_region.settings import TrustRegion
+from crosslearning.learner.settings import TrustRegion
+from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
-from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
 
+#: How often the critic's returns are computed from the values that were fitted to them.
+_SWEEPS = 2
 #: One episode cannot separate the effect of actions from that of its start.
 _FEWEST = 2
 #: The largest share of a step's divergence that the noise may take.
@@ -91,10 +95,12 @@ class TrustRegionMethod(Method):
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
         self.batches = [newest, *self.batches][: settings.reuse]
         self.critic.push([steps.states for steps in newest])
+        # A critic that is fitted to the newest steps explains away part of their advantages, so
+        # it is fitted to them after the step, unless there are no others (reuse = 1, or the first
+        # iteration).
         if len(self.batches) == 1:
             self.critic.learn_from(self.batches)
-        # 2. Regress the natural gradients and scale them to the divergence δ (lines 4 and 5). The
-        # critic is not fitted to the newest steps yet: it would explain away their advantages.
+        # 2. Regress the natural gradients and scale them to the divergence δ (lines 4 and 5).
         knots, weights = self._step(iterate)
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
@@ -190,7 +196,7 @@ class TrustRegionMethod(Method):
 
     # Checkpoints -----------------------------------------------------------------------
 
-    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+    def state(self) -> State:
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
         arrays = {"variance": self.noise.variance.copy()}
@@ -270,3 +276,198 @@ def outcome_rates(episodes: Episodes) -> dict[str, Floats]:
 
 def _function(policies: Expansion, which: int, states: Floats) -> Floats:
     return policies.each(states, np.full(len(states), which))
+
+
+# The critic -------------------------------------------------------------------------------
+
+
+class Critic(ValueFunctions):
+    """Value functions that are fitted to the λ-returns of steps.
+
+    After step t the sum of l rewards and γˡ V of the state after them estimates the return of the
+    step, with less bias and more noise the larger l is. The λ-return is their mean with weights
+    (1 − λ) λ^(l−1) (Sutton 1988; Schulman et al. 2016), which a sweep from the end of the episode
+    computes: G_t = r_t + γ ((1 − λ) V(s_{t+1}) + λ G_{t+1}).
+    """
+
+    def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion) -> None:
+        super().__init__(kernel, tasks, settings)
+        self.settings: TrustRegion = settings
+
+    def learn_from(self, batches: Sequence[Sequence[Steps]]) -> None:
+        """Fit the functions to the batches that were pushed, newest first."""
+        new = np.concatenate([steps.states for steps in batches[0]])
+
+        def returns(block: int, task: int) -> Floats:
+            return self._returns(task, batches[block][task], self.kept_values(block, task))
+
+        self.learn(new, returns, _SWEEPS)
+
+    def advantages(self, block: int, task: int, steps: Steps) -> Floats:
+        """Return λ-return minus value for the steps of a kept batch, shape (n,)."""
+        values = self.kept_values(block, task)
+        return self._returns(task, steps, values) - values
+
+    def explained(self, task: int, steps: Steps) -> float:
+        """Return the explained variance of the λ-returns of steps not yet fitted.
+
+        At most 1, and negative if the critic is worse than a constant.
+        """
+        if len(self.dictionary) == 0:
+            return 0.0
+        values = self.values(task, steps.states)
+        returns = self._returns(task, steps, values)
+        spread = float(np.var(returns))
+        return 1.0 - float(np.var(returns - values)) / spread if spread > 0.0 else 0.0
+
+    def _returns(self, task: int, steps: Steps, values: Floats) -> Floats:
+        last = steps.bootstrap_mask * self.values(task, steps.last)
+        settings = self.settings
+        return lambda_returns(
+            steps.rewards, values, steps.lengths, last, settings.gamma, settings.trace
+        )
+
+
+@compiled
+def fill_lambda_returns(
+    rewards: Floats,
+    values: Floats,
+    lengths: Integers,
+    last: Floats,
+    discount: float,
+    trace: float,
+    out: Floats,
+) -> None:
+    """Fill ``out``, shape (n,), with the λ-returns of episodes laid end to end."""
+    end = 0
+    for e in range(len(lengths)):
+        begin, end = end, end + lengths[e]
+        value = last[e]
+        after = last[e]
+        for t in range(end - 1, begin - 1, -1):
+            after = rewards[t] + discount * ((1.0 - trace) * value + trace * after)
+            out[t] = after
+            value = values[t]
+
+
+_fill = FastEntry(fill_lambda_returns)
+
+
+def lambda_returns(
+    rewards: Floats,
+    values: Floats,
+    lengths: Integers,
+    last: Floats,
+    discount: float,
+    trace: float,
+) -> Floats:
+    """Return the λ-return of every step, shape (n,), of episodes laid end to end.
+
+    Parameters
+    ----------
+    rewards, values : arrays, shape (n,)
+        Rewards of the steps, and the critic's values of the states before them.
+    lengths : array of int, shape (E,)
+        Steps of each episode.
+    last : array, shape (E,)
+        The bootstrap: the critic's value after the last step, zero where the episode terminated.
+    discount, trace : float
+        γ, and λ in [0, 1].
+    """
+    out = np.empty(len(rewards))
+    _fill(rewards, values, lengths, last, float(discount), float(trace), out)
+    return out
+
+
+# Steps of recent episodes ------------------------------------------------------------------
+
+
+class Steps(NamedTuple):
+    """All steps of some episodes of one task, one episode after the other.
+
+    Attributes
+    ----------
+    states : array, shape (n, q)
+        Where the actions were taken.
+    actions : array, shape (n, p)
+        In the policies' units.
+    densities : array, shape (n,)
+        Log-densities of the actions, up to a common constant.
+    rewards : array, shape (n,)
+    last : array, shape (E, q)
+        The observation after each episode.
+    lengths : array of int, shape (E,)
+    bootstrap_mask : array, shape (E,)
+        1 where an episode was truncated, 0 where it terminated.
+    """
+
+    states: Floats
+    actions: Floats
+    densities: Floats
+    rewards: Floats
+    last: Floats
+    lengths: Integers
+    bootstrap_mask: Floats
+
+    @classmethod
+    def of(
+        cls, episodes: Episodes, noise: Floats, std: Floats, mean: Callable[[Floats], Floats]
+    ) -> Steps:
+        """Lay the episodes of one task end to end.
+
+        ``noise``, shape (E, horizon, p), of standard deviations ``std``, was added to the mean
+        actions (n, p) that ``mean`` returns for states (n, q).
+        """
+        E, horizon = episodes.rewards.shape
+        there = np.arange(horizon) < episodes.lengths[:, None]
+        states, added = episodes.observations[:, :-1][there], noise[there]
+        return cls(
+            states=states,
+            actions=mean(states) + added,
+            densities=log_densities(added, std),
+            rewards=episodes.rewards[there],
+            last=episodes.observations[np.arange(E), episodes.lengths],
+            lengths=episodes.lengths.copy(),
+            bootstrap_mask=np.where(episodes.terminated, 0.0, 1.0),
+        )
+
+
+def log_densities(deviations: Floats, std: Floats) -> Floats:
+    """Return Σ_j (−½ (n_j/σ_j)² − ln σ_j) for every row n of the deviations."""
+    return np.asarray(-0.5 * np.sum((deviations / std) ** 2, axis=1) - np.sum(np.log(std)))
+
+
+def pack(batches: Sequence[Sequence[Steps]]) -> dict[str, Floats]:
+    """Return the steps of every batch and task as a few arrays."""
+    flat = [steps for batch in batches for steps in batch]
+    if not flat:
+        return {}
+    columns = zip(Steps._fields, zip(*flat, strict=True), strict=True)
+    parts = {name: np.concatenate(arrays).astype(np.float64) for name, arrays in columns}
+    counts = np.array([[len(steps.lengths) for steps in batch] for batch in batches])
+    return {**parts, "episodes": counts.astype(np.float64)}
+
+
+def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[list[Steps]]:
+    """Return what :func:`pack` packed, or raise FileFormatError if it does not fit together."""
+    if "episodes" not in arrays:
+        return []
+    # Files of version 0.2 have another name for it.
+    arrays = {"bootstrap_mask" if k == "goes_on" else k: v for k, v in arrays.items()}
+    counts, lengths = arrays["episodes"], arrays["lengths"]
+    whole = all(np.all((a >= 1) & (a % 1 == 0) & np.isfinite(a)) for a in (counts, lengths))
+    fits = whole and counts.ndim == 2 and counts.shape[1] == tasks and len(counts) > 0
+    if not fits or lengths.shape != (int(counts.sum()),):
+        raise misfit("episodes")
+    n, E = int(lengths.sum()), len(lengths)
+    per_step = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
+    check_shapes(arrays, {**per_step, "last": (E, q), "bootstrap_mask": (E,)})
+    arrays["lengths"] = lengths.astype(np.int64)
+    episodes = np.cumsum(counts.astype(np.int64))
+    rows = np.cumsum(arrays["lengths"])[episodes - 1]
+    columns = [
+        np.split(arrays[name].copy(), (rows if name in per_step else episodes)[:-1])
+        for name in Steps._fields
+    ]
+    steps = [Steps(*parts) for parts in zip(*columns, strict=True)]
+    return [steps[k : k + tasks] for k in range(0, len(steps), tasks)]

@@ -1,0 +1,173 @@
+"""A learner's file: everything needed to continue bit for bit, and the tasks that it names.
+
+Tasks are rebuilt if they are a named set; otherwise stand-ins with the same spaces replace them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import gymnasium
+import numpy as np
+
+from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
+from crosslearning.errors import CrossLearningError, FileFormatError, InputError
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
+from crosslearning.learner.user_input import make_settings, settings_to_plain
+from crosslearning.rkhs import Kernel, kernel_from_dict
+from crosslearning.tasks import Task
+from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours
+
+if TYPE_CHECKING:
+    from crosslearning.learner.cross_learner import CrossLearner
+
+
+def write_learner(learner: CrossLearner, path: str | Path) -> None:
+    """Write a learner to a file, atomically."""
+    arrays, numbers = learner._core.state()
+    first, source = learner.tasks[0], learner.source
+    described = {
+        "settings": settings_to_plain(learner.settings),
+        "kernel": learner.kernel.to_dict(),
+        "task_set": None if source is None else source.given,
+        "task_source": None if source is None else source.to_plain(),
+        "task_options": learner.task_options,
+        "tasks": [task.name for task in learner.tasks],
+        "spaces": [_space_to_plain(box) for box in (first.observation_space, first.action_space)],
+    }
+    write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
+
+
+def read_learner(
+    make: type[CrossLearner], path: str | Path, tasks: Any, kernel: Kernel | None, **how: Any
+) -> CrossLearner:
+    """Return the learner of a file; ``tasks`` as for :meth:`CrossLearner.load`."""
+    if Path(path).is_dir():
+        inside = Path(path) / "model.safetensors"
+        raise InputError(f"{path} is a folder; load the file {inside}")
+    arrays, saved = read_tensors(path, FILE_KIND, FILE_VERSION)
+    try:
+        if saved["version"] == 1:  # it had one method alone
+            arrays["method.mean_square"] = arrays.pop("mean_square")
+            saved["method"] = {}
+        settings = make_settings(saved["settings"])
+        source, options = None, saved["task_options"] if isinstance(tasks, str) else None
+        if tasks is None or isinstance(tasks, TaskSource):
+            tasks, source = tasks_of_file(path, saved, tasks)
+        if kernel is None:
+            kernel = kernel_from_dict(saved["kernel"])
+        elif kernel.to_dict() != saved["kernel"]:
+            raise InputError(
+                f"{path} was learned with the kernel {saved['kernel']}, got {kernel.to_dict()}"
+            )
+        chosen = settings.kernel or kernel
+        learner = make(tasks, settings, kernel=chosen, task_options=options, **how)
+        if source is not None:
+            learner.source, learner.task_options = source, dict(saved["task_options"] or {})
+        names = [task.name for task in learner.tasks]
+        if names != saved["tasks"]:
+            raise InputError(f"{path} was learned on {saved['tasks']}, got {names}")
+        _check_actions(path, saved, learner.tasks[0])
+        learner._core.restore(arrays, saved)
+    except FileFormatError as problem:
+        raise FileFormatError(f"{path}: {problem}") from problem
+    except CrossLearningError:
+        raise
+    except MALFORMED as problem:
+        raise FileFormatError(
+            f"{path} lacks a part of a learner, or holds a strange one: {problem}"
+        ) from problem
+    return learner
+
+
+def tasks_of_file(
+    path: str | Path, description: Mapping[str, Any], source: TaskSource | None = None
+) -> tuple[tuple[Task, ...], TaskSource | None]:
+    """Return the tasks of a learner's file, and their source.
+
+    Without a trusted ``source`` only named sets are built: nothing else that a file names is
+    imported. Stand-ins replace tasks that cannot be built: the policies can be used, and learning
+    or evaluation says what is missing.
+    """
+    names = [str(name) for name in description["tasks"]]
+    spaces, options = description.get("spaces"), dict(description["task_options"] or {})
+    try:
+        source = source or _source(path, description, names)
+        if source.options is not None and dict(source.options) != options:
+            raise InputError(
+                f"{path} was learned with the task_options {options}, but its run asks for "
+                f"{dict(source.options)}"
+            )
+        tasks = load_tasks(source, options)
+        built = [task.name for task in tasks]
+        if built == names or spaces is None:
+            return tasks, source
+        raise InputError(f"{path} was learned on {names}, but {source.given} gives {built}")
+    except CrossLearningError as problem:
+        if spaces is None or isinstance(problem, FileFormatError):
+            raise
+        missing = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
+    try:
+        observations, actions = (_space_from_plain(space) for space in spaces)
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
+        raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
+    return tuple(Task(name, missing, spaces=(observations, actions)) for name in names), None
+
+
+def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
+    saved = description.get("task_source")
+    if saved is None and description["task_set"] is None:
+        raise InputError(
+            f"{path} was learned on tasks of its author's ({names}); pass them: "
+            "CrossLearner.load(path, tasks=...)"
+        )
+    given = TaskSource(str(description.get("task_set")))
+    source = given if saved is None else TaskSource.from_plain(saved)
+    if not is_named(source):
+        raise not_yours(source.given)
+    return source
+
+
+def _check_actions(path: str | Path, description: Mapping[str, Any], task: Task) -> None:
+    """Refuse a task whose action space differs from that of a learner's file."""
+    if "spaces" not in description:
+        return
+    saved, given = _space_from_plain(description["spaces"][1]), task.action_space
+    before, now = (np.array([space.low, space.high]).ravel() for space in (saved, given))
+    if before.shape != now.shape or not np.allclose(before, now):
+        raise InputError(
+            f"{path} was learned with the action_space {saved}, but that of task {task.name!r} is "
+            f"{given}: the policies' actions would mean something else"
+        )
+
+
+class MissingEnvironment:
+    """Stands in for the factory of environments, and raises an error with the reason."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __call__(self, render_mode: str | None = None) -> NoReturn:
+        """Raise the error."""
+        raise InputError(self.why)
+
+
+def _space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
+    """Return a box for JSON: infinite bounds are strings."""
+    ends = {
+        name: [float(v) if math.isfinite(v) else str(float(v)) for v in bounds.ravel()]
+        for name, bounds in (("low", space.low), ("high", space.high))
+    }
+    return {**ends, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+
+
+def _space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
+    """Return the box of :func:`_space_to_plain`."""
+    shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
+    low, high = (
+        np.array([float(v) for v in data[name]]).reshape(shape) for name in ("low", "high")
+    )
+    return gymnasium.spaces.Box(low.astype(kind), high.astype(kind), shape, kind.type)

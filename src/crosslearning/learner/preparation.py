@@ -1,0 +1,233 @@
+"""From tasks to the parts of a learner: checked tasks, units of the actions, kernel and start."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, kernel_from_dict
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
+from crosslearning.tasks import Task
+from crosslearning.tasks.sources import TaskSource, load_tasks
+from crosslearning.tasks.task_sets import as_tasks
+
+#: Standard deviation of the random actions: they fill most of [−1, 1].
+_RESTLESS = 0.7
+#: In so many dimensions a Gaussian as wide as the data is wide enough; in more, distances grow.
+_FEW = 3
+#: A little less than the standard deviation of the cosine of a uniform angle.
+_ROUND = 0.6
+#: Bounds beyond this count as unbounded.
+_SENSIBLE = 1e4
+#: Joined with the run's seed for the random numbers of the initial exploration.
+_STREAM = 0x100C
+
+
+# Tasks ------------------------------------------------------------------------------------
+
+
+def resolve_tasks(
+    tasks: TaskSource | Sequence[Task], options: Mapping[str, Any]
+) -> tuple[Task, ...]:
+    """Return the tasks, checked to be compatible."""
+    if options and not isinstance(tasks, TaskSource):
+        raise InputError("task_options are for a named task set; give them to your tasks directly")
+    if isinstance(tasks, Task):
+        raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
+    resolved = (
+        load_tasks(tasks, options) if isinstance(tasks, TaskSource) else as_tasks(tasks, "tasks")
+    )
+    if not resolved:
+        raise InputError("no tasks were given; give at least one")
+    first = resolved[0]
+    seen: set[str] = set()
+    for task in resolved:
+        if task.name in seen:
+            raise InputError(f"two tasks have the name {task.name!r}; names must differ")
+        seen.add(task.name)
+        for kind in ("observation_space", "action_space"):
+            space, expected = getattr(task, kind), getattr(first, kind)
+            if not isinstance(space, gymnasium.spaces.Box) or space.shape == ():
+                raise InputError(
+                    f"the {kind} of task {task.name!r} must be a Box, got {space}; {_remedy(space)}"
+                )
+            if space.shape != expected.shape:
+                raise InputError(
+                    f"the {kind} of task {task.name!r} has shape {space.shape}, but that of "
+                    f"{first.name!r} has {expected.shape}; tasks that learn together must match"
+                )
+        actions = task.action_space
+        if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
+            raise InputError(
+                f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
+                "low ends are below its high ends, or nothing can be learned"
+            )
+        ends = first.action_space.low, first.action_space.high
+        if not np.array_equal([actions.low, actions.high], ends):
+            raise InputError(
+                f"the action_space of task {task.name!r} has other bounds than that of "
+                f"{first.name!r}; tasks that learn together must match"
+            )
+    return resolved
+
+
+def _remedy(space: gymnasium.Space[Any]) -> str:
+    """Return the remedy for a space that is not a box of numbers."""
+    spaces = gymnasium.spaces
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        return "gymnasium.wrappers.FlattenObservation makes one of it"
+    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        return (
+            "policies here are functions to real numbers: for discrete actions take a continuous "
+            "version of the environment (such as continuous=True of LunarLander), for discrete "
+            "observations gymnasium.wrappers.FlattenObservation, which makes them one-hot"
+        )
+    return "gymnasium.wrappers.TransformObservation or TransformAction can make one of it"
+
+
+def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | None:
+    """Return the map from policies' actions to the tasks'; None for the tasks' own units.
+
+    Tasks that state their kernel keep their own units.
+    """
+    space, units = tasks[0].action_space, settings.action_units
+    bounded = bool(np.all(np.abs([space.low, space.high]) <= _SENSIBLE))
+    if units == "box" and not bounded:
+        raise InputError(
+            f"action_units is 'box', but the actions of task {tasks[0].name!r} have no bounds: "
+            f"{space}; take 'own', or gymnasium.wrappers.ClipAction"
+        )
+    stated = settings.as_stated and tasks[0].kernel_covariance is not None
+    if units == "own" or not bounded or (units == "auto" and stated):
+        return None
+    return ActionScale.of_box(space.low, space.high)
+
+
+# Kernel and start -------------------------------------------------------------------------
+
+
+def known_kernel(
+    given: Kernel | Mapping[str, Any] | None,
+    start: Family | None,
+    tasks: Sequence[Task],
+    settings: LearnerSettings,
+) -> Kernel | None:
+    """Return the given kernel, the start's or the tasks', checked; None if it needs data."""
+    kernel: object = given
+    if isinstance(given, Mapping):
+        try:
+            kernel = kernel_from_dict(given)
+        except FileFormatError as problem:
+            raise InputError(f"kernel is {dict(given)}: {problem}") from problem
+    if start is not None:
+        kernel = _kernel_of_start(start, kernel, tasks, settings)
+    if kernel is None:
+        stated = tasks[0].kernel_covariance if settings.as_stated else None
+        if stated is None:
+            return None
+        kernel = Gaussian(covariance=stated)
+    if not isinstance(kernel, Kernel):
+        raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
+    size = tasks[0].observation_size
+    if kernel.dimension != size:
+        raise InputError(
+            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have {size}"
+        )
+    return kernel
+
+
+def _kernel_of_start(
+    start: Family, kernel: object, tasks: Sequence[Task], settings: LearnerSettings
+) -> Kernel:
+    """Return the kernel of the initial policies, checked."""
+    outputs = tasks[0].action_size
+    if start.functions not in (1, len(tasks) + 1) or start.outputs != outputs:
+        raise InputError(
+            f"start must be one function to R^{outputs}, or {len(tasks) + 1} of them: the policies "
+            f"and the central one; got {start.functions} functions to R^{start.outputs}. Take "
+            "some with Family.select"
+        )
+    if kernel is not None and kernel != start.kernel:
+        raise InputError("start has a kernel of its own; leave kernel out, or pass the same one")
+    if start.functions > 1 and len(start.knots):
+        distances = start.distances()
+        relaxed = settings.projection == "relaxed"
+        farthest = float(np.sqrt(np.mean(distances**2)) if relaxed else np.max(distances))
+        # Distances are exact up to rounding, relative to the functions' norms.
+        if farthest > settings.epsilon + 1e-9 * (1.0 + float(np.max(start.norms()))):
+            raise InputError(
+                f"the policies of start are {farthest:.6g} from its centre, but epsilon is "
+                f"{settings.epsilon:g}; start from a family that was learned with an epsilon no "
+                "larger than this one, or project it first (crosslearning.rkhs.project)"
+            )
+    return start.kernel
+
+
+def observed_kernel(
+    executor: Executor, scaled: bool, settings: LearnerSettings
+) -> tuple[Gaussian, Episodes]:
+    """Return a Gaussian kernel with widths from episodes with random actions, and the episodes.
+
+    ``scaled`` says whether actions are of order one; else random ones are as wide as their box.
+    """
+    tasks = executor.tasks
+    q, p = tasks[0].observation_size, tasks[0].action_size
+    std = np.full(p, _RESTLESS)
+    if not scaled:
+        low, high = tasks[0].action_space.low, tasks[0].action_space.high
+        bounded = np.maximum(np.abs(low), np.abs(high)) <= _SENSIBLE
+        half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)
+        std = _RESTLESS * half.ravel()
+    still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
+    exploration = settings.initial_exploration
+    generator = np.random.default_rng([settings.seed, _STREAM])
+    horizon = min(exploration.steps, max(task.horizon for task in tasks))
+    plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
+    episodes = executor.episodes(still.expansion, plan)
+    there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
+    return kernel_for(episodes.observations[there], tasks[0].observation_space), episodes
+
+
+def kernel_for(seen: Floats, space: Box) -> Gaussian:
+    """Return a Gaussian kernel with widths from observations (n, q) of all tasks.
+
+    Widths are standard deviations, wider in many dimensions. Coordinates whose bounds are a full
+    turn apart are angles: periodic in the kernel, with the deviation of their point on the circle.
+    """
+    angles, q = angles_of(space), seen.shape[1]
+    spread = seen.std(axis=0)
+    spread[angles] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, angles]).mean(axis=0)) ** 2)
+    # An angle that hardly moves at first may later turn all the way round.
+    circular = [*angles, *points_on_circles(seen)]
+    spread[circular] = np.maximum(spread[circular], _ROUND)
+    widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
+    return Gaussian(std=widths, periodic=angles)
+
+
+def points_on_circles(seen: Floats) -> list[int]:
+    """Return the coordinates of observations (n, q) that are cosines and sines of an angle.
+
+    They come in pairs whose squares add up to 1.
+    """
+    squares = seen**2
+    varied = np.flatnonzero(seen.std(axis=0) > 0.0)
+    pairs: list[int] = []
+    for i, j in itertools.combinations(varied.tolist(), 2):
+        if i not in pairs and j not in pairs and np.allclose(squares[:, i] + squares[:, j], 1.0):
+            pairs += [i, j]
+    return pairs
+
+
+def angles_of(space: Box) -> list[int]:
+    """Return the coordinates that are angles: with bounds −π and π, or 0 and 2π."""
+    low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
+    turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6)
+    return np.flatnonzero(turn & (np.isclose(low, -np.pi) | (low == 0.0))).tolist()
