@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from crosslearning._base.compiled import compiled
 from crosslearning.learner.evaluation import evaluate
 from crosslearning.tasks import Task, task_set
-from crosslearning.tasks.families.pendulum import MAX_SPEED, MAX_TORQUE, Pendulum
+from crosslearning.tasks.pendulum import MAX_SPEED, MAX_TORQUE, Pendulum
 
 Floats = NDArray[np.float64]
 

@@ -32,7 +32,8 @@ from crosslearning import CrossLearner
 from crosslearning.learner.evaluation import evaluate
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, task_set
-from crosslearning.tasks.families.pendulum import Pendulum, gymnasium_pendulum
+from crosslearning.tasks.families import gymnasium_pendulum
+from crosslearning.tasks.pendulum import Pendulum
 
 Answer = dict[str, Any]
 

@@ -1,12 +1,15 @@
 """Draw the figures of docs/explanation/navigation.md; a few lines of geometry fly the mission."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
-from crosslearning.tasks import Ellipse, Navigation, navigation_set
-from crosslearning.tasks.navigation.rendering import Painter
+from crosslearning.figures.paper.robot import robot_model_figure
+from crosslearning.figures.style import save_figure
+from crosslearning.tasks import navigation_set
+from crosslearning.tasks.rendering import Painter
 
 
 def save(name: str, picture: np.ndarray) -> None:
@@ -33,10 +36,7 @@ save(
     ),
 )
 
-scene = Navigation(
-    obstacles=(Ellipse((3.7, 4.1), (0.7, 1.5), -0.5),), goals=((6.5, 1.1),), start=(1.0, 1.5)
-)
-save("observation", Painter(scene).picture(state(1.0, 1.5, 0.25), show_observation=True))
+save_figure(robot_model_figure(), Path("docs/images/navigation-observation"), ("png",))
 
 
 def pilot(observation: np.ndarray, room: float = 0.35) -> tuple[float, float]:

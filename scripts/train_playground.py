@@ -19,7 +19,7 @@ from crosslearning import CrossLearner, Task, task_set
 from crosslearning._base.files import write_atomically
 from crosslearning.learner.evaluation import evaluate_across, run_episodes
 from crosslearning.playground.families import family_of, scene_of
-from crosslearning.tasks.families.pendulum import pendulums
+from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.navigation.maps import navigation_set
 
 SHIPPED = Path(__file__).parents[1] / "src/crosslearning/playground/shipped"
@@ -70,7 +70,7 @@ def swinging() -> dict[str, Any]:
         played = [run_episodes(learner.policy(i), one, 100) for i, one in enumerate(learner.tasks)]
         print(f"mean return {np.mean([one.rewards.sum(axis=1).mean() for one in played]):.0f}")
         family = family_of(learner, "five pendulums")
-    return {**family, "learn": {"machines": pendulums.contexts(3, seed=LEARNED)}}
+    return {**family, "learn": {"machines": FAMILIES["pendulums"].contexts(3, seed=LEARNED)}}
 
 
 #: The seed of three pendulums that differ well.

@@ -17,7 +17,7 @@ import scipy.linalg
 import scipy.signal
 from numpy.typing import NDArray
 
-from crosslearning.tasks.families import cart_pole, pendulum
+from crosslearning.tasks import cart_pole, pendulum
 from crosslearning.tasks.linear_quadratic import cart
 
 Floats = NDArray[np.float64]

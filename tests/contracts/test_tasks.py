@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 from crosslearning.tasks import Circle, Ellipse, Navigation, check_task, task_set, task_set_names
 from tests.rollouts.examples import LOPSIDED, rope_task, wide_system
-from tests.tasks.families import box2d
+from tests.tasks import box2d
 
 #: Families in Python have tests of their own, beside them.
 NAMES = [name for name in task_set_names() if box2d.INSTALLED or name != "lunar-landers"]

@@ -8,9 +8,9 @@ from crosslearning.learner import Policy
 from crosslearning.playground import write_page
 from crosslearning.playground.families import scene_of
 from crosslearning.playground.page import page_data
-from crosslearning.tasks.families.pendulum import Pendulum
 from crosslearning.tasks.navigation.maps import navigation_set
 from crosslearning.tasks.navigation.obstacles import clearances
+from crosslearning.tasks.pendulum import Pendulum
 from tests.playground.browser import Watched, needs_chromium
 
 pytestmark = needs_chromium

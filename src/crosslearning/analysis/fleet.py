@@ -23,7 +23,7 @@ from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.rollouts import plan_episodes
 from crosslearning.tasks import Task
-from crosslearning.tasks.families.pendulum import TIME_STEP
+from crosslearning.tasks.pendulum import TIME_STEP
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ from matplotlib.patches import Circle as Disc
 from crosslearning.analysis.fleet import Fleet, FleetResult
 from crosslearning.figures.parts import MIDDLE, minus
 from crosslearning.figures.style import DARK, GREY, MODELS, figure_style
-from crosslearning.tasks.families.pendulum import TIME_STEP, UPRIGHT
+from crosslearning.tasks.pendulum import TIME_STEP, UPRIGHT
 
 #: The first tasks of a larger fleet are shown.
 MOST_SHOWN = 10

@@ -13,8 +13,8 @@ from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.rkhs.kernels.composed import PairKernel
 from crosslearning.tasks import Navigation, Task
-from crosslearning.tasks.families.pendulum import RANGES, Pendula, Pendulum
 from crosslearning.tasks.navigation.obstacles import Circle, clearances
+from crosslearning.tasks.pendulum import RANGES, Pendula, Pendulum
 
 #: The parameters of a navigation task that the page uses unchanged.
 _RULES = (

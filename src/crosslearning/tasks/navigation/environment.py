@@ -334,7 +334,7 @@ class NavigationEnvironment(CompiledEnvironment):
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the task, shape (height, width, 3)."""
         # Only pictures need the drawing library.
-        from crosslearning.tasks.navigation.rendering import painter_of
+        from crosslearning.tasks.rendering import painter_of
 
         return painter_of(self.navigation).picture(self.state, np.array(self._trail))
 

@@ -11,9 +11,10 @@ from crosslearning import CrossLearner
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import METHODS
 from crosslearning.tasks import check_task, task_set
-from crosslearning.tasks.families import FAMILIES, CartPole, Pendulum
-from crosslearning.tasks.families.pendulum import gymnasium_pendulum
-from tests.tasks.families.box2d import needs_box2d
+from crosslearning.tasks.cart_pole import CartPole
+from crosslearning.tasks.families import FAMILIES, gymnasium_pendulum
+from crosslearning.tasks.pendulum import Pendulum
+from tests.tasks.box2d import needs_box2d
 
 every_family = pytest.mark.parametrize(
     "name",

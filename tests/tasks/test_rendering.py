@@ -7,9 +7,9 @@ import pytest
 
 from crosslearning import CrossLearner
 from crosslearning.analysis.recording import record
-from crosslearning.tasks.drawing import BLUE, GREEN, INK, ORANGE
-from crosslearning.tasks.families.cart_pole import TRACK, CartPole
-from crosslearning.tasks.families.pendulum import Pendulum
+from crosslearning.tasks.cart_pole import TRACK, CartPole
+from crosslearning.tasks.pendulum import Pendulum
+from crosslearning.tasks.rendering import BLUE, GREEN, INK, ORANGE
 
 
 def shown(kind, state, action=None, **context):

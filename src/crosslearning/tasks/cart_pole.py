@@ -1,7 +1,7 @@
-"""Cart-poles to swing up and hold: masses, length and friction as contexts.
+"""Cart-poles to swing up and hold: a force pushes the cart; the pole hangs at first.
 
-A cart on a track is pushed by a force; the pole hangs at first and is to stand. The equations are
-those of a frictionless joint on a cart with viscous friction, integrated in small steps.
+The equations are those of a frictionless joint on a cart with viscous friction, integrated in
+small steps.
 """
 
 from __future__ import annotations
@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import gymnasium
 import numpy as np
+from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
-from crosslearning.tasks.families.members import Ranges, TaskFamily
 from crosslearning.tasks.task import Floats
 
-RANGES: Ranges = {
+RANGES = {
     "cart_mass": (0.4, 0.6),
     "pole_mass": (0.4, 0.6),
     "length": (0.5, 0.7),
@@ -37,7 +36,7 @@ UPRIGHT = 0.95
 
 
 class CartPoles(Parameters):
-    """The contexts of a cart-pole."""
+    """Masses, length and friction."""
 
     CART_MASS = 0.5
     POLE_MASS = 0.5
@@ -106,12 +105,9 @@ class CartPole(CompiledEnvironment):
         "rate": 1.0 / TIME_STEP,
     }
     physics = Physics(_start, _observe, _step, state_size=5, reset_size=4, parameters=CartPoles)
-    observation_space = gymnasium.spaces.Box(
-        np.array([-TRACK, -20.0, -1.0, -1.0, -40.0]),
-        np.array([TRACK, 20.0, 1.0, 1.0, 40.0]),
-        dtype=np.float64,
-    )
-    action_space = gymnasium.spaces.Box(-MAX_FORCE, MAX_FORCE, (1,), dtype=np.float64)
+    _ends = np.array([TRACK, 20.0, 1.0, 1.0, 40.0])
+    observation_space = Box(-_ends, _ends, dtype=np.float64)
+    action_space = Box(-MAX_FORCE, MAX_FORCE, (1,), dtype=np.float64)
 
     def outcomes(self, states: Floats) -> dict[str, Any]:
         """Return which poles stood for the last fifth of a full episode."""
@@ -119,14 +115,9 @@ class CartPole(CompiledEnvironment):
 
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the cart and its pole, shape (height, width, 3)."""
-        # Only pictures need the drawing library.
-        from crosslearning.tasks.families.rendering import Pole, cart_pole_picture
+        from crosslearning.tasks.rendering import Pole, cart_pole_picture
 
-        x, _, angle = (float(number) for number in self.state[:3])
-        push = None if self.last_action is None else float(self.last_action[0]) / MAX_FORCE
+        x, _, angle = self.state[:3].tolist()
+        push = 0.0 if self.last_action is None else float(self.last_action[0]) / MAX_FORCE
         pole = Pole(angle, math.cos(angle) > UPRIGHT, push)
-        contexts = tuple(float(self.parameters[one]) for one in CartPoles)
-        return cart_pole_picture(pole, x, TRACK, contexts)
-
-
-cart_poles = TaskFamily("cart-pole", RANGES, CartPole, count=6, horizon=HORIZON)
+        return cart_pole_picture(pole, x, TRACK, *self.parameters.tolist())
