@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 
 from crosslearning import Policy
+from crosslearning.export.export import disagreement, measure
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import ActionScale
 from tests.contracts.test_kernels import KERNELS
@@ -32,3 +33,11 @@ def policy_of(kernel=KERNELS["gaussian"], knots=20, spread=1.0, name="some", out
     policy = Policy(name, function, np.full(outputs, 0.1), actions, 0.9, observations)
     policy.scale = scale
     return policy
+
+
+def compare(policy, act, precision):
+    """Return how an export agrees with its policy, or raise the error of one that does not."""
+    agreement = measure(policy, act, precision)
+    if problem := disagreement(agreement, precision):
+        raise problem
+    return agreement

@@ -9,9 +9,8 @@ import pytest
 from crosslearning.errors import InputError
 from crosslearning.export.c_compiler import FLAGS, compile_and_run, find_compiler
 from crosslearning.export.c_source import c_files
-from crosslearning.export.check import compare
 from crosslearning.rkhs import Gaussian
-from tests.export.examples import PLAIN, policy_of
+from tests.export.examples import PLAIN, compare, policy_of
 
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="this machine has no C compiler")
@@ -24,7 +23,7 @@ TELLING = ("gaussian-logarithmic", "matern32", "matern52-periodic", "product-of-
 
 
 def difference(policy, precision, flags=QUICK, arithmetic=None):
-    files = c_files(policy, "policy", precision, arithmetic)
+    files = c_files(policy, "policy", precision, arithmetic or precision)
     return compare(
         policy, lambda states: compile_and_run(COMPILER, files, states, flags).actions, precision
     )
@@ -56,7 +55,7 @@ def test_the_flags_are_strict():
 
 def test_a_name_cannot_break_out_of_its_comment():
     policy = policy_of(name="*/ int main(void) { return 1; } /* \\ ??/ ε\n#error")
-    header = c_files(policy, "policy", "double")["policy.h"]
+    header = c_files(policy, "policy", "double", "double")["policy.h"]
     assert header.count("*/") == header.count("/*") == 2
     assert header.isascii()
     difference(policy, "double")
@@ -65,7 +64,7 @@ def test_a_name_cannot_break_out_of_its_comment():
 @pytest.mark.parametrize("name", ["", "3d", "my policy", "a-b", "ε", "math"])
 def test_names_that_c_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="cannot begin the names of a C file"):
-        c_files(policy_of(), name, "double")
+        c_files(policy_of(), name, "double", "double")
 
 
 CALLS = """\
@@ -96,7 +95,8 @@ def test_two_policies_in_one_program_of_c_or_cpp(tmp_path, language):
     if "c++" in language and shutil.which("g++") is None:
         language = ["-std=c11"]  # without a C++ compiler, one more C
     policy, other = policy_of(), policy_of(PLAIN["laplacian"])
-    files = {**c_files(policy, "policy", "double"), **c_files(other, "other", "float")}
+    files = c_files(policy, "policy", "double", "double")
+    files |= c_files(other, "other", "float", "float")
     for name, text in {**files, "main.c": CALLS}.items():
         (tmp_path / name).write_text(text)
     strict = ["-Wall", "-Wextra", "-Werror", "-pedantic"]

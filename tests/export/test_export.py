@@ -1,5 +1,6 @@
 """Exports: files, contracts, schemas, and what is refused."""
 
+import copy
 import hashlib
 import json
 import sys
@@ -13,12 +14,12 @@ from crosslearning import CrossLearner, Policy
 from crosslearning._base.files import read_document
 from crosslearning.errors import InputError, MissingExtraError, NumericalError
 from crosslearning.export import export_policy, open_policy
-from crosslearning.export.check import compare, expected_actions, states_for
+from crosslearning.export.export import expected_actions, states_for
 from crosslearning.export.sources import rename
 from crosslearning.rkhs import PairKernel
 from crosslearning.runs import make_config, train
 from tests.contracts.test_kernels import rational_quadratic
-from tests.export.examples import PLAIN, policy_of
+from tests.export.examples import PLAIN, compare, policy_of
 
 jsonschema = pytest.importorskip("jsonschema", reason="the extra dev is not installed")
 
@@ -129,9 +130,9 @@ def test_an_export_that_does_something_else_is_not_written(wrong, tmp_path, monk
     policy = policy_of()
     with pytest.raises(NumericalError, match="does not do what the policy does"):
         compare(policy, lambda states: wrong * expected_actions(policy, states), "double")
-    monkeypatch.setattr(
-        "crosslearning.export.export.expected_actions", lambda *_: np.full((4022, 2), wrong)
-    )
+    other = copy.copy(policy)
+    other.mean = lambda states: wrong * policy.mean(states)
+    monkeypatch.setattr(Policy, "from_dict", lambda _: other)
     with pytest.raises(NumericalError, match="Nothing was written"):
         export_policy(policy, "json", tmp_path / "policy.json")
     assert list(tmp_path.iterdir()) == []
@@ -198,6 +199,7 @@ def test_a_compiler_that_fails_is_told_and_nothing_is_written(tmp_path, monkeypa
 
 
 def test_without_onnx_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.delitem(sys.modules, "crosslearning.export.onnx_graph", raising=False)
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'crosslearning\[onnx\]'"):
         export_policy(policy_of(), "onnx", tmp_path / "policy")

@@ -3,20 +3,22 @@
 import numpy as np
 import pytest
 
-from crosslearning.export.check import TYPES, compare, expected_actions, states_for
-from crosslearning.export.onnx_graph import OPSET, onnx_model, run_onnx
+from crosslearning.export.export import expected_actions, states_for
+from crosslearning.export.program import TYPES
 from crosslearning.rkhs import Gaussian
-from tests.export.examples import PLAIN, policy_of
+from tests.export.examples import PLAIN, compare, policy_of
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+
+from crosslearning.export.onnx_graph import OPSET, onnx_model, run_onnx  # noqa: E402
 
 
 @pytest.mark.parametrize("precision", ["double", "float"])
 @pytest.mark.parametrize("kernel", PLAIN.values(), ids=PLAIN)
 def test_every_kernel(kernel, precision):
     policy = policy_of(kernel, spread=0.5)
-    content = onnx_model(policy, precision)
+    content = onnx_model(policy, precision, precision)
     found = compare(policy, lambda states: run_onnx(content, states), precision)
     assert found.states > 4000
     assert found.share <= (1e-12 if precision == "double" else 1e-5)
@@ -36,7 +38,7 @@ def test_every_kernel(kernel, precision):
 
 def test_the_model_says_what_it_is():
     policy = policy_of()
-    model = onnx.load_from_string(onnx_model(policy, "double"))
+    model = onnx.load_from_string(onnx_model(policy, "double", "double"))
     assert model.opset_import[0].version == OPSET
     (given,), (made,) = model.graph.input, model.graph.output
     assert (given.name, made.name) == ("observation", "action")
@@ -44,7 +46,7 @@ def test_the_model_says_what_it_is():
     assert [d.dim_param or d.dim_value for d in made.type.tensor_type.shape.dim] == ["batch", 2]
     props = {entry.key: entry.value for entry in model.metadata_props}
     assert props["actions"] == "action 0, action 1"
-    assert onnx_model(policy, "double") == onnx_model(policy, "double")
+    assert onnx_model(policy, "double", "double") == onnx_model(policy, "double", "double")
 
 
 def test_edges():
@@ -53,5 +55,5 @@ def test_edges():
         policy_of(knots=1),
         policy_of(Gaussian(std=[1.0], periodic=[0]), outputs=1),
     ):
-        content = onnx_model(policy, "double")
+        content = onnx_model(policy, "double", "double")
         compare(policy, lambda states, content=content: run_onnx(content, states), "double")

@@ -9,7 +9,7 @@ from crosslearning.analysis.comparison import compare
 from crosslearning.errors import InputError, TaskError
 from crosslearning.learner.evaluation import evaluate, evaluate_across, run_episodes
 from crosslearning.tasks.linear_quadratic import cart
-from crosslearning.tasks.task_files import tasks_of_file
+from crosslearning.tasks.sources import tasks_of_file
 
 
 class Telling(gymnasium.Env):

@@ -142,7 +142,7 @@ def test_a_copy_goes_on_by_itself(copied):
         ({"Q": [[1.0, 0.3], [0.0, 1.0]]}, "Q is .*symmetric"),
         ({"A": [[1.0, np.nan], [0.0, 1.0]]}, "A is .*finite"),
         ({"A": "fast"}, "A is 'fast'"),
-        ({"start_low": (2.0, 0.0)}, "no low end may be above"),
+        ({"start_low": (2.0, 0.0)}, "must not be above start_high"),
         ({"start_hihg": (2.0, 0.0)}, "did you mean 'start_high'"),
     ],
 )

@@ -21,8 +21,7 @@ from crosslearning.tasks import (
 )
 from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.navigation.dynamics import Slot, State
-from crosslearning.tasks.navigation.geometry import clearances
-from crosslearning.tasks.navigation.obstacles import obstacle_rows, outline
+from crosslearning.tasks.navigation.obstacles import clearances, outline
 
 #: Sets of descriptions; the families have tests of their own.
 DESCRIBED = [name for name in task_set_names() if name not in FAMILIES]
@@ -132,7 +131,7 @@ def test_the_mission_can_be_flown_and_needs_the_detours():
     shares = np.linspace(0.0, 1.0, 400)[:, None]
     for index, (begin, end) in enumerate(itertools.pairwise(stops)):
         line = (1.0 - shares) * np.array(begin) + shares * np.array(end)
-        hit = clearances(line, obstacle_rows([scene.obstacles[index]])).min()
+        hit = clearances(line, [scene.obstacles[index]]).min()
         assert hit < 0.0
     outcome = fly(task, side=1.0, steps=300, start=(0.5, 1.5, 0.0))
     assert not outcome["crashed"]
@@ -169,12 +168,12 @@ def test_random_maps_are_mixed_and_free():
     assert kinds == {Circle, Ellipse}
     assert {len(scene.obstacles) for scene in maps} == {1, 2, 3, 4}
     for scene in maps:
-        assert clearances(np.array(scene.goals), obstacle_rows(scene.obstacles)).min() >= 1.0
+        assert clearances(np.array(scene.goals), scene.obstacles).min() >= 1.0
         places = np.random.default_rng(0).uniform(0.0, 10.0, size=(2_000, 2))
-        assert np.mean(clearances(places, obstacle_rows(scene.obstacles)) > 0.0) > 0.55
+        assert np.mean(clearances(places, scene.obstacles) > 0.0) > 0.55
         for index, one in enumerate(scene.obstacles):
             for other in scene.obstacles[index + 1 :]:
-                assert clearances(outline(one, 500), obstacle_rows([other])).min() > 0.98
+                assert clearances(outline(one, 500), [other]).min() > 0.98
 
 
 def test_random_maps_take_options():
@@ -188,7 +187,7 @@ def test_random_maps_take_options():
     fixed = random_maps(1, 2, goals=((5, 6),), start=(0.5, 1.5))
     for scene in fixed.values():
         assert scene.goals == ((5.0, 6.0),)
-        assert clearances(np.array([[0.5, 1.5]]), obstacle_rows(scene.obstacles))[0] >= 0.5
+        assert clearances(np.array([[0.5, 1.5]]), scene.obstacles)[0] >= 0.5
 
 
 def test_random_maps_by_their_number():

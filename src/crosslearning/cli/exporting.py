@@ -10,7 +10,7 @@ import typer
 from crosslearning.cli import options
 from crosslearning.cli.application import app
 from crosslearning.cli.output import show_line
-from crosslearning.export.targets import Precision, Target
+from crosslearning.export import Precision, Target
 
 NamesOption = Annotated[
     str | None,

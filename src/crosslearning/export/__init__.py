@@ -1,6 +1,6 @@
 """Policies for other languages: ONNX, C and JSON, each checked against Python."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from crosslearning._base.lazy import lazy_exports
 
@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from crosslearning.export.export import Export, export_policy
     from crosslearning.export.sources import Source, open_policy
 
-__all__ = ["Export", "Source", "export_policy", "open_policy"]
+__all__ = ["Export", "Precision", "Source", "Target", "export_policy", "open_policy"]
+
+Target = Literal["onnx", "c", "json"]
+Precision = Literal["double", "float"]
 
 __getattr__ = lazy_exports(
     __name__,

@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,7 @@ int main(void)
 """
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(NamedTuple):
     """The results of a compiled policy."""
 
     actions: NDArray[np.floating]  #: shape (n, p)
@@ -70,10 +69,7 @@ def find_compiler() -> str | None:
 
 
 def compile_and_run(
-    compiler: str,
-    files: Mapping[str, str],
-    states: NDArray[np.floating],
-    flags: Sequence[str] = FLAGS,
+    compiler: str, files: dict[str, str], states: NDArray[np.floating], flags: Sequence[str] = FLAGS
 ) -> Compiled:
     """Compile ``name.h`` and ``name.c``, and run the policy in states (n, q)."""
     name = next(Path(file).stem for file in files)
@@ -84,17 +80,11 @@ def compile_and_run(
         _run([compiler, *flags, "-c", f"{name}.c", "-o", "policy.o"], folder)
         _run([compiler, *flags, "main_of_check.c", "policy.o", "-lm", "-o", "check"], folder)
         done = _run([str(Path(folder, "check"))], folder, states.tobytes())
-        actions = np.frombuffer(done.stdout, dtype=states.dtype)
-        size = _size(folder)
+        actions, size = np.frombuffer(done.stdout, dtype=states.dtype), None
+        if tool := shutil.which("size"):
+            row = _run([tool, "policy.o"], folder).stdout.decode().splitlines()[1]
+            size = sum(map(int, re.findall(r"\d+", row)[:3]))
     return Compiled(actions.reshape(len(states), -1), size, float(done.stderr))
-
-
-def _size(folder: str) -> int | None:
-    tool = shutil.which("size")
-    if tool is None:
-        return None
-    row = _run([tool, "policy.o"], folder).stdout.decode().splitlines()[1]
-    return sum(map(int, re.findall(r"\d+", row)[:3]))
 
 
 def _run(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from crosslearning.errors import InputError
-from crosslearning.export.check import TYPES
-from crosslearning.export.program import Part, Program
-from crosslearning.export.targets import Precision
+from crosslearning.export import Precision
+from crosslearning.export.program import TYPES, Part, Program
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import BoxSpec
 
@@ -119,35 +118,30 @@ int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
 }}
 """
 
-_SQUARE = """\
-/* The squared distance of n features. */
-static real square(const real *z, const real *k, int n)
-{
+_DISTANCE = """\
+/* {about} */
+static real {name}(const real *z, const real *k, int n)
+{{
     real total = 0;
     int d;
 
-    for (d = 0; d < n; d++) {
-        const real apart = z[d] - k[d];
-        total += apart * apart;
-    }
+    for (d = 0; d < n; d++) {{
+{body}
+    }}
     return total;
-}
+}}
 
 """
-_LENGTH = """\
-/* The sum of the n features' distances. */
-static real length(const real *z, const real *k, int n)
-{
-    real total = 0;
-    int d;
-
-    for (d = 0; d < n; d++) {
-        total += FABS(z[d] - k[d]);
-    }
-    return total;
-}
-
-"""
+_SQUARE = _DISTANCE.format(
+    about="The squared distance of n features.",
+    name="square",
+    body="        const real apart = z[d] - k[d];\n        total += apart * apart;",
+)
+_LENGTH = _DISTANCE.format(
+    about="The sum of the n features' distances.",
+    name="length",
+    body="        total += FABS(z[d] - k[d]);",
+)
 _POLYNOMIAL = """\
 /* (bias + the product of n features) to a power. */
 static real polynomial(const real *z, const real *k, int n, real bias, int degree)
@@ -169,32 +163,26 @@ static real polynomial(const real *z, const real *k, int n, real bias, int degre
 
 
 def c_files(
-    policy: Policy, name: str, precision: Precision, arithmetic: Precision | None = None
+    policy: Policy, name: str, precision: Precision, arithmetic: Precision
 ) -> dict[str, str]:
     """Return the texts of ``name.h`` and ``name.c``, which define ``name_act``.
 
-    The precision is that of observations and actions, the arithmetic that of all other numbers, by
-    default the same.
+    The precision is that of observations and actions, the arithmetic that of all other numbers.
     """
     if not _IDENTIFIER.fullmatch(name) or name == "math":
         raise InputError(
             f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
             "a letter first, such as policy.c"
         )
-    arithmetic = arithmetic or precision
     program, write = Program.of(policy), _Numbers(arithmetic)
     title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision"
     title += "." if arithmetic == precision else f", computed in {arithmetic}."
-    common = {
-        "name": name,
-        "NAME": name.upper(),
-        "title": title,
-        "blank": " " * len(f"int {name}_act("),
-    }
+    common = {"name": name, "NAME": name.upper(), "title": title}
+    common["blank"] = " " * len(f"int {name}_act(")
     header = _HEADER.format(
         **common,
-        observations="\n".join(_described(policy.observations)),
-        actions="\n".join(_described(policy.actions)),
+        observations=_described(policy.observations),
+        actions=_described(policy.actions),
         q=policy.observations.size,
         p=policy.actions.size,
         real=precision,
@@ -240,7 +228,7 @@ class _Numbers:
     def row(self, values: Iterable[Any]) -> str:
         return ", ".join(self(value) for value in values)
 
-    def table(self, rows: Sequence[Any] | Any) -> str:
+    def table(self, rows: Any) -> str:
         lines = []
         for row in rows:
             pieces = [self.row(row[i : i + _WIDTH]) for i in range(0, len(row), _WIDTH)]
@@ -251,66 +239,63 @@ class _Numbers:
 def _embedding(program: Program, write: _Numbers) -> Iterator[str]:
     """Yield the lines that fill the features z from the observation s."""
     for part in program.parts:
-        factor = part.factor
+        factor, place = part.factor, part.start
         sizes = dict(factor.logarithmic)
-        for row, scales in enumerate(factor.whitening):
+        for scales in factor.whitening:
             terms = []
             for d, scale in zip(factor.reads, scales, strict=True):
                 value = f"s[{d}]"
                 if d in sizes:
-                    size = sizes[d]
-                    inner = f"{write(1.0 / size)} * {value}"
-                    value, scale = f"{write.function('asinh')}({inner})", scale * size
+                    value = f"{write.function('asinh')}({write(1.0 / sizes[d])} * {value})"
+                    scale = scale * sizes[d]
                 if scale != 0.0:
                     terms.append(f"{write(scale)} * {value}")
-            yield f"    z[{part.start + row}] = {' + '.join(terms)};"
-        place = part.start + len(factor.whitening)
+            yield f"    z[{place}] = {' + '.join(terms)};"
+            place += 1
         for d, frequency, radius in factor.circles:
             for wave in ("cos", "sin"):
-                angle = f"{write(frequency)} * s[{d}]"
-                value = f"{write.function(wave)}({angle})"
+                value = f"{write.function(wave)}({write(frequency)} * s[{d}])"
                 yield f"    z[{place}] = {write(radius)} * {value};"
                 place += 1
 
 
 def _kernel(program: Program, write: _Numbers) -> Iterator[str]:
     """Yield the lines of the kernel's value from features z and k."""
+    exp = write.function("exp")
     for number, part in enumerate(program.parts):
-        value = f"v{number}"
-        formula = part.factor.formula
-        exp, sqrt = write.function("exp"), write.function("sqrt")
+        formula, value = part.factor.formula, f"    const real v{number}"
         if formula == "gaussian":
-            yield f"    const real {value} = {exp}({write(-0.5)} * {_call('square', part)});"
+            yield f"{value} = {exp}({write(-0.5)} * {_call('square', part)});"
         elif formula == "laplacian":
-            yield f"    const real {value} = {exp}(-{_call('length', part)});"
+            yield f"{value} = {exp}(-{_call('length', part)});"
         elif formula == "polynomial":
-            more = f"{write(part.factor.bias)}, {part.factor.degree}"
-            yield f"    const real {value} = {_call('polynomial', part, more)};"
+            more = f", {write(part.factor.bias)}, {part.factor.degree}"
+            yield f"{value} = {_call('polynomial', part, more)};"
         else:
-            rough = formula == "matern32"
-            r, root = f"r{number}", math.sqrt(3.0 if rough else 5.0)
+            r, rough = f"r{number}", formula == "matern32"
+            root = f"{write(math.sqrt(3.0 if rough else 5.0))} * {write.function('sqrt')}"
             third = "" if rough else f" + {r} * {r} / {write(3.0)}"
-            yield f"    const real {r} = {write(root)} * {sqrt}({_call('square', part)});"
-            yield f"    const real {value} = ({write(1.0)} + {r}{third}) * {exp}(-{r});"
+            yield f"    const real {r} = {root}({_call('square', part)});"
+            yield f"{value} = ({write(1.0)} + {r}{third}) * {exp}(-{r});"
     products = []
     for scale, numbers in program.products:
         factors = [] if scale == 1.0 else [write(scale)]
         products.append(" * ".join([*factors, *(f"v{number}" for number in numbers)]))
-    yield ""
-    yield f"    return {' + '.join(products)};"
+    yield f"\n    return {' + '.join(products)};"
 
 
 def _call(function: str, part: Part, more: str = "") -> str:
     at = f" + {part.start}" if part.start else ""
-    rest = f", {more}" if more else ""
-    return f"{function}(z{at}, k{at}, {part.stop - part.start}{rest})"
+    return f"{function}(z{at}, k{at}, {part.stop - part.start}{more})"
 
 
-def _described(signals: BoxSpec) -> Iterator[str]:
-    """Yield a line of a comment for each number."""
-    for number, name in enumerate(signals.names):
-        low, high = (float(end.ravel()[number]) for end in (signals.low, signals.high))
-        yield f"     [{number}] {_comment(name)}, from {low:g} to {high:g}"
+def _described(signals: BoxSpec) -> str:
+    """Return a line of a comment for each number."""
+    low, high = signals.ends
+    return "\n".join(
+        f"     [{i}] {_comment(name)}, from {low[i]:g} to {high[i]:g}"
+        for i, name in enumerate(signals.names)
+    )
 
 
 def _comment(text: str) -> str:

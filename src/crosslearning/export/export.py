@@ -4,23 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
-from crosslearning.errors import InputError, unknown_name
-from crosslearning.export.check import Act, Agreement, compare, expected_actions, is_close, measure
-from crosslearning.export.targets import PRECISIONS, TARGETS, Precision, Target
+from crosslearning.errors import InputError, MissingExtraError, NumericalError, unknown_name
+from crosslearning.export import Precision, Target
+from crosslearning.export.program import TYPES, Floats
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
 CONTRACT_KIND, CONTRACT_VERSION = "contract", 1
+
+#: An export: from states (n, q) to actions (n, p), both of its precision.
+Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
+
+#: The largest difference of an export, as a share of the action's range or of one unit.
+TOLERANCES = {"double": 1e-9, "float": 1e-5}
+#: Random states within the bounds, and as many on them; larger bounds count as none.
+_STATES, _SENSIBLE = 2000, 1e4
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The largest difference of an export from its policy."""
+
+    states: int  #: the number of states
+    difference: float  #: the largest difference of an action
+    share: float  #: the same as a share of that action's range
+
+    def __str__(self) -> str:
+        return (
+            f"largest difference {self.difference:.2g} in {self.states} states "
+            f"({self.share:.2g} of the action's range)"
+        )
 
 
 @dataclass(frozen=True)
@@ -59,13 +83,25 @@ def export_policy(
     run : mapping, optional
         The origin of the policy, for the contract.
     """
-    if to not in TARGETS:
-        raise unknown_name("target", str(to), TARGETS)
-    if precision not in PRECISIONS:
-        raise unknown_name("precision", str(precision), PRECISIONS)
-    path = _path(out, to)
-    contents, made = _MAKERS[to](policy, path, precision)
-    agreement = made.agreement
+    if to not in get_args(Target):
+        raise unknown_name("target", str(to), get_args(Target))
+    if precision not in get_args(Precision):
+        raise unknown_name("precision", str(precision), get_args(Precision))
+    path = Path(out)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file, such as {path}/policy.{to}")
+    if path.suffix not in ("", f".{to}"):
+        raise InputError(f"{path} does not end in .{to}, as a file of this kind should")
+    path = path.with_name(f"{path.stem}.{to}")
+    tries: tuple[Precision, ...] = (precision, "double")
+    for arithmetic in dict.fromkeys(tries):
+        contents, act, cost = _DRAFTS[to](policy, path, precision, arithmetic)
+        agreement = None if act is None else measure(policy, act, precision)
+        problem = None if agreement is None else disagreement(agreement, precision)
+        if problem is None:
+            break
+    if problem is not None:
+        raise problem
     contract_path = path.with_name(f"{path.name}.contract.json")
     if not contract_path.exists():
         # Only an earlier export, which has a contract, is overwritten.
@@ -81,7 +117,7 @@ def export_policy(
             "crosslearning": __version__,
             "target": to,
             "precision": precision,
-            "arithmetic": made.arithmetic,
+            "arithmetic": arithmetic,
             "policy": policy.name,
             "policy_sha256": document(FILE_KIND, FILE_VERSION, policy.to_dict())["sha256"],
             "run": None if run is None else dict(run),
@@ -98,81 +134,108 @@ def export_policy(
     contents[contract_path.name] = f"{json.dumps(contract, indent=2)}\n".encode()
     for name, content in contents.items():
         write_atomically(path.parent / name, content)
-    return replace(made, files=tuple(path.parent / name for name in contents))
+    files = tuple(path.parent / name for name in contents)
+    return Export(files, agreement, arithmetic, **cost)
 
 
-def _path(out: str | Path, to: Target) -> Path:
-    path = Path(out)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; give the name of a file, such as {path}/policy.{to}")
-    if path.suffix not in ("", f".{to}"):
-        raise InputError(f"{path} does not end in .{to}, as a file of this kind should")
-    return path.with_name(f"{path.stem}.{to}")
+# Each target returns the contents of files by name, a function that runs them, or None if that
+# cannot be done here, and what running them cost.
+_Draft = tuple[dict[str, bytes], Act | None, dict[str, Any]]
 
 
-#: The contents of files by name, and an export whose files are not written yet.
-_Made = tuple[dict[str, bytes], Export]
-
-
-def _c(policy: Policy, path: Path, precision: Precision) -> _Made:
-    from crosslearning.export.c_compiler import Compiled, compile_and_run, find_compiler
+def _c(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+    from crosslearning.export.c_compiler import compile_and_run, find_compiler
     from crosslearning.export.c_source import c_files
 
-    compiler = find_compiler()
-    ran: list[Compiled] = []
+    files, compiler = c_files(policy, path.stem, precision, arithmetic), find_compiler()
+    cost: dict[str, Any] = {}
 
-    def make(arithmetic: Precision) -> tuple[dict[str, bytes], Act]:
-        files = c_files(policy, path.stem, precision, arithmetic)
+    def act(states: NDArray[np.floating]) -> NDArray[np.floating]:
+        assert compiler is not None
+        ran = compile_and_run(compiler, files, states)
+        cost.update(size=ran.size, seconds=ran.seconds)
+        return ran.actions
 
-        def act(states: NDArray[np.floating]) -> NDArray[np.floating]:
-            assert compiler is not None
-            ran.append(compile_and_run(compiler, files, states))
-            return ran[-1].actions
-
-        return {file: text.encode() for file, text in files.items()}, act
-
-    if compiler is None:
-        return make(precision)[0], Export((), None, precision)
-    contents, made = _precise_enough(policy, precision, make)
-    return contents, replace(made, size=ran[-1].size, seconds=ran[-1].seconds)
+    contents = {file: text.encode() for file, text in files.items()}
+    return contents, None if compiler is None else act, cost
 
 
-def _onnx(policy: Policy, path: Path, precision: Precision) -> _Made:
-    from crosslearning.export.onnx_graph import onnx_model, run_onnx
+def _onnx(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+    try:
+        from crosslearning.export.onnx_graph import onnx_model, run_onnx
+    except ImportError as problem:
+        raise MissingExtraError(
+            f"ONNX needs packages that are not here ({problem}); install the extra: "
+            "pip install 'crosslearning[onnx]'"
+        ) from problem
+    content = onnx_model(policy, precision, arithmetic)
+    return {path.name: content}, lambda states: run_onnx(content, states), {}
 
-    def make(arithmetic: Precision) -> tuple[dict[str, bytes], Act]:
-        content = onnx_model(policy, precision, arithmetic)
-        return {path.name: content}, lambda states: run_onnx(content, states)
 
-    return _precise_enough(policy, precision, make)
-
-
-def _json(policy: Policy, path: Path, precision: Precision) -> _Made:
+def _json(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     if precision != "double":
         raise InputError("JSON holds double precision; leave out --precision float")
     text = json.dumps(document(FILE_KIND, FILE_VERSION, policy.to_dict()), allow_nan=False)
     again = Policy.from_dict(json.loads(text))
-    agreement = compare(policy, lambda states: expected_actions(again, states), precision)
-    return {path.name: f"{text}\n".encode()}, Export((), agreement, precision)
+    return {path.name: f"{text}\n".encode()}, lambda states: expected_actions(again, states), {}
 
 
-_MAKERS: dict[Target, Callable[[Policy, Path, Precision], _Made]] = {
+_DRAFTS: dict[Target, Callable[[Policy, Path, Precision, Precision], _Draft]] = {
     "c": _c,
     "onnx": _onnx,
     "json": _json,
 }
 
 
-def _precise_enough(
-    policy: Policy,
-    precision: Precision,
-    make: Callable[[Precision], tuple[dict[str, bytes], Act]],
-) -> _Made:
-    """Make an export that computes in its own precision or, if that is not enough, in double."""
-    if precision == "float":
-        contents, act = make("float")
-        agreement = measure(policy, act, precision)
-        if is_close(agreement, precision):
-            return contents, Export((), agreement, "float")
-    contents, act = make("double")
-    return contents, Export((), compare(policy, act, precision), "double")
+# The check --------------------------------------------------------------------------------
+
+
+def states_for(policy: Policy, seed: int = 0) -> Floats:
+    """Return states (n, q): inside the bounds, or near the knots without bounds; on them; knots."""
+    generator = np.random.default_rng(seed)
+    knots, q = policy.plain.knots, policy.observations.size
+    low, high = policy.observations.ends
+    near, far = np.full(q, -1.0), np.ones(q)
+    if len(knots):
+        near, far = knots.min(axis=0), knots.max(axis=0)
+    margin = 0.5 * (far - near) + 0.5
+    low = np.where(np.abs(low) <= _SENSIBLE, low, near - margin)
+    high = np.where(np.abs(high) <= _SENSIBLE, high, far + margin)
+    inside, edges = (generator.uniform(low, high, (_STATES, q)) for _ in range(2))
+    edge = generator.integers(q, size=_STATES)
+    top = generator.random(_STATES) < 0.5
+    edges[np.arange(_STATES), edge] = np.where(top, high[edge], low[edge])
+    return np.concatenate([inside, edges, low[None], high[None], knots])
+
+
+def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
+    """Return the clipped actions (n, p) of the policy in states (n, q), in double precision."""
+    values = policy.scale(policy.mean(states.reshape(-1, *policy.observation_shape)))
+    return np.clip(values, *policy.actions.ends)
+
+
+def measure(policy: Policy, act: Act, precision: Precision) -> Agreement:
+    """Return the agreement of an export, a function of states, with the policy."""
+    states = states_for(policy).astype(TYPES[precision])
+    expected = expected_actions(policy, states)
+    difference = np.abs(np.asarray(act(states), dtype=np.float64) - expected)
+    low, high = policy.actions.ends
+    width = high - low
+    unit = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
+    # Actions without bounds are measured by their range.
+    unit = np.where(np.isfinite(width), unit, np.maximum(1.0, np.ptp(expected, axis=0)))
+    share = difference / (np.maximum(1.0, unit) if precision == "double" else unit)
+    return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
+
+
+def disagreement(agreement: Agreement, precision: Precision) -> NumericalError | None:
+    """Return the error for an export beyond the tolerance of its precision, as NaN is."""
+    if agreement.share <= TOLERANCES[precision]:
+        return None
+    remedy = "this is an error of crosslearning's: please report it with the policy"
+    if precision == "float" and math.isfinite(agreement.share):
+        remedy = "its actions are too large for single precision: export it with --precision double"
+    return NumericalError(
+        f"the export does not do what the policy does: {agreement}, at most "
+        f"{TOLERANCES[precision]:g} of the range is allowed; {remedy}. Nothing was written"
+    )

@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
+from onnx import TensorProto, checker, helper, numpy_helper
 
-from crosslearning.errors import MissingExtraError
-from crosslearning.export.check import TYPES
-from crosslearning.export.program import Part, Program
-from crosslearning.export.targets import Precision
+from crosslearning.export import Precision
+from crosslearning.export.program import TYPES, Part, Program
 from crosslearning.learner import Policy
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
 
 #: Read by every ONNX Runtime since 1.20.
 OPSET, IR_VERSION = 21, 10
 
 
-def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision | None = None) -> bytes:
-    """Return the policy as the bytes of an ONNX model.
-
-    The precision is that of observations and actions, the arithmetic that of all other numbers, by
-    default the same.
-    """
-    model = _model(policy, precision, arithmetic or precision)
-    content: bytes = model.SerializeToString(deterministic=True)
-    return content
+_KINDS: dict[Precision, Any] = {"double": TensorProto.DOUBLE, "float": TensorProto.FLOAT}
 
 
 def run_onnx(content: bytes, states: NDArray[np.floating]) -> NDArray[np.floating]:
     """Return the actions (n, p) of a model in states (n, q)."""
-    try:
-        import onnxruntime
-    except ImportError as problem:
-        raise _missing(problem) from problem
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -45,20 +30,13 @@ def run_onnx(content: bytes, states: NDArray[np.floating]) -> NDArray[np.floatin
     return np.asarray(actions)
 
 
-def _missing(problem: ImportError) -> MissingExtraError:
-    return MissingExtraError(
-        f"ONNX needs packages that are not here ({problem}); install the extra: "
-        "pip install 'crosslearning[onnx]'"
-    )
+def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision) -> bytes:
+    """Return the policy as the bytes of an ONNX model.
 
-
-def _model(policy: Policy, precision: Precision, arithmetic: Precision) -> ModelProto:
-    try:
-        from onnx import checker, helper
-    except ImportError as problem:
-        raise _missing(problem) from problem
+    The precision is that of observations and actions, the arithmetic that of all other numbers.
+    """
     program, graph = Program.of(policy), _Graph(arithmetic)
-    kind, mixed = _kind(precision), precision != arithmetic
+    kind, mixed = _KINDS[precision], precision != arithmetic
     if mixed:
         graph.given = graph.add("Cast", "observation", to=graph.kind)
     values = [_values(graph, part, program.knots) for part in program.parts]
@@ -92,15 +70,10 @@ def _model(policy: Policy, precision: Precision, arithmetic: Precision) -> Model
         producer_name="crosslearning",
     )
     names = {"observations": policy.observations.names, "actions": policy.actions.names}
-    helper.set_model_props(model, {key: ", ".join(own) for key, own in names.items()})
+    helper.set_model_props(model, {key: ", ".join(one) for key, one in names.items()})
     checker.check_model(model, full_check=True)
-    return model
-
-
-def _kind(precision: Precision) -> Any:
-    from onnx import TensorProto
-
-    return TensorProto.DOUBLE if precision == "double" else TensorProto.FLOAT
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
 
 
 class _Graph:
@@ -110,22 +83,18 @@ class _Graph:
     given = "observation"
 
     def __init__(self, precision: Precision) -> None:
-        self.type, self.kind = TYPES[precision], _kind(precision)
+        self.type, self.kind = TYPES[precision], _KINDS[precision]
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
     def add(self, operator: str, *inputs: str, name: str = "", **attributes: Any) -> str:
         """Add a node; return the name of its output."""
-        from onnx import helper
-
         name = name or f"{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
 
     def constant(self, value: Any, kind: Any = None) -> str:
         """Add numbers; return their name."""
-        from onnx import numpy_helper
-
         name = f"constant_{len(self.constants)}"
         array = np.array(value, dtype=kind or self.type)
         self.constants.append(numpy_helper.from_array(array, name))
@@ -152,7 +121,7 @@ def _features(graph: _Graph, part: Part) -> str:
 
 
 def _bent(graph: _Graph, plain: str, sizes: list[float | None]) -> str:
-    """Return c·asinh(x/c) in the place of the coordinates x that have a size c."""
+    """Return c·asinh(x/c) for the coordinates x that have a size c."""
     size = graph.constant([1.0 if c is None else c for c in sizes])
     scaled = graph.add("Div", plain, size)
     # By the logarithm: some runtimes have asinh in single precision only.
@@ -165,17 +134,17 @@ def _bent(graph: _Graph, plain: str, sizes: list[float | None]) -> str:
 
 def _values(graph: _Graph, part: Part, knots: NDArray[np.float64]) -> str:
     """Return a factor between the observations and all knots, shape (batch, L)."""
-    factor, own = part.factor, knots[:, part.start : part.stop]
+    factor, centres = part.factor, knots[:, part.start : part.stop]
     features = _features(graph, part)
     if factor.formula == "polynomial":
-        product = graph.add("MatMul", features, graph.constant(own.T))
+        product = graph.add("MatMul", features, graph.constant(centres.T))
         base = power = graph.add("Add", product, graph.constant(factor.bias))
         for _ in range(factor.degree - 1):
             power = graph.add("Mul", power, base)
         return power
     # By differences: products of large coordinates would cancel digits.
     one = graph.add("Unsqueeze", features, graph.constant([1], np.int64))
-    apart = graph.add("Sub", one, graph.constant(own[None]))
+    apart = graph.add("Sub", one, graph.constant(centres[None]))
     last = graph.constant([2], np.int64)
     if factor.formula == "laplacian":
         total = graph.add("ReduceSum", graph.add("Abs", apart), last, keepdims=0)

@@ -9,10 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning._base.plain_kernels import Factor
+from crosslearning.errors import InputError
+from crosslearning.export import Precision
 from crosslearning.learner import Policy
 from crosslearning.rollouts.data import ActionScale
 
 Floats = NDArray[np.float64]
+
+TYPES: dict[Precision, type[np.floating]] = {"double": np.float64, "float": np.float32}
+#: What C and ONNX can compute.
+FORMULAS = ("gaussian", "laplacian", "matern32", "matern52", "polynomial")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +51,18 @@ class Program:
             knots, weights = np.zeros((1, plain.dimension)), np.zeros((1, plain.outputs))
         # A factor may be in several products.
         factors = list({id(f): f for product in plain.products for f in product.factors}.values())
-        embedded = [factor.features(knots) for factor in factors]
-        stops = np.cumsum([len(rows) for rows in embedded]).tolist()
-        parts = [
-            Part(factor, stop - len(rows), stop)
-            for factor, rows, stop in zip(factors, embedded, stops, strict=True)
-        ]
+        parts, embedded, stop = [], [], 0
+        for factor in factors:
+            if factor.formula not in FORMULAS:
+                raise InputError(
+                    f"C and ONNX cannot compute the kernel formula {factor.formula!r}; they know "
+                    f"{', '.join(FORMULAS)}. Export to JSON"
+                )
+            embedded.append(factor.features(knots))
+            parts.append(Part(factor, stop, stop := stop + len(embedded[-1])))
         products = [
             (product.scale, [factors.index(factor) for factor in product.factors])
             for product in plain.products
         ]
-        embedded_knots = np.concatenate(embedded).T
-        return cls(parts, products, embedded_knots, weights, policy.scale, *policy.actions.ends)
+        features = np.concatenate(embedded).T
+        return cls(parts, products, features, weights, policy.scale, *policy.actions.ends)

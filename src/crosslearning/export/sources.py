@@ -27,12 +27,9 @@ class Source:
 
 
 def open_policy(
-    path: str | Path,
-    which: str | None = None,
-    tasks: str | None = None,
-    best: bool = False,
+    path: str | Path, which: str | None = None, tasks: str | None = None, best: bool = False
 ) -> Source:
-    """Return a policy.
+    """Return a policy of a run, a learner or a file.
 
     Parameters
     ----------

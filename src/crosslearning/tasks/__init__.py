@@ -6,6 +6,8 @@ Importing this package registers ``crosslearning/Navigation-v0`` and
 
 from __future__ import annotations
 
+import gymnasium
+
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.contract import check_task
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
@@ -53,3 +55,10 @@ __all__ = [
     "task_set_names",
     "tasks_from",
 ]
+
+for _id, _entry_point in (
+    (ENVIRONMENT_ID, "crosslearning.tasks.navigation.environment:NavigationEnvironment"),
+    (LINEAR_QUADRATIC_ID, "crosslearning.tasks.linear_quadratic:LinearQuadraticEnvironment"),
+):
+    if _id not in gymnasium.registry:
+        gymnasium.register(_id, _entry_point, max_episode_steps=HORIZON)

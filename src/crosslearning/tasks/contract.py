@@ -41,22 +41,18 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     try:
         batch = env_batch_of(environment)
         _check_description(task)
-        if describe(environment, task.name)[0][0] != task.observation_space:
-            raise _Fault("make() gives environments with different observation_spaces")
+        if describe(environment)[0][0] != task.observation_space:
+            raise InvalidResult("make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
             _check_repeats(task, batch, number, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
                 uniforms = generator.random(task.reset_size)
                 _check_dynamics(task, batch, uniforms, actions)
-    except (_Fault, InvalidResult) as fault:
+    except InvalidResult as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
         environment.close()
-
-
-class _Fault(Exception):  # noqa: N818
-    """A property fails; :func:`check_task` adds the name of the task."""
 
 
 def _check_description(task: Task) -> None:
@@ -64,28 +60,29 @@ def _check_description(task: Task) -> None:
     widths = task.kernel_covariance
     for kind, space in (("observation_space", observations), ("action_space", actions)):
         if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
-            raise _Fault(
+            raise InvalidResult(
                 f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
                 "gymnasium.wrappers.FlattenObservation"
             )
     if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
-        raise _Fault(
+        raise InvalidResult(
             f"the action_space is {actions}; give floats whose low ends are below the high"
         )
     if widths is not None and ((len(widths),) != observations.shape or not min(widths) > 0.0):
-        raise _Fault(
+        raise InvalidResult(
             f"kernel_covariance is {widths}; give {observations.shape[0]} numbers greater than 0"
         )
     if task.dynamics is None:
         return
     if observations.dtype != np.float64 or actions.dtype != np.float64:
-        raise _Fault("spaces must be float64, as the numbers of compiled dynamics are")
+        raise InvalidResult("spaces must be float64, as the numbers of compiled dynamics are")
     if task.reset_options is None:
-        wanted = "reset_options, by which its environment starts as they do"
-        raise _Fault(f"it has dynamics but no {wanted}")
+        raise InvalidResult(
+            "it has dynamics but no reset_options, by which its environment starts as they do"
+        )
     parameters = task.dynamics.parameters
     if parameters.dtype != np.float64 or parameters.ndim != 1:
-        raise _Fault(f"the parameters are {parameters!r}; give a float64 vector")
+        raise InvalidResult(f"the parameters are {parameters!r}; give a float64 vector")
 
 
 def _actions(space: Box, generator: np.random.Generator, number: int, steps: int) -> Floats:
@@ -102,10 +99,6 @@ def _actions(space: Box, generator: np.random.Generator, number: int, steps: int
     return np.repeat(drawn[:1], steps, axis=0) if number % 2 else drawn
 
 
-def _clip_to_bounds(task: Task, actions: Floats) -> Floats:
-    return np.clip(actions, task.action_space.low, task.action_space.high)
-
-
 # An episode of n steps is an array of shape (n + 1, q + 2): each row has an observation, and the
 # reward and termination of the step before it, which are 0 at the start.
 
@@ -118,35 +111,30 @@ def _differs_at(one: Floats, other: Floats) -> int | None:
     return None if len(one) == len(other) else min(len(one), len(other))
 
 
-# The environment -------------------------------------------------------------------------
-
-
 def _drive(
-    task: Task,
-    batch: EnvBatch,
-    actions: Floats,
-    seed: int,
-    options: dict[str, Any] | None = None,
-    index: int = 0,
+    task: Task, batch: EnvBatch, actions: Floats, seed: int, options: Any = None, index: int = 0
 ) -> Floats:
     """Return a checked episode of the environment."""
     initial: Any = batch.reset([seed] * batch.num_envs, options)[index]
     if not isinstance(initial, tuple) or len(initial) != 2:
-        raise _Fault(f"reset() returned {initial!r}; give (observation, info)")
+        raise InvalidResult(f"reset() returned {initial!r}; give (observation, info)")
     rows = [[*_observed(task.observation_space, initial[0], "the start"), 0.0, 0.0]]
-    clipped = _clip_to_bounds(task, actions).astype(task.action_space.dtype)  # as in a rollout
+    space = task.action_space
+    clipped = np.clip(actions, space.low, space.high).astype(space.dtype)  # as in a rollout
     for k, action in enumerate(clipped, start=1):
         (result,) = batch.step([index], [action])
         if not isinstance(result, tuple) or len(result) != 5:
-            expected = "(observation, reward, terminated, truncated, info)"
-            raise _Fault(f"step() returned {result!r}; give {expected}")
+            raise InvalidResult(
+                f"step() returned {result!r}; give (observation, reward, terminated, truncated, "
+                "info)"
+            )
         observation, reward, terminated, truncated, _ = result
         row = _observed(task.observation_space, observation, f"the observation of step {k}")
         if not isinstance(reward, Real) or not np.isfinite(float(reward)):
-            raise _Fault(f"the reward of step {k} is {reward!r}; give a finite number")
+            raise InvalidResult(f"the reward of step {k} is {reward!r}; give a finite number")
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, bool | np.bool_):
-                raise _Fault(f"{name} is {value!r} at step {k}; give True or False")
+                raise InvalidResult(f"{name} is {value!r} at step {k}; give True or False")
         rows.append([*row, float(reward), float(terminated)])
         if terminated or (truncated and batch.is_vector):
             break
@@ -156,14 +144,14 @@ def _drive(
 def _observed(space: Box, observation: Any, where: str) -> Floats:
     kind, shape = getattr(observation, "dtype", type(observation).__name__), np.shape(observation)
     if kind != space.dtype or shape != space.shape:
-        raise _Fault(
+        raise InvalidResult(
             f"{where} is of type {kind} and shape {shape}, but the space says {space.dtype} and "
             f"{space.shape}; return arrays of that type and shape"
         )
     if not np.all(np.isfinite(observation)):
-        raise _Fault(f"{where} is {observation}; observations must be finite")
+        raise InvalidResult(f"{where} is {observation}; observations must be finite")
     if not space.contains(observation):
-        raise _Fault(f"{where} is {observation}, outside of its space {space}; widen the space")
+        raise InvalidResult(f"{where} is {observation}, outside of {space}; widen the space")
     return np.array(observation, dtype=np.float64)
 
 
@@ -172,23 +160,16 @@ def _check_repeats(task: Task, batch: EnvBatch, number: int, seed: int, actions:
     index = number % batch.num_envs
     first = 0 if batch.own_seeds else index
     k = _differs_at(*(_drive(task, batch, actions, seed, index=one) for one in (first, index)))
-    if k is not None and first != index:
-        raise _Fault(
-            f"the same seed and the same actions gave two episodes in its sub-environments 0 and "
-            f"{index}, which differ after {k} steps; all must be copies of one task, in which "
-            "reset(seed=...) sets all that is drawn and remembered"
-        )
     if k is not None:
-        raise _Fault(
-            f"the same seed and the same actions gave two episodes, which differ after {k} steps. "
-            "The estimator 'antithetic' comes back to a state by repeating what led to it, and "
-            "would give wrong gradients in silence. Let reset(seed=...) set all that the "
-            "environment draws and remembers (draw from self.np_random alone); if that cannot be, "
-            "learn with estimator='baseline', which repeats nothing"
+        where = f" in its sub-environments 0 and {index}" if first != index else ""
+        raise InvalidResult(
+            f"the same seed and the same actions gave two episodes{where}, which differ after {k} "
+            "steps. The estimator 'antithetic' comes back to a state by repeating what led to it, "
+            "and would give wrong gradients in silence. Let reset(seed=...) set all that the "
+            "environment draws and remembers (draw from self.np_random alone), alike in all "
+            "sub-environments; if that cannot be, learn with estimator='baseline', which repeats "
+            "nothing"
         )
-
-
-# The compiled dynamics -------------------------------------------------------------------
 
 
 @compiled
@@ -229,19 +210,19 @@ def _simulate(
     assert task.dynamics is not None
     n, q = len(actions), task.observation_space.shape[0]
     observed, old = np.full((n + 1, q), np.nan), np.full(task.state_size, before)
-    wholes: list[Floats] = []
-    parts: list[Floats] = []
-    for array in (task.dynamics.parameters, uniforms, actions, old, observed):
-        wholes.append(np.append(array.ravel(), np.full(_GUARD, guard)))
-        parts.append(wholes[-1][: array.size].reshape(array.shape))
-    parameters, uniforms, actions, state, observed = parts
+    arrays = (task.dynamics.parameters, uniforms, actions, old, observed)
+    wholes = [np.append(array.ravel(), np.full(_GUARD, guard)) for array in arrays]
+    parameters, uniforms, actions, state, observed = (
+        whole[: array.size].reshape(array.shape)
+        for whole, array in zip(wholes, arrays, strict=True)
+    )
     states, rewards = np.empty((n + 1, task.state_size)), np.zeros((n + 1, 2))
     dynamics = task.dynamics._replace(parameters=parameters)
     length = _roll(dynamics, uniforms, actions, state, observed, states, rewards)
     if length == 0:
-        raise _Fault("dynamics.ended is true at a start; a start must never be an end")
+        raise InvalidResult("dynamics.ended is true at a start; a start must never be an end")
     if not all(np.all(whole[-_GUARD:] == guard) for whole in wholes):
-        raise _Fault(
+        raise InvalidResult(
             "the dynamics write beyond the end of a vector, into memory that is not theirs; "
             f"state_size is {task.state_size}, observations have {q} numbers"
         )
@@ -253,29 +234,27 @@ def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floa
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
     if _differs_at(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
-        raise _Fault(
+        raise InvalidResult(
             "the dynamics read beyond the end of a vector: their results depend on what stands "
             f"behind it. reset_size is {task.reset_size}, state_size {task.state_size}, and there "
             f"are {len(task.dynamics.parameters)} parameters"
         )
     if _differs_at(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
-        raise _Fault("dynamics.reset leaves some of the state as it was; fill all of it")
+        raise InvalidResult("dynamics.reset leaves some of the state as it was; fill all of it")
     for what, numbers in (("state", states), ("observation", path[:, :-2])):
         if not np.all(np.isfinite(numbers)):
-            raise _Fault(f"the dynamics leave a number of the {what} unset or not finite")
+            raise InvalidResult(f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
     expected = _drive(task, batch, actions, 0, options)
     k = _differs_at(path, expected)
+    within = np.clip(actions, task.action_space.low, task.action_space.high)
+    if k is not None and _differs_at(expected, _simulate(task, within, uniforms)[0]) is None:
+        raise InvalidResult(
+            "dynamics.step does not clip actions to the bounds of the action space, as rollouts of "
+            "the environment do; clip them, as with crosslearning.tasks.clipped"
+        )
     if k is not None:
-        if (
-            _differs_at(expected, _simulate(task, _clip_to_bounds(task, actions), uniforms)[0])
-            is None
-        ):
-            raise _Fault(
-                "dynamics.step does not clip actions to the bounds of the action space, as "
-                "rollouts of the environment do; clip them, as with crosslearning.tasks.clipped"
-            )
-        raise _Fault(
+        raise InvalidResult(
             f"the environment and the dynamics differ after {k} steps (0: reset_options); both "
             "must give the same bits, most easily by one code: see CompiledEnvironment"
         )
@@ -283,4 +262,4 @@ def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floa
     if not isinstance(outcomes, Mapping) or not all(
         np.shape(values)[:1] == (len(states),) for values in outcomes.values()
     ):
-        raise _Fault(f"the outcomes of {len(states)} states are {outcomes}; give as many each")
+        raise InvalidResult(f"the outcomes of {len(states)} states are {outcomes}; give one each")

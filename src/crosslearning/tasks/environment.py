@@ -1,7 +1,6 @@
 """A base class for compiled environments: the physics is written once, as four short functions.
 
-The same machine code runs the Gymnasium environment and the rollouts of the learner, so both give
-the same bits, and a rollout can restart from any state.
+The same machine code runs the Gymnasium environment and the learner's rollouts: the same bits.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Parameters(IntEnum):
 
     @classmethod
     def vector(cls, **numbers: float) -> Floats:
-        """Return the parameter vector: the defaults, except for the numbers given by name."""
+        """Return the parameter vector: the defaults, but for the numbers given by name."""
         names = {member.name.lower(): member for member in cls}
         check_names("parameter", numbers, names)
         vector = np.array([member.default for member in cls], dtype=np.float64)
@@ -85,9 +84,8 @@ def never_ends(parameters: Floats, state: Floats) -> bool:
 class Physics:
     """Dynamics and rewards as four functions over flat float64 vectors.
 
-    Each is a plain function, or one compiled with ``@compiled``, at the top level of a module;
-    functions that they call must be compiled. They are compiled on first use, and draw no random
-    numbers.
+    Each is defined at the top level of a module, plain or ``@compiled``; functions that they call
+    must be ``@compiled``. They are compiled on first use, and draw no random numbers.
 
     Parameters
     ----------
@@ -99,7 +97,8 @@ class Physics:
         ``step(parameters, state, action)`` advances ``state`` and returns the reward. Actions may
         lie beyond their bounds: clip them, as with :func:`clipped`.
     ended : callable
-        ``ended(parameters, state)`` returns whether the episode has terminated; by default never.
+        ``ended(parameters, state)`` returns whether the episode has terminated, which no start
+        may have; by default never.
     state_size, reset_size : int
         Lengths of ``state`` and of ``uniforms``.
     parameters : subclass of Parameters, optional
@@ -151,32 +150,24 @@ def _reset(reset: Any, parameters: Floats, uniforms: Floats, state: Floats) -> N
 
 
 @compiled
-def _observe(
-    observe: Any, ended: Any, parameters: Floats, state: Floats, observation: Floats
-) -> bool:
-    observe[0](parameters, state, observation)
+def _observe(observe: Any, ended: Any, parameters: Floats, state: Floats, seen: Floats) -> bool:
+    observe[0](parameters, state, seen)
     return bool(ended[0](parameters, state))
 
 
 @compiled
 def _step(
-    observe: Any,
-    step: Any,
-    ended: Any,
-    parameters: Floats,
-    state: Floats,
-    action: Floats,
-    observation: Floats,
+    observe: Any, step: Any, ended: Any, parameters: Floats, state: Floats, given: Floats, seen: Any
 ) -> tuple[float, bool]:
-    reward = step[0](parameters, state, action)
-    return reward, _observe(observe, ended, parameters, state, observation)
+    reward = step[0](parameters, state, given)
+    return reward, _observe(observe, ended, parameters, state, seen)
 
 
 class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
     """Base class for Gymnasium environments with compiled physics.
 
     A subclass defines :attr:`physics`, ``observation_space`` and ``action_space`` (boxes of
-    float64 with one axis), in its body or before ``super().__init__``. It may override
+    float64 with one axis), in its body or before ``super().__init__``, and may override
     :meth:`outcomes`, :meth:`information` and :meth:`picture`. Parameters of the physics are given
     by name or, if they have no names, as a vector; ``parameters`` is that vector.
 
@@ -210,15 +201,15 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         self.render_mode = self._known_mode(render_mode)
         self._state: Floats = np.zeros(self.physics.state_size)
         self._running = self._over = False
-        #: The last action of this episode, for pictures; None at its start.
+        #: For pictures: the last action of this episode, None at its start; its states so far, if
+        #: there is a render mode.
         self.last_action: Floats | None = None
+        self.states: list[Floats] = []
 
     @property
     def physics(self) -> Physics:
         """The physics; a subclass defines it, usually as ``physics = Physics(...)``."""
         raise InputError(f"{type(self).__name__} has no physics; state it: physics = Physics(...)")
-
-    # For subclasses to override ---------------------------------------------------------
 
     def outcomes(self, states: Floats) -> Mapping[str, NDArray[Any]]:
         """Return named arrays of length n for final states, shape (n, state_size)."""
@@ -238,15 +229,10 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             return read_array(f"the option {option!r}", given, (self.physics.state_size,))
         uniforms = read_array("the option 'uniforms'", given, (self.physics.reset_size,))
         if not np.all((uniforms >= 0.0) & (uniforms < 1.0)):
-            raise InputError(
-                f"the option 'uniforms' ranges from {uniforms.min()} to {uniforms.max()}; give "
-                "numbers in [0, 1), such as generator.random(...)"
-            )
+            raise InputError(f"the option 'uniforms' is {uniforms}; give numbers in [0, 1)")
         state = np.zeros(self.physics.state_size)
         _reset(self._code[0], self.parameters, uniforms, state)
         return state
-
-    # Gymnasium --------------------------------------------------------------------------
 
     @property
     def state(self) -> Floats:
@@ -265,7 +251,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
         ((option, given),) = options.items()
         self._state[:] = self.state_from(option, given)
-        self._running, self.last_action = True, None
+        self._running, self.last_action, self.states = True, None, [self._state.copy()]
         return self._observe(), self.information()
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -276,9 +262,11 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             return self._observe(), 0.0, True, False, self.information()
         self.last_action = numbers
         observation = np.empty(self.observation_space.shape)
-        _, observe, step, ended = self._code
         vectors = self.parameters, self._state, numbers, observation
+        _, observe, step, ended = self._code
         reward, self._over = _step(observe, step, ended, *vectors)
+        if self.render_mode is not None:
+            self.states.append(self._state.copy())
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:
@@ -288,8 +276,6 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         self._require_reset()
         return self.picture()
 
-    # The learner ------------------------------------------------------------------------
-
     def fresh(self, render_mode: str | None = None) -> CompiledEnvironment:
         """Return a new environment of the same task, not yet reset or seeded."""
         twin = copy.deepcopy(self)
@@ -298,10 +284,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         return twin
 
     def task(self, name: str, horizon: int = 0) -> Task:
-        """Return this environment as a task with compiled dynamics.
-
-        An evaluated episode has at most ``horizon`` steps, by default 50.
-        """
+        """Return this environment as a task; episodes have at most ``horizon`` or 50 steps."""
         has_outcomes = type(self).outcomes is not CompiledEnvironment.outcomes
         kept = self.fresh()  # later changes of this one do not affect the task
         return Task(

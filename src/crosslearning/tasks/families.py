@@ -42,17 +42,9 @@ class TaskFamily:
     count: int  #: the default number of members
     horizon: int = 0  #: the most steps of an episode; by default the environment's time limit
 
-    def __call__(
-        self,
-        count: int = 0,
-        seed: int = 0,
-        unseen: bool = False,
-        spread: float = 1.0,
-        **fixed: float,
-    ) -> list[Task]:
-        """Return members; each depends only on the seed and its number."""
-        contexts = self.contexts(count or self.count, seed, unseen, spread, **fixed)
-        members = [self.task(context) for context in contexts]
+    def __call__(self, count: int = 0, **options: Any) -> list[Task]:
+        """Return members; the options are those of :meth:`contexts`."""
+        members = [self.task(context) for context in self.contexts(count or self.count, **options)]
         # Equal members, such as those of spread 0, are numbered.
         counts = Counter(task.name for task in members)
         for i, task in enumerate(members):
@@ -63,7 +55,7 @@ class TaskFamily:
     def contexts(
         self, count: int, seed: int = 0, unseen: bool = False, spread: float = 1.0, **fixed: float
     ) -> list[dict[str, float]]:
-        """Return the contexts of members; a larger ``count`` only adds members."""
+        """Return the contexts of members; each depends only on the seed and its number."""
         for name, value in (("count", count), ("seed", seed)):
             if isinstance(value, bool) or int(value) != value or value < (name == "count"):
                 raise InputError(f"{name} is {value!r}; give a whole number")

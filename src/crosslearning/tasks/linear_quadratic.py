@@ -1,8 +1,7 @@
 """Linear systems with quadratic costs: tasks with solutions in closed form.
 
 The system is x' = A x + B a; the reward of a step is −(xᵀQx + aᵀRa), with the state before it.
-The policy observes x. For linear policies with Gaussian noise the expected return and its gradient
-are solutions of linear equations, against which estimators and learners can be tested.
+The policy observes x.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import gymnasium
 import numpy as np
 import scipy.linalg
 from gymnasium.spaces import Box
@@ -20,13 +18,12 @@ from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.environment import CompiledEnvironment, Physics, clipped
 from crosslearning.tasks.numbers import read_array, read_numbers, replaced
-from crosslearning.tasks.task import HORIZON, Floats, Task
+from crosslearning.tasks.task import Floats, Task
 
 LINEAR_QUADRATIC_ID = "crosslearning/LinearQuadratic-v0"
-#: Actions are clipped to ± this, so far out that the closed forms, without bounds, hold.
-ACTION_BOUND = 1e6
-#: Bound of the observation space. A stable system stays far inside.
-OBSERVATION_BOUND = 1e12
+#: Actions are clipped so far out that the closed forms, without bounds, hold; a stable system
+#: stays far inside the bounds of its observations.
+ACTION_BOUND, OBSERVATION_BOUND = 1e6, 1e12
 
 Matrix = tuple[tuple[float, ...], ...]
 
@@ -99,9 +96,8 @@ class LinearQuadratic:
 
         U(M) = −tr((Q + MᵀRM) Z) − tr(RΣ)/(1−γ),   ∂U/∂M = −2 (R M + γ BᵀPF) Z.
 
-    The derivative follows from U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ: a change
-    dM gives dP = C + γ Fᵀ dP F with C = dMᵀ(RM + γBᵀPF) + (RM + γBᵀPF)ᵀdM, so that
-    tr(dP S) = tr(C Z).
+    since U = −tr(PS) − tr(RΣ)/(1−γ) with S = S₀ + γ/(1−γ) BΣBᵀ, and a change dM gives
+    dP = C + γ Fᵀ dP F with C = dMᵀ(RM + γBᵀPF) + (RM + γBᵀPF)ᵀdM, so that tr(dP S) = tr(C Z).
 
     Examples
     --------
@@ -133,11 +129,9 @@ class LinearQuadratic:
                     f"{name} is {getattr(self, name)}; give a symmetric positive semi-definite "
                     "matrix, so that no action is paid without bound"
                 )
-        if np.any(np.array(self.start_low) > self.start_high):
-            raise InputError(
-                f"start_low is {self.start_low} and start_high {self.start_high}; no low end "
-                "may be above its high end"
-            )
+        low, high = self.start_low, self.start_high
+        if np.any(np.array(low) > high):
+            raise InputError(f"start_low {low} must not be above start_high {high}")
 
     @property
     def state_size(self) -> int:
@@ -152,9 +146,8 @@ class LinearQuadratic:
     @property
     def parameters(self) -> Floats:
         """The parameter vector of the compiled dynamics."""
-        sizes = [float(self.state_size), float(self.outputs)]
         width = np.subtract(self.start_high, self.start_low)
-        parts = (sizes, self.A, self.B, self.Q, self.R, self.start_low, width)
+        parts = (np.shape(self.B), self.A, self.B, self.Q, self.R, self.start_low, width)
         return np.concatenate([np.ravel(part) for part in parts])
 
     def replace(self, /, **changes: Any) -> LinearQuadratic:
@@ -169,7 +162,9 @@ class LinearQuadratic:
         """Return this task, with compiled dynamics."""
         return self.environment().task(name)
 
-    # Closed forms ----------------------------------------------------------------------
+    @property
+    def _matrices(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return np.array(self.A), np.array(self.B), np.array(self.Q), np.array(self.R)
 
     def _moments(
         self, M: ArrayLike, variance: ArrayLike, discount: float
@@ -194,15 +189,11 @@ class LinearQuadratic:
         P = scipy.linalg.solve_discrete_lyapunov(root.T, Q + gain.T @ R @ gain)
         return gain, np.asarray(spread), np.asarray(Z), np.asarray(P)
 
-    @property
-    def _matrices(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return np.array(self.A), np.array(self.B), np.array(self.Q), np.array(self.R)
-
     def expected_return(self, M: ArrayLike, variance: ArrayLike, discount: float) -> float:
         """Return U(M) for the policy a = M x + n, with M of shape (p, q).
 
-        ``variance`` is the diagonal of Σ, shape (p,), or one number for all. It is an InputError
-        if γ ρ(A + BM)² ≥ 1, where the expectation is not finite.
+        ``variance`` is the diagonal of Σ, shape (p,), or one number for all. If γ ρ(A + BM)² ≥ 1,
+        the expectation is not finite: an InputError.
         """
         gain, spread, Z, _ = self._moments(M, variance, discount)
         _, _, Q, R = self._matrices
@@ -292,11 +283,3 @@ class LinearQuadraticEnvironment(CompiledEnvironment):
         """The physics of systems with q coordinates."""
         q = self.system.state_size
         return Physics(start_episode, observe, step, state_size=q, reset_size=q)
-
-
-if LINEAR_QUADRATIC_ID not in gymnasium.registry:
-    gymnasium.register(
-        id=LINEAR_QUADRATIC_ID,
-        entry_point="crosslearning.tasks.linear_quadratic:LinearQuadraticEnvironment",
-        max_episode_steps=HORIZON,
-    )

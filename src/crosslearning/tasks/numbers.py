@@ -32,7 +32,7 @@ def read_numbers(what: str, given: Any, count: int) -> tuple[float, ...]:
     return tuple(read_array(what, given, (count,)).tolist())
 
 
-def read_number(what: str, given: Any) -> float:
+def read_number(what: str, given: Any, positive: bool = False) -> float:
     """Return one finite float."""
     try:
         number = float(given)
@@ -40,6 +40,15 @@ def read_number(what: str, given: Any) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise InputError(f"{what} is {given!r}; give a finite number")
+    if positive and number <= 0.0:
+        raise InputError(f"{what} is {number}; it must be greater than 0")
+    return number
+
+
+def read_probability(what: str, given: Any) -> float:
+    """Return a number in [0, 1]."""
+    if not 0.0 <= (number := read_number(what, given)) <= 1.0:
+        raise InputError(f"{what} is {number}; give a probability")
     return number
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crosslearning.tasks.navigation.environment import Navigation
 
 Colour = tuple[int, ...]
+Ink = Colour | None
 Place = tuple[float, float]
 Picture = NDArray[np.uint8]
 
@@ -57,12 +58,7 @@ class Canvas:
         self.draw.line(list(places), colour, max(1, round(width * self.pen)), joint="curve")
 
     def disc(
-        self,
-        place: Place,
-        radius: float,
-        fill: Colour | None,
-        edge: Colour | None = None,
-        width: float = 0.0,
+        self, place: Place, radius: float, fill: Ink, edge: Ink = None, width: float = 0.0
     ) -> None:
         """Draw a disc, a circle or both."""
         (x, y), r = place, radius * self.pen

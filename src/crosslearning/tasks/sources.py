@@ -3,12 +3,30 @@
 A run stores the source and digests of the code that it names, never code itself. Code runs only if
 the user names it, or if the user's signed folder does; see :mod:`crosslearning.runs.signature`. If
 the code has changed or moved since, nothing is imported.
+
+In a TOML file a table ``[[task]]`` is one task, or a whole grid of them::
+
+    [[task]]
+    id = "Pendulum-v1"               # what gymnasium.make takes; "module:Id-v0" imports a module
+    grid = { g = [8.0, 10.0, 12.0] } # one task for each value, or for each combination
+    set = { m = 1.2, l = 0.9 }       # attributes of the environment, set after make
+    wrappers = ["FlattenObservation", { wrapper = "TimeLimit", max_episode_steps = 100 }]
+                                     # of gymnasium.wrappers, or "package.module:Class"
+    horizon = 200                    # by default the environment's own time limit
+    outcomes = ["reward_dist"]       # numbers in the last info that evaluations report
+    name = "light"                   # by default made of the id and what varies
+
+All other keys are passed to ``gymnasium.make``. A table ``[common]`` holds shared keys.
 """
 
 from __future__ import annotations
 
+import difflib
+import functools
 import hashlib
 import importlib
+import itertools
+import math
 import re
 import sys
 import tomllib
@@ -18,37 +36,40 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+import numpy as np
+
 from crosslearning._base.ordinary_files import read_bytes
-from crosslearning.errors import CrossLearningError, InputError, describe_exception
-from crosslearning.tasks.task import Task
-from crosslearning.tasks.task_files import named_modules, tasks_of_file
-from crosslearning.tasks.task_sets import as_tasks, task_set, task_set_names
+from crosslearning.errors import CrossLearningError, InputError, describe_exception, unknown_name
+from crosslearning.tasks.task import MOST_TASKS, Task
+from crosslearning.tasks.task_sets import made_by, task_set, task_set_names
 
 _FUNCTION = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<function>[A-Za-z_]\w*)")
+#: The keys of a task, and what they should hold.
+_FORMS: dict[str, tuple[Any, str]] = {
+    "id": (str, "one, such as 'Pendulum-v1'"),
+    "name": (str, "a text"),
+    "set": (Mapping, "a table, such as { m = 1.2 }"),
+    "grid": (Mapping, "a table of lists, such as { g = [8.0, 12.0] }"),
+    "wrappers": (list, "a list, such as ['FlattenObservation']"),
+    "horizon": (int, "a whole number"),
+    "outcomes": (list, "a list, such as ['reward_dist']"),
+}
+_LONGEST = 1_000_000_000
+#: Python's message for an argument that a function does not have.
+_UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 
 
 @dataclass(frozen=True)
 class TaskSource:
-    """A source of tasks as stored in files.
+    """A source of tasks as stored in files."""
 
-    Attributes
-    ----------
-    given : str
-        ``"paper"``, ``"package.module:function"`` or the path of a TOML file.
-    content : str
-        The text of the TOML file.
-    code : mapping of str to str
-        The SHA-256 of every module that it names.
-    paths : mapping of str to str
-        The required paths of these modules on this machine; not saved with a learner.
-    options : mapping, optional
-        The options of a signed folder; a learner's file may name no others.
-    """
-
-    given: str
-    content: str = ""
-    code: Mapping[str, str] = field(default_factory=dict)
+    given: str  #: ``"paper"``, ``"package.module:function"`` or the path of a TOML file
+    content: str = ""  #: the text of the TOML file
+    code: Mapping[str, str] = field(default_factory=dict)  #: the SHA-256 of each named module
+    #: The required paths of these modules on this machine; not saved with a learner.
     paths: Mapping[str, str] = field(default_factory=dict, compare=False)
+    #: The options of a signed folder; a learner's file may name no others.
     options: Mapping[str, Any] | None = field(default=None, compare=False)
 
     def to_plain(self) -> dict[str, Any]:
@@ -66,28 +87,18 @@ def read_source(given: str) -> TaskSource:
     """Return the source for a name, a function or a file; nothing is imported."""
     if not isinstance(given, str) or not given:
         raise InputError(f"tasks is {given!r}; give a name, package.module:function or a TOML file")
+    content, modules = "", []
     if given.endswith(".toml"):
         try:
             content = read_bytes(Path(given)).decode()
         except (OSError, UnicodeDecodeError) as problem:
             raise InputError(f"cannot read the tasks of {given}: {problem}") from problem
-        return _source(given, content, named_modules(_parsed(given, content), given))
-    module = _module_of(given)
-    return _source(given, "", [module] if module else [])
-
-
-def _source(given: str, content: str, modules: list[str]) -> TaskSource:
+        modules = named_modules(_parsed(given, content), given)
+    elif given.partition(":")[0] not in task_set_names() and (match := _FUNCTION.fullmatch(given)):
+        modules = [match["module"]]
     files = {name: _find(name) for name in modules}
-    return TaskSource(
-        given,
-        content,
-        {name: _digest(file) for name, file in files.items()},
-        {name: str(file.resolve()) for name, file in files.items()},
-    )
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+    code = {name: _digest(file) for name, file in files.items()}
+    return TaskSource(given, content, code, {name: str(f.resolve()) for name, f in files.items()})
 
 
 def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
@@ -120,15 +131,7 @@ def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ..
     maker = getattr(_import(module), function, None)
     if not callable(maker):
         raise InputError(f"the module {module} has no function {function!r}")
-    try:
-        return as_tasks(maker(**options), source.given)
-    except CrossLearningError:
-        raise
-    except (Exception, SystemExit) as problem:
-        raise InputError(
-            f"{source.given}, called with the task_options {dict(options)!r}, raised "
-            f"{describe_exception(problem)}"
-        ) from problem
+    return made_by(maker, options, source.given)
 
 
 def check_code(source: TaskSource) -> None:
@@ -138,9 +141,9 @@ def check_code(source: TaskSource) -> None:
         moved = source.paths.get(module, str(file.resolve())) != str(file.resolve())
         if moved or _digest(file) != digest:
             raise InputError(
-                f"the tasks are of {source.given}, but the module {module} that is found here, "
-                f"{file}, is not the one that they were trained with; nothing was imported. "
-                f"Restore it, or say that you mean this one: --tasks {source.given}, or tasks=..."
+                f"the tasks are of {source.given}, but the module {module} here, {file}, is not "
+                "the one that they were trained with; nothing was imported. Restore it, or say "
+                f"that you mean this one: --tasks {source.given}, or tasks=..."
             )
 
 
@@ -160,12 +163,8 @@ def not_yours(given: str) -> InputError:
     )
 
 
-def _module_of(given: str) -> str | None:
-    """Return the module that ``package.module:function`` names; None for a named set."""
-    match = _FUNCTION.fullmatch(given)
-    if match is None or given.partition(":")[0] in task_set_names():
-        return None
-    return match["module"]
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _parsed(given: str, content: str) -> dict[str, Any]:
@@ -217,3 +216,136 @@ def _import(module: str) -> Any:
             "meant; rename yours"
         )
     return imported
+
+
+# Task files -------------------------------------------------------------------------------
+
+
+def named_modules(data: Mapping[str, Any], source: str) -> list[str]:
+    """Return the user modules that a task file names, in order."""
+    modules = []
+    for table in _tables(data, source):
+        names = [table["id"], *(_wrapper(w, source)[0] for w in table.get("wrappers", []))]
+        modules += [name.partition(":")[0] for name in names if ":" in name]
+    return list(dict.fromkeys(modules))
+
+
+def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
+    """Return the tasks of a parsed task file."""
+    tasks = []
+    for table in _tables(data, source):
+        grid = table.get("grid", {})
+        if math.prod(map(len, grid.values())) > MOST_TASKS:
+            raise InputError(
+                f"{source}: a grid has more than {MOST_TASKS} tasks; give fewer values"
+            )
+        for values in itertools.product(*grid.values()):
+            tasks.append(_task(table, dict(zip(grid, values, strict=True)), source))
+    return tuple(tasks)
+
+
+def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return the task tables, checked, with the common keys filled in."""
+    for name in data:
+        if name not in ("task", "common"):
+            raise InputError(f"{source}: {unknown_name('table', name, ('task', 'common'))}")
+    common, tables = data.get("common", {}), data.get("task", [])
+    if not isinstance(common, Mapping) or not isinstance(tables, list) or not tables:
+        raise InputError(f"{source} holds no tasks; give at least one table [[task]] with an id")
+    complete = [{**common, **table} if isinstance(table, Mapping) else {} for table in tables]
+    for table in complete:
+        if "id" not in table:
+            raise InputError(
+                f"{source}: a task has no id among its keys {list(table)}; give {_FORMS['id'][1]}"
+            )
+        for name, (kind, form) in _FORMS.items():
+            if name in table and not isinstance(table[name], kind):
+                raise InputError(f"{source}: {name} is {table[name]!r}; give {form}")
+        for name, values in table.get("grid", {}).items():
+            if not isinstance(values, list) or not values:
+                raise InputError(f"{source}: grid.{name} is {values!r}; give a list of values")
+        if not 0 < table.get("horizon", 1) <= _LONGEST:
+            raise InputError(
+                f"{source}: horizon is {table['horizon']}; give a number of steps, 1 to {_LONGEST}"
+            )
+    return complete
+
+
+def _task(table: Mapping[str, Any], varied: Mapping[str, Any], source: str) -> Task:
+    options = {name: value for name, value in table.items() if name not in _FORMS}
+    attributes = dict(table.get("set", {}))
+    for name, value in varied.items():
+        (attributes if name in attributes else options)[name] = value
+    shown = varied or {**attributes, **options}
+    name = table.get("name", table["id"])
+    if varied or "name" not in table:
+        short = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in shown.items()}
+        name = " ".join(part for part in (name, *(f"{k}={v}" for k, v in short.items())) if part)
+    wrappers = [_wrapper(one, source) for one in table.get("wrappers", [])]
+    context = {k: float(v) for k, v in shown.items() if isinstance(v, int | float)}
+    make = functools.partial(_make, name, table["id"], options, attributes, wrappers)
+    horizon, outcomes = table.get("horizon", 0), table.get("outcomes")
+    return Task(name, make, outcomes=outcomes, horizon=horizon, context=context)
+
+
+def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
+    """Return a wrapper's name and its arguments."""
+    table = {"wrapper": given} if isinstance(given, str) else given
+    if not isinstance(table, Mapping) or not isinstance(table.get("wrapper"), str):
+        raise InputError(
+            f"{source}: a wrapper is {given!r}; give its name, or a table "
+            "{ wrapper = 'TimeLimit', … } with its arguments"
+        )
+    return table["wrapper"], {k: v for k, v in table.items() if k != "wrapper"}
+
+
+def _make(
+    name: str,
+    identifier: str,
+    options: dict[str, Any],
+    attributes: dict[str, Any],
+    wrappers: list[tuple[str, dict[str, Any]]],
+    render_mode: str | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """Return a new environment of one task."""
+    try:
+        environment = gymnasium.make(identifier, render_mode=render_mode, **options)
+        for attribute, value in attributes.items():
+            _set(environment.unwrapped, attribute, value)
+        for wrapper, arguments in wrappers:
+            environment = _wrapper_class(wrapper)(environment, **arguments)
+    except (gymnasium.error.Error, TypeError, ValueError, AttributeError) as problem:
+        refused, hint = _UNEXPECTED.search(str(problem)), ""
+        if refused and refused[1] in options:
+            close = difflib.get_close_matches(refused[1], _FORMS, n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            hint = f".{meant} A task file itself knows the keys {', '.join(_FORMS)}; all others "
+            hint += "go to the environment"
+        raise InputError(f"the task {name!r} cannot be made: {problem}{hint}") from problem
+    return environment
+
+
+def _set(target: Any, name: str, value: Any) -> None:
+    """Set an existing attribute; ``a.b`` is nested, arrays are filled."""
+    *path, last = name.split(".")
+    for part in path:
+        target = getattr(target, part)
+    if not hasattr(target, last):
+        public = [one for one in vars(target) if not one.startswith("_")] or ["(none)"]
+        raise unknown_name(f"attribute of {type(target).__name__}", last, public)
+    present = getattr(target, last)
+    if isinstance(present, np.ndarray):
+        present[...] = value
+    else:
+        setattr(target, last, value)
+
+
+def _wrapper_class(name: str) -> Any:
+    module, colon, attribute = name.partition(":")
+    if not colon:
+        module, attribute = "gymnasium.wrappers", name
+    home = importlib.import_module(module)
+    if not hasattr(home, attribute):
+        known = ["(see the module)"] if colon else gymnasium.wrappers.__all__
+        raise unknown_name("wrapper", name, known)
+    return getattr(home, attribute)

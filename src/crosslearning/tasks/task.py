@@ -1,7 +1,6 @@
 """Tasks: a Gymnasium environment with a name and, optionally, compiled dynamics.
 
-An environment alone is enough; compiled dynamics make rollouts fast and let them restart from any
-state.
+Compiled dynamics make rollouts fast and let them restart from any state.
 """
 
 from __future__ import annotations
@@ -20,20 +19,14 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
-from crosslearning.tasks.vector import Given, describe
+from crosslearning.tasks.vector import Given, InvalidResult, describe
 
 Floats = NDArray[np.float64]
 
 _VECTOR = types.float64[::1]
-#: ``reset(parameters, uniforms, state)`` fills ``state`` from uniform numbers in [0, 1).
-RESET = types.void(_VECTOR, _VECTOR, _VECTOR)
-#: ``observe(parameters, state, observation)`` fills ``observation``.
-OBSERVE = types.void(_VECTOR, _VECTOR, _VECTOR)
-#: ``step(parameters, state, action) -> reward`` advances ``state`` in place. The action may lie
-#: beyond the bounds of the action space and is clipped here. Callers check ``ended`` first.
+#: Signatures of the functions of :class:`~crosslearning.tasks.Physics`.
+RESET = OBSERVE = types.void(_VECTOR, _VECTOR, _VECTOR)
 STEP = types.float64(_VECTOR, _VECTOR, _VECTOR)
-#: ``ended(parameters, state)`` returns whether the episode has terminated. It is false at every
-#: start: a Gymnasium episode cannot end before its first step.
 ENDED = types.boolean(_VECTOR, _VECTOR)
 
 #: The most steps of an evaluated episode in environments without a time limit.
@@ -74,18 +67,15 @@ class Task:
     dynamics : Dynamics, optional
         The same physics, compiled. The environment and the dynamics must give the same
         observations and rewards; :func:`crosslearning.tasks.check_task` tests it.
-    state_size : int
-        Length of the dynamics' state vector.
-    reset_size : int
-        How many uniform numbers ``dynamics.reset`` uses.
+    state_size, reset_size : int
+        Length of the dynamics' state, and how many uniform numbers ``dynamics.reset`` uses.
     reset_options : callable, optional
         ``reset_options(uniforms)`` returns the ``options`` with which the environment's
         ``reset`` starts as ``dynamics.reset`` does from the same numbers.
     outcomes : sequence of str, or callable, optional
         How an episode ended: names of numbers in the last ``info``, such as ``["distance"]``, in
-        addition to its booleans, which always count. With compiled dynamics:
-        ``outcomes(states)`` maps final states, shape (n, state_size), to named arrays of
-        length n, such as ``{"crashed": ..., "arrived": ...}``.
+        addition to its booleans, which always count. With compiled dynamics: ``outcomes(states)``
+        maps final states, shape (n, state_size), to named arrays of length n.
     kernel_covariance : sequence of q floats, optional
         Squared widths of a Gaussian kernel that suits the observations.
     horizon : int
@@ -95,10 +85,9 @@ class Task:
     context : mapping of str to float
         How it differs from other members of its family, such as ``{"g": 9.8}``.
     reward, terminated : callable, optional
-        Known reward and termination functions:
-        ``reward(observations, actions, next_observations)`` returns one number per step, from
-        arrays of shapes (n, q), (n, p) and (n, q). Only the method ``models`` uses them; without
-        them it learns both.
+        Known functions ``reward(observations, actions, next_observations)``, one number per step
+        from arrays of shapes (n, q), (n, p) and (n, q). Only the method ``models`` uses them;
+        without them it learns both.
     spaces : pair of Box, optional
         Of observations and actions, of any shape; by default those of the environment. Policies
         read observations, and give actions, as flat vectors.
@@ -144,32 +133,33 @@ class Task:
                 f"a task is called '{visible(self.name, 60)}'; give a name of up to 500 characters "
                 "that are all visible"
             )
-        self._check_outcomes()
-        given: Any = self.make
-        if isinstance(given, VectorEnv):
-            object.__setattr__(self, "make", Given(given))
-        spaces, limit = (self.spaces, None) if self.spaces else self._inspect_environment()
-        object.__setattr__(self, "observation_space", spaces[0])
-        object.__setattr__(self, "action_space", spaces[1])
-        if not self.horizon and not limit:
-            inspected = self.spaces is None and self.dynamics is None
-            object.__setattr__(self, "unlimited", inspected)
-        object.__setattr__(self, "horizon", self.horizon or limit or HORIZON)
-
-    def _check_outcomes(self) -> None:
         names = self.outcomes
-        if names is None or callable(names):
-            return
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise InputError(
-                f"task {self.name!r}: outcomes is {names!r}; give names in a list, such as "
-                "['distance'], or a function of final states"
-            )
-        if self.dynamics is not None:
-            raise InputError(
-                f"task {self.name!r}: outcomes lists {', '.join(names)}, but compiled dynamics "
-                "have no info; give a function of final states"
-            )
+        if names is not None and not callable(names):
+            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+                raise self._invalid(
+                    f"outcomes is {names!r}; give names in a list, such as ['distance'], or a "
+                    "function of final states"
+                )
+            if self.dynamics is not None:
+                raise self._invalid(
+                    f"outcomes lists {', '.join(names)}, but compiled dynamics have no info; give "
+                    "a function of final states"
+                )
+        given: Any = self.make
+        if isinstance(given, VectorEnv) and not isinstance(given, Given):
+            self._set(make=Given(given))
+        spaces, limit = (self.spaces, None) if self.spaces else self._inspect_environment()
+        self._set(observation_space=spaces[0], action_space=spaces[1])
+        if not self.horizon and not limit:
+            self._set(unlimited=self.spaces is None and self.dynamics is None)
+        self._set(horizon=self.horizon or limit or HORIZON)
+
+    def _set(self, **fields: Any) -> None:
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+
+    def _invalid(self, problem: object) -> InputError:
+        return InputError(f"task {self.name!r}: {problem}")
 
     @property
     def listed_outcomes(self) -> tuple[str, ...]:
@@ -177,7 +167,7 @@ class Task:
         return () if self.outcomes is None or callable(self.outcomes) else tuple(self.outcomes)
 
     def _inspect_environment(self) -> tuple[Any, int | None]:
-        """Return the spaces of the environment and its time limit."""
+        """Return the spaces of the environment and its time limit; read its metadata."""
         try:
             environment = self.make()
         except CrossLearningError:
@@ -188,20 +178,21 @@ class Task:
                 f"{describe_exception(problem)}"
             ) from problem
         if not isinstance(environment, gymnasium.Env | VectorEnv):
-            raise InputError(
-                f"task {self.name!r}: make() returned {environment!r}; expected a new environment "
-                "of Gymnasium"
+            raise self._invalid(
+                f"make() returned {environment!r}; expected a new environment of Gymnasium"
             )
         try:
             if isinstance(environment, VectorEnv) and (self.dynamics or self.reset_options):
-                raise InputError(
-                    f"task {self.name!r} has a vector environment, which starts from seeds alone: "
-                    "leave out dynamics and reset_options"
+                raise InvalidResult(
+                    "it has a vector environment, which starts from seeds alone: leave out "
+                    "dynamics and reset_options"
                 )
-            object.__setattr__(self, "vector", isinstance(environment, VectorEnv))
-            spaces, limit = describe(environment, self.name)
+            self._set(vector=isinstance(environment, VectorEnv))
+            spaces, limit = describe(environment)
             self._read_metadata(environment.metadata or {}, spaces)
             return spaces, limit
+        except InvalidResult as problem:
+            raise self._invalid(problem) from None
         finally:
             environment.close()
 
@@ -212,20 +203,20 @@ class Task:
                 continue
             fine = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
             if not fine or len(names) != size or len(set(names)) != size:
-                raise InputError(
-                    f"task {self.name!r}: the metadata of its environment have {names!r} for "
-                    f"{key!r}; give {size} different names, or leave it out"
+                raise InvalidResult(
+                    f"the metadata of its environment have {names!r} for {key!r}; give {size} "
+                    "different names, or leave it out"
                 )
-            object.__setattr__(self, key, tuple(names))
+            self._set(**{key: tuple(names)})
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)
             if not number or not 0 < rate < math.inf:
-                raise InputError(
-                    f"task {self.name!r}: the metadata of its environment have {rate!r} for "
-                    "'rate'; give the steps a second, such as 20.0"
+                raise InvalidResult(
+                    f"the metadata of its environment have {rate!r} for 'rate'; give the steps a "
+                    "second, such as 20.0"
                 )
-            object.__setattr__(self, "rate", float(rate))
+            self._set(rate=float(rate))
 
     @property
     def observation_size(self) -> int:

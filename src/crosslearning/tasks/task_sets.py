@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -20,6 +21,8 @@ Maker: TypeAlias = Callable[..., Mapping[str, Any] | Iterable[Task]]
 
 #: Makers with the horizon of their tasks, or 0.
 _SETS: dict[str, tuple[Maker, int]] = {}
+#: Which tasks: ``50``, ``unseen`` or ``unseen:50``.
+_SELECTION = re.compile(r"(unseen(?::|$))?(0*[1-9][0-9]{0,29})?")
 
 
 def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
@@ -90,9 +93,10 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     maker, horizon = _SETS[name]
     signature = inspect.signature(maker)
     counted = "count" in signature.parameters
-    selection = _selection(only) if counted else None
-    if selection is not None:
-        only, options = "", options | selection
+    if counted and (selection := _SELECTION.fullmatch(only)):
+        only = ""
+        options |= {"unseen": True} if selection[1] else {}
+        options |= {"count": int(selection[2])} if selection[2] else {}
     try:
         signature.bind(**options)
     except TypeError as problem:
@@ -100,7 +104,7 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     count = options.get("count", 0)
     if isinstance(count, int | float) and count > MOST_TASKS:
         raise InputError(f"{name} is asked for {count:.4g} tasks; give at most {MOST_TASKS}")
-    described = {task.name: task for task in as_tasks(_made(maker, options, name), name)}
+    described = {task.name: task for task in made_by(maker, options, f"the task set {name!r}")}
     if counted and only not in ("", *described):
         raise InputError(
             f"{name}:{only} names no tasks; give how many, such as {name}:50, or one of the "
@@ -112,14 +116,15 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     return tuple(dataclasses.replace(t, horizon=horizon) if horizon else t for t in tasks)
 
 
-def _made(maker: Maker, options: Mapping[str, Any], name: str) -> Any:
+def made_by(maker: Maker, options: Mapping[str, Any], source: str) -> tuple[Task, ...]:
+    """Return the tasks of a maker, or an error that names the source and the line."""
     try:
-        return maker(**options)
+        return as_tasks(maker(**options), source)
     except CrossLearningError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as problem:
+    except (Exception, SystemExit) as problem:
         raise InputError(
-            f"the task set {name!r}, with the options {dict(options)!r}, raised "
+            f"{source}, called with the task_options {dict(options)!r}, raised "
             f"{describe_exception(problem)}"
         ) from problem
 
@@ -147,19 +152,6 @@ def _as_task(name: str, one: Any, source: str) -> Task:
         "function make(render_mode=None) that returns a new Gymnasium environment, or a mapping of "
         "names to such functions"
     )
-
-
-def _selection(text: str) -> dict[str, Any] | None:
-    """Return the options that ``50``, ``unseen`` or ``unseen:50`` stand for; None for others."""
-    options: dict[str, Any] = {}
-    if text.split(":")[0] == "unseen":
-        options["unseen"] = True
-        text = text[len("unseen:") :]
-    if text.isascii() and text.isdigit() and int(text[:30]) > 0:  # 30 digits are too many anyway
-        options["count"] = int(text[:30])
-    elif text:
-        return None
-    return options
 
 
 for _name, _maker in NAVIGATION_SETS.items():

@@ -21,7 +21,7 @@ from crosslearning.errors import InputError
 
 
 class InvalidResult(Exception):  # noqa: N818
-    """A vector environment returned something invalid; the caller adds the name of the task."""
+    """An environment is not what it should be; the caller adds the name of the task."""
 
 
 class EnvBatch:
@@ -76,20 +76,16 @@ class _VectorBatch(EnvBatch):
             # (AsyncVectorEnv without shared memory): let it happen now.
             self._environment.step(self._actions)
         self._done[:] = False
-        result = self._reset([int(seed) for seed in seeds], options)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise InvalidResult(f"reset returned {result!r}; expected observations and infos")
-        self._check(observations=result[0])
-        return [(result[0][i], self._info(result[1], i)) for i in range(self.num_envs)]
-
-    def _reset(self, seeds: list[int], options: dict[str, Any] | None) -> Any:
-        """Reset all; with the first seed if the environment takes a single number."""
+        result: Any = None
         if self.own_seeds:
             try:
-                return self._environment.reset(seed=seeds, options=options)
+                result = self._environment.reset(seed=[*map(int, seeds)], options=options)
             except (TypeError, gymnasium.error.Error):
-                self.own_seeds = False
-        return self._environment.reset(seed=seeds[0], options=options)
+                self.own_seeds = False  # it takes a single number
+        if not self.own_seeds:
+            result = self._environment.reset(seed=int(seeds[0]), options=options)
+        observations, infos = self._checked("reset", result, "observations")
+        return [(observations[i], self._info(infos, i)) for i in range(self.num_envs)]
 
     def step(self, indices: Collection[int], actions: Sequence[NDArray[Any]]) -> list[Any]:
         if self._mode is AutoresetMode.DISABLED and self._done.any():
@@ -98,15 +94,9 @@ class _VectorBatch(EnvBatch):
         self._actions[:] = actions[0]
         for index, action in zip(indices, actions, strict=True):
             self._actions[index] = action
-        result: Any = self._environment.step(self._actions.copy())
-        if not isinstance(result, tuple) or len(result) != 5:
-            raise InvalidResult(
-                f"step returned {result!r}; expected five things, as Gymnasium's does"
-            )
+        parts = ("observations", "rewards", "terminated", "truncated")
+        result = self._checked("step", self._environment.step(self._actions.copy()), *parts)
         observations, rewards, terminated, truncated, infos = result
-        self._check(
-            observations=observations, rewards=rewards, terminated=terminated, truncated=truncated
-        )
         self._done = np.logical_or(terminated, truncated)
         results = []
         for i in indices:
@@ -122,14 +112,20 @@ class _VectorBatch(EnvBatch):
             results.append((observation, rewards[i], terminated[i], truncated[i], info))
         return results
 
-    def _check(self, **batches: Any) -> None:
-        for name, batch in batches.items():
+    def _checked(self, method: str, result: Any, *names: str) -> tuple[Any, ...]:
+        """Return a result, which must have one of each part for each sub-environment."""
+        if not isinstance(result, tuple) or len(result) != len(names) + 1:
+            raise InvalidResult(
+                f"{method} returned {result!r}; expected {', '.join(names)} and infos"
+            )
+        for name, batch in zip(names, result, strict=False):
             shape = np.shape(batch)
             if shape[:1] != (self.num_envs,) or (name != "observations" and len(shape) != 1):
                 raise InvalidResult(
                     f"the {name} of {self.num_envs} sub-environments have the shape {shape}; "
                     "expected one for each"
                 )
+        return result
 
     def _info(self, infos: Mapping[str, Any], index: int) -> dict[str, Any]:
         """Return the info of one sub-environment; ``_name`` masks those that have a name."""
@@ -147,15 +143,18 @@ class _VectorBatch(EnvBatch):
         return info
 
 
-class Given:
-    """Returns the user's vector environment, which the user closes."""
+class Given(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
+    """The user's vector environment, which "makes" itself, and which the user closes."""
 
-    def __init__(self, environment: VectorEnv[Any, Any, Any]) -> None:
-        self._environment = environment
+    def __call__(self, render_mode: str | None = None) -> Given:
+        """Return it."""
+        return self
 
-    def __call__(self, render_mode: str | None = None) -> VectorEnv[Any, Any, Any]:
-        """Return it, protected against ``close``."""
-        return _KeptOpen(self._environment)
+    def close(self, **_: Any) -> None:
+        """Do nothing."""
+
+    def __del__(self) -> None:
+        """Do nothing."""
 
     def __reduce__(self) -> NoReturn:
         raise InputError(
@@ -164,47 +163,33 @@ class Given:
         )
 
 
-class _KeptOpen(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
-    def close(self, **_: Any) -> None:
-        """Do nothing."""
-
-    def __del__(self) -> None:
-        """Do nothing."""
-
-
-def describe(environment: Any, task: str) -> tuple[tuple[Any, Any], int | None]:
+def describe(environment: Any) -> tuple[tuple[Any, Any], int | None]:
     """Return the spaces and the time limit of an environment, or of its sub-environments.
 
-    It is an InputError if the sub-environments are not copies of one task.
+    It is an InvalidResult if the sub-environments are not copies of one task.
     """
     spec = environment.spec
-    if not isinstance(environment, VectorEnv):
-        limit = spec.max_episode_steps if spec else None
-        return (environment.observation_space, environment.action_space), limit
-    count, mode = getattr(environment, "num_envs", None), environment.metadata.get("autoreset_mode")
-    if not isinstance(count, int) or count < 1:
-        raise InputError(
-            f"task {task!r}: its vector environment has num_envs = {count!r}; give at least 1"
-        )
-    try:
-        AutoresetMode(mode)
-    except ValueError:
-        raise InputError(
-            f"task {task!r}: the metadata of its vector environment have {mode!r} for "
-            "'autoreset_mode', so that its ends cannot be detected; give a "
-            "gymnasium.vector.AutoresetMode"
-        ) from None
-    spaces = []
-    for kind in ("observation_space", "action_space"):
-        single, batch = (getattr(environment, k, None) for k in (f"single_{kind}", kind))
-        if not isinstance(single, gymnasium.Space) or batch != batch_space(single, count):
-            raise InputError(
-                f"task {task!r}: the {kind} of its vector environment is {batch}, which is not "
-                f"{count} times its single_{kind}, {single}. Its sub-environments must be copies "
-                "of one task, with the same spaces; give tasks that differ one by one"
+    spaces = [environment.observation_space, environment.action_space]
+    if isinstance(environment, VectorEnv):
+        count = getattr(environment, "num_envs", None)
+        mode = environment.metadata.get("autoreset_mode")
+        if not isinstance(count, int) or count < 1:
+            raise InvalidResult(f"its vector environment has num_envs = {count!r}; give at least 1")
+        if mode not in [*AutoresetMode, *(known.value for known in AutoresetMode)]:
+            raise InvalidResult(
+                f"the metadata of its vector environment have {mode!r} for 'autoreset_mode', so "
+                "that its ends cannot be detected; give a gymnasium.vector.AutoresetMode"
             )
-        spaces.append(single)
-    inner: Any = environment.unwrapped
-    if spec is None and hasattr(inner, "get_attr"):
-        spec = inner.get_attr("spec")[0]
+        for i, kind in enumerate(("observation_space", "action_space")):
+            batch, single = spaces[i], getattr(environment, f"single_{kind}", None)
+            if not isinstance(single, gymnasium.Space) or batch != batch_space(single, count):
+                raise InvalidResult(
+                    f"the {kind} of its vector environment is {batch}, which is not {count} times "
+                    f"its single_{kind}, {single}. Its sub-environments must be copies of one "
+                    "task, with the same spaces; give tasks that differ one by one"
+                )
+            spaces[i] = single
+        inner: Any = environment.unwrapped
+        if spec is None and hasattr(inner, "get_attr"):
+            spec = inner.get_attr("spec")[0]
     return (spaces[0], spaces[1]), spec.max_episode_steps if spec else None

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from crosslearning.tasks import Circle, Ellipse, Navigation, NavigationEnvironment
 from crosslearning.tasks.navigation import dynamics as dynamics
 from crosslearning.tasks.navigation.dynamics import FAR_AWAY, RESET_SIZE, STATE_SIZE, State
-from crosslearning.tasks.navigation.geometry import wrap_angle
-from crosslearning.tasks.navigation.obstacles import clearances
+from crosslearning.tasks.navigation.obstacles import clearances, wrap_angle
 
 TURNED = Ellipse((4.0, 4.0), (0.5, 2.0), 0.6)
 

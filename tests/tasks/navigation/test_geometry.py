@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning.tasks.navigation import geometry
+from crosslearning.tasks.navigation import obstacles as geometry
 from crosslearning.tasks.navigation.obstacles import (
     Circle,
     Ellipse,
@@ -217,9 +217,7 @@ def test_the_nearest_obstacle_is_nearest_by_surface():
     assert (row, distance) == (geometry.ROW, pytest.approx(1.5))
     generator = np.random.default_rng(4)
     for point in generator.uniform(-3.0, 10.0, size=(200, 2)):
-        single = [
-            geometry.clearances(point[None], obstacle_rows([one]))[0] for one in (small, large)
-        ]
+        single = [geometry.clearances(point, [one])[0] for one in (small, large)]
         row, distance = geometry.nearest_obstacle(rows, 0, 2, *point)
         assert (row // geometry.ROW, distance) == (int(np.argmin(single)), min(single))
 
@@ -232,11 +230,10 @@ def test_without_obstacles_everything_is_free():
 
 def test_turned_obstacles_lie_where_their_outline_is():
     obstacle = Ellipse((1.0, -2.0), (0.4, 2.5), 0.7)
-    rows = obstacle_rows([obstacle])
-    assert np.abs(geometry.clearances(outline(obstacle), rows)).max() < 1e-14
+    assert np.abs(geometry.clearances(outline(obstacle), [obstacle])).max() < 1e-14
     # The long axis runs 0.7 beyond the y-axis.
     tip = np.array([[1.0 - 2.5 * math.sin(0.7), -2.0 + 2.5 * math.cos(0.7)]])
-    assert geometry.clearances(tip, rows)[0] == pytest.approx(0.0, abs=1e-14)
+    assert geometry.clearances(tip, [obstacle])[0] == pytest.approx(0.0, abs=1e-14)
 
 
 def test_the_bounding_box_of_a_turned_obstacle_is_tight():

@@ -2,7 +2,7 @@
 
 The functions work on two flat float64 vectors: the state, indexed by :class:`State`, and the
 parameters: those of :class:`Slot`, then the goals (x, y) and the obstacles, six numbers each, as in
-:mod:`crosslearning.tasks.navigation.geometry`.
+:mod:`crosslearning.tasks.navigation.obstacles`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from enum import IntEnum
 
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.environment import Physics, clipped
-from crosslearning.tasks.navigation import geometry
-from crosslearning.tasks.navigation.geometry import Row, wrap_angle
+from crosslearning.tasks.navigation import obstacles
+from crosslearning.tasks.navigation.obstacles import ROW, Row, wrap_angle
 from crosslearning.tasks.task import Floats
 
 # Choices of a user; the parameter vector holds their numbers.
@@ -42,25 +42,14 @@ Slot = IntEnum(
 )
 
 
-class State(IntEnum):
-    """Indices into the state vector."""
+#: Indices into the state vector. HEADING is in [-π, π); GOAL is the index of the current goal;
+#: CRASHED is 1 after a collision, ARRIVED after the last goal; ARRIVAL_STEP is −1 before.
+State = IntEnum("State", "X Y HEADING GOAL CRASHED ARRIVED ARRIVAL_STEP PATH_LENGTH STEPS", start=0)
 
-    X = 0
-    Y = 1
-    HEADING = 2  #: in [-π, π)
-    GOAL = 3  #: index of the current goal
-    CRASHED = 4  #: 1 after a collision
-    ARRIVED = 5  #: 1 after the last goal was reached
-    ARRIVAL_STEP = 6  #: the step of the arrival, −1 before
-    PATH_LENGTH = 7
-    STEPS = 8
-
-
-STATE_SIZE = len(State)
-OBSERVATION_SIZE = 5
-#: The number of candidate start places of a reset.
+STATE_SIZE, OBSERVATION_SIZE = len(State), 5
+#: Candidate start places of a reset, and its uniform numbers: x, y, heading, then x, y of the
+#: other candidates.
 CANDIDATES = 8
-#: Uniform numbers of a reset: x, y, heading, then x, y of the other candidates.
 RESET_SIZE = 1 + 2 * CANDIDATES
 #: The observed distance without obstacles.
 FAR_AWAY = 100.0
@@ -70,7 +59,7 @@ FAR_AWAY = 100.0
 def _contact(parameters: Floats, x: float, y: float, to_x: float, to_y: float) -> float:
     """Return the fraction of the segment at which it first touches an obstacle, or infinity."""
     begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
-    return geometry.first_contact(parameters, begin, count, x, y, to_x, to_y)
+    return obstacles.first_contact(parameters, begin, count, x, y, to_x, to_y)
 
 
 @compiled
@@ -83,14 +72,7 @@ def _near_place(parameters: Floats, first: float, second: float) -> tuple[float,
     chosen = min(int(first * count), count - 1)
     turn = 2.0 * math.pi * (first * count - chosen)
     away = second * parameters[Slot.NEAR_DISTANCE]
-    return geometry.beside(parameters, begin + chosen * geometry.ROW, turn, away)
-
-
-@compiled
-def _in_start_area(parameters: Floats, x: float, y: float) -> bool:
-    across, along = x - parameters[Slot.START_X], y - parameters[Slot.START_Y]
-    width, height = parameters[Slot.START_WIDTH], parameters[Slot.START_HEIGHT]
-    return bool(0.0 <= across <= width and 0.0 <= along <= height)
+    return obstacles.beside(parameters, begin + chosen * ROW, turn, away)
 
 
 @compiled
@@ -113,7 +95,10 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
         first = 0 if candidate == 0 else 1 + 2 * candidate
         if near:
             x, y = _near_place(parameters, uniforms[first], uniforms[first + 1])
-            if not _in_start_area(parameters, x, y):
+            across, along = x - parameters[Slot.START_X], y - parameters[Slot.START_Y]
+            if not 0.0 <= across <= parameters[Slot.START_WIDTH]:
+                continue
+            if not 0.0 <= along <= parameters[Slot.START_HEIGHT]:
                 continue
         else:
             x = parameters[Slot.START_X] + uniforms[first] * parameters[Slot.START_WIDTH]
@@ -128,14 +113,14 @@ def observe(parameters: Floats, state: Floats, observation: Floats) -> None:
     """Fill ``observation`` with (d_o, φ_o, d_g, φ_g, φ_obs)."""
     x, y, heading = state[State.X], state[State.Y], state[State.HEADING]
     begin, count = Slot.END + 2 * int(parameters[Slot.GOALS]), int(parameters[Slot.OBSTACLES])
-    row, distance = geometry.nearest_obstacle(parameters, begin, count, x, y)
+    row, distance = obstacles.nearest_obstacle(parameters, begin, count, x, y)
     if row < 0:
         observation[0], observation[1], observation[4] = FAR_AWAY, 0.0, 0.0
     else:
-        u, v = geometry.to_frame(parameters, row, x, y)
+        u, v = obstacles.to_frame(parameters, row, x, y)
         a, b = parameters[row + Row.FIRST_AXIS], parameters[row + Row.SECOND_AXIS]
         cosine, sine = parameters[row + Row.COSINE], parameters[row + Row.SINE]
-        middle, opening = geometry.tangent_cone(u, v, a, b, cosine, sine)
+        middle, opening = obstacles.tangent_cone(u, v, a, b, cosine, sine)
         if int(parameters[Slot.OBSTACLE_DISTANCE]) == ObstacleDistance.CENTRE:
             distance = math.sqrt(u * u + v * v)
         observation[0] = distance

@@ -7,17 +7,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
+from crosslearning.tasks import numbers
 from crosslearning.tasks.environment import CompiledEnvironment
-from crosslearning.tasks.navigation.dynamics import CHOICES, NAVIGATION, STATE_SIZE, Slot, State
+from crosslearning.tasks.navigation.dynamics import CHOICES, NAVIGATION, STATE_SIZE, State
 from crosslearning.tasks.navigation.obstacles import (
     Circle,
     Obstacle,
@@ -25,26 +26,11 @@ from crosslearning.tasks.navigation.obstacles import (
     obstacle_rows,
     read_obstacle,
 )
-from crosslearning.tasks.numbers import (
-    check_names,
-    read_interval,
-    read_number,
-    read_numbers,
-    replaced,
-)
-from crosslearning.tasks.task import HORIZON, Floats, Task
+from crosslearning.tasks.numbers import read_interval, read_number, read_numbers
+from crosslearning.tasks.task import Floats, Task
 
 ENVIRONMENT_ID = "crosslearning/Navigation-v0"
 
-_NUMBERS = (
-    "time_step",
-    "arrival_radius",
-    "near_share",
-    "near_distance",
-    "crash_reward",
-    "goal_reward",
-    "distance_cost",
-)
 #: Grid points along each side of the start area in the search for a free place.
 _SEARCH = 65
 
@@ -69,8 +55,7 @@ class Navigation:
     heading : float, optional
         A fixed initial heading; by default it is uniform in [−π, π).
     near_share, near_distance : float
-        With probability ``near_share`` an episode starts within ``near_distance`` of an obstacle,
-        inside the start area, if the start is not fixed.
+        With probability ``near_share`` an episode starts within ``near_distance`` of an obstacle.
     start_in_obstacle : {"redraw", "crash"}
         A start in an obstacle is redrawn, or kept, so that the first step is a collision.
     time_step : float
@@ -87,11 +72,9 @@ class Navigation:
     swept : bool
         Whether the whole path of a step is tested for collisions, or only its end.
     obstacle_distance : {"surface", "centre"}
-        Which distance to the nearest obstacle is observed. The nearest is always the one with
-        the nearest surface.
+        Which distance to the obstacle with the nearest surface is observed.
     crash_reward, goal_reward, distance_cost : float
-        The reward is ``crash_reward`` for a collision, and otherwise
-        ``goal_reward - distance_cost · d_g``.
+        ``crash_reward`` for a collision, and otherwise ``goal_reward - distance_cost · d_g``.
 
     Examples
     --------
@@ -124,52 +107,55 @@ class Navigation:
     def __post_init__(self) -> None:
         sides = _items("start_area", self.start_area)
         if len(sides) != 2:
-            raise InputError(
-                f"start_area is {self.start_area!r}; give ((x low, x high), (y low, y high))"
-            )
+            raise InputError(f"start_area is {sides}; give ((x low, x high), (y low, y high))")
         if not isinstance(self.swept, bool | np.bool_):
             raise InputError(f"swept is {self.swept!r}; give True or False")
         read: dict[str, Any] = {
             "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
             "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
             "start_area": tuple(read_interval("a side of start_area", side) for side in sides),
-            "speed_bounds": read_interval("speed_bounds", self.speed_bounds),
-            "turn_bounds": read_interval("turn_bounds", self.turn_bounds),
+            "near_share": numbers.read_probability("near_share", self.near_share),
             "swept": bool(self.swept),
         }
         if self.start is not None:
             read["start"] = read_numbers("start", self.start, 2)
         if self.heading is not None:
             read["heading"] = read_number("heading", self.heading)
-        for name in _NUMBERS:
+        for name in ("speed_bounds", "turn_bounds"):
+            read[name] = read_interval(name, getattr(self, name))
+        for name in ("time_step", "arrival_radius", "near_distance"):
+            read[name] = read_number(name, getattr(self, name), positive=True)
+        for name in ("crash_reward", "goal_reward", "distance_cost"):
             read[name] = read_number(name, getattr(self, name))
-            if name in ("time_step", "arrival_radius", "near_distance") and read[name] <= 0.0:
-                raise InputError(f"{name} is {read[name]}; it must be greater than 0")
-        if not 0.0 <= read["near_share"] <= 1.0:
-            raise InputError(f"near_share is {read['near_share']}; give a probability")
-        if read["near_share"] > 0.0 and self.start is not None:
-            raise InputError(
-                f"near_share is {read['near_share']}, but every episode starts at {self.start}; "
-                "drop one of the two"
-            )
         for name, choice in CHOICES.items():
             words = [member.name.lower() for member in choice]
-            check_names(f"choice for {name}", [getattr(self, name)], words)
+            numbers.check_names(f"choice for {name}", [getattr(self, name)], words)
         for name, value in read.items():
             object.__setattr__(self, name, value)
+        if self.near_share > 0.0 and self.start is not None:
+            raise InputError(
+                f"near_share is {self.near_share}, but every episode starts at {self.start}; "
+                "drop one of the two"
+            )
         if not self.goals:
             raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
         for goal in self.goals:
             if not self.is_free(*goal):
-                raise InputError(
-                    f"the goal {goal} lies in an obstacle, so that arriving is a collision; "
-                    "move the goal or the obstacle"
-                )
+                raise InputError(f"the goal {goal} lies in an obstacle; move one of the two")
         self._free_place()
 
     def is_free(self, x: float, y: float) -> bool:
         """Return whether (x, y) lies outside every obstacle."""
         return bool(clearances((x, y), self.obstacles)[0] > 0.0)
+
+    def check_start(self, x: float, y: float) -> Point:
+        """Return a start, or raise an InputError if it may not be there."""
+        if self.start_in_obstacle == "redraw" and not self.is_free(x, y):
+            raise InputError(
+                f"the start ({x}, {y}) lies in an obstacle; move it, or allow it in the task with "
+                "start_in_obstacle='crash'"
+            )
+        return x, y
 
     def grid(self, count: int) -> Floats:
         """Return a grid of ``count`` × ``count`` points of the start area, shape (count², 2)."""
@@ -179,12 +165,7 @@ class Navigation:
     def _free_place(self) -> Point:
         """Return the place in the start area that is farthest from the obstacles."""
         if self.start is not None:
-            if self.start_in_obstacle == "redraw" and not self.is_free(*self.start):
-                raise InputError(
-                    f"the start {self.start} lies in an obstacle; move it, or allow it with "
-                    "start_in_obstacle='crash'"
-                )
-            return self.start
+            return self.check_start(*self.start)
         places = self.grid(_SEARCH)
         free = clearances(places, self.obstacles)
         best = int(np.argmax(free))
@@ -198,28 +179,26 @@ class Navigation:
     @property
     def parameters(self) -> Floats:
         """The parameter vector of the compiled dynamics."""
-        vector = np.zeros(Slot.END)
         (x_low, x_high), (y_low, y_high) = self.start_area
         if self.start is not None:
             (x_low, y_low), (x_high, y_high) = self.start, self.start
-        for name in _NUMBERS:
-            vector[Slot[name.upper()]] = getattr(self, name)
-        vector[[Slot.SPEED_LOW, Slot.SPEED_HIGH]] = self.speed_bounds
-        vector[[Slot.TURN_LOW, Slot.TURN_HIGH]] = self.turn_bounds
-        vector[[Slot.START_X, Slot.START_Y]] = x_low, y_low
-        vector[[Slot.START_WIDTH, Slot.START_HEIGHT]] = x_high - x_low, y_high - y_low
         heading = (-math.pi, 2.0 * math.pi) if self.heading is None else (self.heading, 0.0)
-        vector[[Slot.HEADING, Slot.HEADING_WIDTH]] = heading
-        vector[[Slot.FREE_X, Slot.FREE_Y]] = self._free_place()
-        vector[Slot.SWEPT] = self.swept
-        for name, choice in CHOICES.items():
-            vector[Slot[name.upper()]] = choice[getattr(self, name).upper()]
-        vector[[Slot.GOALS, Slot.OBSTACLES]] = len(self.goals), len(self.obstacles)
-        return np.concatenate([vector, np.ravel(self.goals), obstacle_rows(self.obstacles)])
+        chosen = {name: choice[getattr(self, name).upper()] for name, choice in CHOICES.items()}
+        parts = (  # the first six in the order of Slot
+            [self.time_step, *self.speed_bounds, *self.turn_bounds],
+            [x_low, y_low, x_high - x_low, y_high - y_low, *heading],
+            [self.near_share, self.near_distance, chosen["start_in_obstacle"], *self._free_place()],
+            [self.arrival_radius, chosen["arrival"], chosen["crash"], self.swept],
+            [chosen["obstacle_distance"], self.crash_reward, self.goal_reward, self.distance_cost],
+            [len(self.goals), len(self.obstacles)],
+            np.ravel(self.goals),
+            obstacle_rows(self.obstacles),
+        )
+        return np.concatenate(parts)
 
     def replace(self, /, **changes: Any) -> Navigation:
         """Return a copy with some parameters changed; an unknown name is an error."""
-        return replaced("navigation parameter", self, changes)
+        return numbers.replaced("navigation parameter", self, changes)
 
     def environment(self, render_mode: str | None = None) -> NavigationEnvironment:
         """Return a new Gymnasium environment of this task, without a time limit."""
@@ -285,10 +264,9 @@ class NavigationEnvironment(CompiledEnvironment):
         deepest = max((min(o.semi_axes) for o in self.navigation.obstacles), default=0.0)
         low = np.array([-deepest, -math.pi, 0.0, -math.pi, 0.0])
         high = np.array([far, math.pi, far, math.pi, math.pi])
-        self.observation_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
+        self.observation_space = Box(low, high, dtype=np.float64)
         low, high = np.transpose([self.navigation.speed_bounds, self.navigation.turn_bounds])
-        self.action_space = gymnasium.spaces.Box(low, high, dtype=np.float64)
-        self._trail: list[tuple[float, float]] = []
+        self.action_space = Box(low, high, dtype=np.float64)
 
     def outcomes(self, states: Floats) -> dict[str, NDArray[Any]]:
         """Return named arrays of length n for final states, shape (n, STATE_SIZE).
@@ -316,44 +294,23 @@ class NavigationEnvironment(CompiledEnvironment):
             "position": (float(state[State.X]), float(state[State.Y])),
         }
 
-    def reset(
-        self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Floats, dict[str, Any]]:
-        """Start an episode; the class documents the options."""
-        observation, information = super().reset(seed=seed, options=options)
-        self._trail = [information["position"]]
-        return observation, information
-
-    def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
-        """Advance one step; the action is clipped to the bounds of the action space."""
-        result = super().step(action)
-        if self.render_mode is not None:
-            self._trail.append(result[-1]["position"])
-        return result
-
     def picture(self) -> NDArray[np.uint8]:
         """Return a picture of the task, shape (height, width, 3)."""
         # Only pictures need the drawing library.
         from crosslearning.tasks.rendering import painter_of
 
-        return painter_of(self.navigation).picture(self.state, np.array(self._trail))
+        trail = np.array(self.states)[:, [State.X, State.Y]]
+        return painter_of(self.navigation).picture(self.state, trail)
 
     def state_from(self, option: str, given: Any) -> Floats:
         """Return the state for a reset option; in addition to the usual ones, "start"."""
-        if option != "start":
-            return self._checked(super().state_from(option, given))
-        x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
-        if self.navigation.start_in_obstacle == "redraw" and not self.navigation.is_free(x, y):
-            raise InputError(
-                f"the start ({x}, {y}) lies in an obstacle; choose another place, or make the "
-                "task with start_in_obstacle='crash'"
-            )
-        state = np.zeros(STATE_SIZE)
-        state[[State.X, State.Y, State.HEADING, State.ARRIVAL_STEP]] = x, y, heading, -1.0
-        return state
-
-    def _checked(self, state: Floats) -> Floats:
-        """Return a state, or raise an error if no episode of the task can reach it."""
+        if option == "start":
+            x, y, heading = read_numbers("the option 'start', (x, y, heading),", given, 3)
+            self.navigation.check_start(x, y)
+            state = np.zeros(STATE_SIZE)
+            state[[State.X, State.Y, State.HEADING, State.ARRIVAL_STEP]] = x, y, heading, -1.0
+            return state
+        state = super().state_from(option, given)
         goal, goals = state[State.GOAL], len(self.navigation.goals)
         if goal not in range(goals):
             raise InputError(
@@ -366,11 +323,3 @@ class NavigationEnvironment(CompiledEnvironment):
                 f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
             )
         return state
-
-
-if ENVIRONMENT_ID not in gymnasium.registry:
-    gymnasium.register(
-        id=ENVIRONMENT_ID,
-        entry_point="crosslearning.tasks.navigation.environment:NavigationEnvironment",
-        max_episode_steps=HORIZON,
-    )

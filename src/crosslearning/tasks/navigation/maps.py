@@ -12,18 +12,14 @@ import numpy as np
 from crosslearning.errors import InputError
 from crosslearning.tasks.navigation.environment import Navigation
 from crosslearning.tasks.navigation.obstacles import Circle, Ellipse, Obstacle, clearances, outline
-from crosslearning.tasks.numbers import check_names, read_numbers
+from crosslearning.tasks.numbers import check_names, read_numbers, read_probability
 
 #: The seed of maps for evaluation; training maps have smaller ones.
 UNSEEN_SEED = 30_000
-#: Least distance between two obstacles of a random map. Convex obstacles that do not touch never
-#: enclose a part of the plane, so that every goal can be reached from everywhere.
-GAP = 1.0
-#: Least distance between an obstacle and the rim of a goal, or a fixed start.
-CLEARANCE = 0.5
-#: Least free fraction of the start area.
-FREE_SHARE = 0.6
-
+#: Of random maps: least distance between two obstacles, and between an obstacle and the rim of a
+#: goal, or a fixed start; least free fraction of the start area. Convex obstacles that do not touch
+#: never enclose a part of the plane, so that every goal can be reached from everywhere.
+GAP, CLEARANCE, FREE_SHARE = 1.0, 0.5, 0.6
 #: How many maps are tried, and how many obstacles are drawn for each.
 _ATTEMPTS, _DRAWS = 20, 200
 
@@ -98,7 +94,7 @@ def random_maps(
     Parameters
     ----------
     seed, count : int
-        The seed, and the number of maps; a larger ``count`` only adds maps.
+        The seed, and the number of maps.
     unseen : bool
         Whether to use :data:`UNSEEN_SEED`, which is kept for evaluation.
     obstacle_count : pair of int
@@ -130,8 +126,7 @@ def random_maps(
         raise InputError(f"obstacle_count is {obstacle_count}; give 0 ≤ fewest ≤ most")
     if not 0.0 < smallest <= largest:
         raise InputError(f"sizes is {sizes}; give 0 < smallest ≤ largest")
-    if not 0.0 <= ellipse_share <= 1.0:
-        raise InputError(f"ellipse_share is {ellipse_share}; give a probability")
+    read_probability("ellipse_share", ellipse_share)
     maps = {}
     for number in range(count):
         generator = np.random.default_rng([seed, number])
@@ -142,7 +137,10 @@ def random_maps(
             for _ in range(_DRAWS):
                 if len(obstacles) == wanted:
                     break
-                drawn = _random_obstacle(generator, empty, (smallest, largest), ellipse_share)
+                x, y = (generator.uniform(low, high) for low, high in empty.start_area)
+                a, b = generator.uniform(smallest, largest, size=2)
+                turned = Ellipse((x, y), (a, b), generator.uniform(0.0, math.pi))
+                drawn = turned if generator.random() < ellipse_share else Circle((x, y), a)
                 if _fits(empty, obstacles, drawn):
                     obstacles.append(drawn)
             if len(obstacles) == wanted:
@@ -164,15 +162,6 @@ def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navig
     x, y = generator.uniform(0.1, 0.9, size=2)
     goal = (x_low + x * (x_high - x_low), y_low + y * (y_high - y_low))
     return bare if "goals" in options else bare.replace(goals=(goal,))
-
-
-def _random_obstacle(
-    generator: np.random.Generator, scene: Navigation, sizes: tuple[float, float], share: float
-) -> Obstacle:
-    x, y = (generator.uniform(low, high) for low, high in scene.start_area)
-    a, b = generator.uniform(*sizes, size=2)
-    angle = generator.uniform(0.0, math.pi)
-    return Ellipse((x, y), (a, b), angle) if generator.random() < share else Circle((x, y), a)
 
 
 def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
