@@ -204,7 +204,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         #: For pictures: the last action of this episode, None at its start; its states so far, if
         #: there is a render mode.
         self.last_action: Floats | None = None
-        self.states: list[Floats] = []
+        self._trail: list[Floats] = []
 
     @property
     def physics(self) -> Physics:
@@ -251,7 +251,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
             raise InputError(f"the reset options {sorted(options)} exclude one another; give one")
         ((option, given),) = options.items()
         self._state[:] = self.state_from(option, given)
-        self._running, self.last_action, self.states = True, None, [self._state.copy()]
+        self._running, self.last_action, self._trail = True, None, [self._state.copy()]
         return self._observe(), self.information()
 
     def step(self, action: ArrayLike) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
@@ -266,7 +266,7 @@ class CompiledEnvironment(gymnasium.Env[Floats, Floats]):
         _, observe, step, ended = self._code
         reward, self._over = _step(observe, step, ended, *vectors)
         if self.render_mode is not None:
-            self.states.append(self._state.copy())
+            self._trail.append(self._state.copy())
         return observation, reward, self._over, False, self.information()
 
     def render(self) -> Any:

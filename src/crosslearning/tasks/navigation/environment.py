@@ -299,7 +299,7 @@ class NavigationEnvironment(CompiledEnvironment):
         # Only pictures need the drawing library.
         from crosslearning.tasks.rendering import painter_of
 
-        trail = np.array(self.states)[:, [State.X, State.Y]]
+        trail = np.array(self._trail)[:, [State.X, State.Y]]
         return painter_of(self.navigation).picture(self.state, trail)
 
     def state_from(self, option: str, given: Any) -> Floats:

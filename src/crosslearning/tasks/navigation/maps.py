@@ -127,11 +127,17 @@ def random_maps(
     if not 0.0 < smallest <= largest:
         raise InputError(f"sizes is {sizes}; give 0 < smallest ≤ largest")
     read_probability("ellipse_share", ellipse_share)
+    bare = Navigation(obstacles=()).replace(**options)
+    if bare.obstacles:
+        raise InputError("random maps draw their own obstacles; drop the option 'obstacles'")
+    (x_low, x_high), (y_low, y_high) = bare.start_area
     maps = {}
     for number in range(count):
         generator = np.random.default_rng([seed, number])
         for _ in range(_ATTEMPTS):
-            empty = _empty_map(generator, options)
+            x, y = generator.uniform(0.1, 0.9, size=2)
+            goal = (x_low + x * (x_high - x_low), y_low + y * (y_high - y_low))
+            empty = bare if "goals" in options else bare.replace(goals=(goal,))
             wanted = int(generator.integers(fewest, most + 1))
             obstacles: list[Obstacle] = []
             for _ in range(_DRAWS):
@@ -149,19 +155,9 @@ def random_maps(
         else:
             raise InputError(
                 f"no room for {fewest} to {most} obstacles of sizes {sizes} in the start area "
-                f"{empty.start_area}; ask for fewer or smaller ones, or a larger area"
+                f"{bare.start_area}; ask for fewer or smaller ones, or a larger area"
             )
     return maps
-
-
-def _empty_map(generator: np.random.Generator, options: dict[str, Any]) -> Navigation:
-    bare = Navigation(obstacles=()).replace(**options)
-    if bare.obstacles:
-        raise InputError("random maps draw their own obstacles; drop the option 'obstacles'")
-    (x_low, x_high), (y_low, y_high) = bare.start_area
-    x, y = generator.uniform(0.1, 0.9, size=2)
-    goal = (x_low + x * (x_high - x_low), y_low + y * (y_high - y_low))
-    return bare if "goals" in options else bare.replace(goals=(goal,))
 
 
 def _fits(scene: Navigation, placed: list[Obstacle], drawn: Obstacle) -> bool:
