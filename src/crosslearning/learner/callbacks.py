@@ -1,8 +1,4 @@
-"""Evaluation during learning, which keeps the best policies.
-
-The starts have a separate seed and the learner is not changed: what is learned is the same to the
-last bit with evaluations and without.
-"""
+"""Evaluation during learning, which keeps the best policies and does not change what is learned."""
 
 from __future__ import annotations
 
@@ -32,22 +28,12 @@ SEED = 1
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """One evaluation during learning.
+    """One evaluation during learning."""
 
-    Attributes
-    ----------
-    iteration, steps : int
-        Iterations and environment steps of learning so far.
-    mean_return : float
-        The mean over the tasks of the returns that select the best policies.
-    results : tuple of Evaluation
-        Task by task.
-    """
-
-    iteration: int
-    steps: int
-    mean_return: float
-    results: tuple[Evaluation, ...]
+    iteration: int  #: iterations of learning so far
+    steps: int  #: environment steps of learning so far
+    mean_return: float  #: mean over the tasks of the returns that select the best policies
+    results: tuple[Evaluation, ...]  #: task by task
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data for JSON, with None for unknown numbers."""
@@ -152,7 +138,7 @@ class EvaluationCallback:
         for task in self.tasks:
             central = self._policies == "central"
             policy = learner.central if central else learner.policy(task.name)
-            results += evaluate([policy], [task], **self._options)
+            results += evaluate(policy, task, **self._options)
         mean = float(np.mean([getattr(result, self._by).value for result in results]))
         point = CurvePoint(learner.iteration, learner.steps, mean, tuple(results))
         self.curve.append(point)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
+from crosslearning.learner.gradients import ESTIMATORS
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Dictionary, Family, Kernel, Projection, PruningCertificate
@@ -26,6 +27,7 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 
 #: Squares of sums of such rewards are still finite.
 _LARGEST_REWARD = 1e100
+Arrays = Mapping[str, Floats]
 #: What the next iteration depends on, for a file: arrays by name, and plain data.
 State = tuple[dict[str, Floats], dict[str, Any]]
 
@@ -44,8 +46,8 @@ class GapCheck:
     bounds : array, shape (N,)
         Upper confidence bounds of the true gaps.
     level : float
-        The confidence of each bound: 1 − δ/(j(j+1)N), so that with probability 1 − δ no bound of
-        any check and task is too low.
+        The confidence of each bound: 1 − δ/(j(j+1)N), so that with probability 1 − δ none of the
+        run is too low.
     samples, steps : int
         Samples of each task, and environment steps over all tasks.
     """
@@ -67,7 +69,7 @@ class StopDecision(NamedTuple):
 
     stop: bool = False
     check: GapCheck | None = None
-    numbers: Mapping[str, Floats] = MappingProxyType({})
+    numbers: Arrays = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class IterationReport:
     steps: int
     episodes: int
     returns: Floats
-    numbers: Mapping[str, Floats]
+    numbers: Arrays
     distances: Floats
     projection: Projection
     pruning: PruningCertificate
@@ -197,27 +199,15 @@ class Momentum(NamedTuple):
 class Improvement:
     """The step that a method proposes, and the statistics of the rollouts behind it.
 
-    Attributes
-    ----------
-    knots : array, shape (n, q)
-    weights : array, shape (n, m, p)
-        Function i of the dictionary becomes f_i + Σ_m κ(knots[m], ·) weights[m, i]; of the
-        policies alone, m = N, or of all functions.
-    steps, episodes : int
-        Environment steps and rollouts, over all tasks.
-    returns : array, shape (N,)
-        Estimates of the discounted returns of the policies before the step.
-    numbers : mapping of str to array, shape (N,)
-        Further statistics of every task; the metrics hold their means.
-    momentum : Momentum, optional
+    Function i of the dictionary becomes f_i + Σ_k κ(knots[k], ·) weights[k, i].
     """
 
-    knots: Floats
-    weights: Floats
-    steps: int
-    episodes: int
-    returns: Floats
-    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    knots: Floats  #: shape (n, q)
+    weights: Floats  #: shape (n, m, p), of the policies alone, m = N, or of all functions
+    steps: int  #: environment steps, over all tasks
+    episodes: int  #: rollouts, over all tasks
+    returns: Floats  #: estimates of the returns of the policies before the step, shape (N,)
+    numbers: Arrays = field(default_factory=dict)  #: further statistics of every task
     momentum: Momentum | None = None
 
 
@@ -247,7 +237,8 @@ class Method(ABC):
     @property
     def sampling(self) -> Sampling:
         """How certificates sample gradients at the policies: by default as the paper's method."""
-        return Sampling.as_in_the_paper(self.executor, self.kernel, self.noise, self.settings.gamma)
+        paper, gamma = ESTIMATORS["antithetic"], self.settings.gamma
+        return Sampling(self.executor, paper, self.kernel, self.noise, gamma)
 
     def begin(self, episodes: Episodes) -> None:  # noqa: B027  (most methods do not use them)
         """Use the episodes of the initial exploration."""
@@ -279,7 +270,7 @@ class Method(ABC):
         """Return everything that the next iteration depends on: arrays, and plain data."""
 
     @abstractmethod
-    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state, or raise FileFormatError if it does not fit."""
 
 
@@ -395,7 +386,7 @@ class Core:
             },
         }
 
-    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+    def restore(self, arrays: Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state, or raise FileFormatError if it does not fit."""
         self.method.restore(part_of(arrays, "method"), numbers["method"])
         iterate, fresh = self.iterate, self.iterate.dictionary
@@ -417,13 +408,13 @@ class Core:
 # Files ------------------------------------------------------------------------------------
 
 
-def part_of(arrays: Mapping[str, Floats], name: str) -> dict[str, Floats]:
+def part_of(arrays: Arrays, name: str) -> dict[str, Floats]:
     """Return the arrays whose names begin with ``name`` and a dot, without that prefix."""
     prefix = f"{name}."
     return {k.removeprefix(prefix): a for k, a in arrays.items() if k.startswith(prefix)}
 
 
-def prefixed(name: str, arrays: Mapping[str, Floats]) -> dict[str, Floats]:
+def prefixed(name: str, arrays: Arrays) -> dict[str, Floats]:
     """Return arrays under the names that :func:`part_of` reads."""
     return {f"{name}.{key}": array for key, array in arrays.items()}
 
@@ -433,7 +424,7 @@ def misfit(what: str) -> FileFormatError:
     return FileFormatError(f"its parts do not fit together: {what}")
 
 
-def check_shapes(arrays: Mapping[str, Floats], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_shapes(arrays: Arrays, shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse arrays of a file that are not finite, or of another shape than expected."""
     for name, shape in shapes.items():
         if arrays[name].shape != shape or not np.all(np.isfinite(arrays[name])):

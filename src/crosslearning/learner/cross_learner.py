@@ -124,14 +124,12 @@ class CrossLearner:
         warn_of_no_limit(self.tasks)
         self._given = _given_settings(settings, kernel, keywords)
         self._kernel, self._start = kernel, start
-        self._family: Family | None = None
         self._policies: dict[int, Policy] = {}
         # Report errors now, whichever method the length will select.
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
-        self._executor = executor or executor_for(
-            self.tasks, workers, self._scale, on, step_seconds
-        )
+        how = workers, self._scale, on, step_seconds
+        self._executor = executor or executor_for(self.tasks, *how)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
         known_kernel(kernel, start, self.tasks, self.settings)
@@ -152,9 +150,8 @@ class CrossLearner:
         kernel = known_kernel(self._kernel, self._start, self.tasks, settings)
         if kernel is None:
             with threadpool_limits(1, user_api="blas"):  # as in learn
-                kernel, explored = observed_kernel(
-                    self._executor, self._scale is not None, settings
-                )
+                scaled = self._scale is not None
+                kernel, explored = observed_kernel(self._executor, scaled, settings)
         method = _METHODS[settings.method](self._executor, settings, kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(kernel, settings, len(self.tasks), p, method.functions)
@@ -244,7 +241,7 @@ class CrossLearner:
         ):
             while not goal.reached(self):
                 report = self._core.step()
-                self._family = None
+                vars(self).pop("family", None)
                 self._policies.clear()
                 show(length.made(self), report.pruning.knots, worker_status(self))
                 # All callbacks see every iteration, also the last.
@@ -271,19 +268,14 @@ class CrossLearner:
 
     # Policies --------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def family(self) -> Family:
         """The policies h_1 … h_N and g on their common dictionary."""
-        if self._family is None:
-            self._family = self._core.iterate.family
-        return self._family
+        return self._core.iterate.family
 
     @property
     def central(self) -> Policy:
-        """The central policy g; for ε = ∞ the mean of the task policies.
-
-        Without a bound nothing ever moves g.
-        """
+        """The central policy g; for ε = ∞, where nothing moves g, the mean of the task policies."""
         return self._policy("central", len(self.tasks))
 
     @property
@@ -315,15 +307,10 @@ class CrossLearner:
                 mean = self.family.mix(np.append(np.full(N, 1.0 / N), 0.0)[None])
             else:
                 mean = self.family.select(function)
-            policy = Policy(
-                name,
-                mean,
-                self._core.method.noise.std,
-                BoxSpec.of(first.action_space, "action", first.action_names),
-                self.settings.gamma,
-                BoxSpec.of(first.observation_space, "observation", first.observation_names),
-                first.rate,
-            )
+            actions = BoxSpec.of(first.action_space, "action", first.action_names)
+            seen = BoxSpec.of(first.observation_space, "observation", first.observation_names)
+            std, gamma = self.method.noise.std, self.settings.gamma
+            policy = Policy(name, mean, std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
             self._policies[function] = policy
         return self._policies[function]
@@ -365,14 +352,10 @@ class CrossLearner:
         ----------
         task : Task
             The task to adapt to.
-        iterations : int, optional
-            Iterations of learning.
+        iterations, callback, steps
+            As for :meth:`learn`.
         start : int or str, optional
             The task policy to start from; by default the central one.
-        callback : callable, optional
-            As for :meth:`learn`.
-        steps : int, optional
-            Environment steps, instead of iterations.
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """

@@ -1,8 +1,6 @@
 """Evaluation: the returns of policies with intervals, on the same starts for all of them.
 
-A start depends on the seed and the task's name alone. ``evaluate`` and ``evaluate_across``, and
-``compare`` and ``compare_across`` of :mod:`crosslearning.analysis.comparison`, read the same rows:
-the numbers of every policy's episodes on a task.
+A start depends on the seed and the task's name alone.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import inspect
 import itertools
 import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -35,9 +33,9 @@ Floats = NDArray[np.float64]
 
 #: A policy of this library; a learner, for its central policy; an object with
 #: ``predict(observation)`` that returns an action or a pair whose first part is one, such as a
-#: Stable-Baselines3 model (``deterministic`` is passed if accepted, and ``reset()``, if present, is
-#: called before every episode); a function from an observation to an action; or an object with
-#: ``predict_rows``, from observations to actions, without noise and memory: it is faster.
+#: Stable-Baselines3 model (``deterministic`` is passed if accepted, ``reset()`` is called before
+#: every episode); a function from an observation to an action; or an object with ``predict_rows``,
+#: from observations to actions, without noise and memory: it is faster.
 AnyPolicy = Any
 #: Memory limit of the episodes of one policy on one task, in GiB.
 MOST_MEMORY = 16.0
@@ -90,29 +88,15 @@ class EpisodeOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers:
-    """The results on one task, each with its 95 % interval.
-
-    Attributes
-    ----------
-    trials : int
-        Episodes.
-    discounted_return, total_return : Interval
-        Means of Σ γ^t r_t and of Σ r_t.
-    mean_cost : Interval
-        Mean over steps and episodes of −r, the paper's cost.
-    rates : mapping of str to Interval
-        Shares of episodes, such as ``arrived`` and ``crashed``, where known.
-    means : mapping of str to Interval
-        Means of other outcomes, such as ``path_length``, over the episodes where known.
-    """
+    """The results on one task, each with its 95 % interval."""
 
     task: str
-    trials: int
-    discounted_return: Interval
-    total_return: Interval
-    mean_cost: Interval
-    rates: Mapping[str, Interval]
-    means: Mapping[str, Interval]
+    trials: int  #: episodes
+    discounted_return: Interval  #: mean of Σ γ^t r_t
+    total_return: Interval  #: mean of Σ r_t
+    mean_cost: Interval  #: mean over steps and episodes of −r, the paper's cost
+    rates: Mapping[str, Interval]  #: shares of episodes, such as ``arrived``, where known
+    means: Mapping[str, Interval]  #: means of other outcomes, such as ``path_length``, where known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +156,8 @@ def evaluate_own(
 ) -> tuple[list[Evaluation], list[Evaluation]]:
     """Evaluate each policy on its own task alone, and a central one on all tasks.
 
-    For many tasks, where all pairs would be too many. The options are those of
-    :func:`evaluate_across`. Returns the results of ``"own"`` and ``"central"`` over all tasks,
-    which are the sample, and the same two task by task.
+    For many tasks, where all pairs would be too many. Returns the results of ``"own"`` and
+    ``"central"`` over all tasks, which are the sample, and the same two task by task.
     """
     episodes = EpisodeOptions.of(options, trials=5)
     if len(policies) != len(tasks):
@@ -206,17 +189,13 @@ def run_episodes(
 
 @dataclass(frozen=True)
 class Columns:
-    """The numbers of n episodes (or tasks), NaN where unknown, each of shape (n,).
+    """The numbers of n episodes (or tasks), NaN where unknown, each of shape (n,)."""
 
-    Σ γ^t r_t; Σ r_t; the mean of −r_t; booleans or shares of episodes by name; other outcomes,
-    such as ``path_length``, by name.
-    """
-
-    returns: Floats
-    totals: Floats
-    costs: Floats
-    shares: Mapping[str, NDArray[Any]]
-    others: Mapping[str, Floats]
+    returns: Floats  #: Σ γ^t r_t
+    totals: Floats  #: Σ r_t
+    costs: Floats  #: the mean of −r_t
+    shares: Mapping[str, NDArray[Any]]  #: booleans or shares of episodes
+    others: Mapping[str, Floats]  #: other outcomes, such as ``path_length``
 
 
 @dataclass(frozen=True)
@@ -230,9 +209,7 @@ class Row:
 
 
 def play(
-    policies: AnyPolicy | Sequence[AnyPolicy],
-    tasks: Task | Sequence[Task],
-    options: EpisodeOptions,
+    policies: AnyPolicy | Sequence[AnyPolicy], tasks: Task | Sequence[Task], options: EpisodeOptions
 ) -> list[Row]:
     """Run every policy on every task, and keep the numbers of the episodes."""
     policies = policies if isinstance(policies, list | tuple) else [policies]
@@ -240,10 +217,8 @@ def play(
     tasks = [tasks] if isinstance(tasks, Task) else tasks
     if not policies or not tasks:
         raise InputError(f"got {len(policies)} policies and {len(tasks)} tasks; give one of each")
-    discounts = (getattr(policy, "discount", None) for policy in policies)
-    discount = options.discount
-    if discount is None:
-        discount = next((one for one in discounts if one is not None), 1.0)
+    discounts = (options.discount, *(getattr(policy, "discount", None) for policy in policies))
+    discount = next((one for one in discounts if one is not None), 1.0)
     named = dict(zip(_names(policies), policies, strict=True))
     rows = []
     for task in tasks:
@@ -255,21 +230,21 @@ def play(
 def across(rows: Sequence[Row]) -> Row:
     """Return one row over all tasks, in which each task counts as one number."""
 
-    def mean(values: NDArray[Any]) -> float:
-        known = values[np.isfinite(values)]
-        return float(np.mean(known)) if len(known) else math.nan
+    def means(columns: Iterable[NDArray[Any]]) -> Floats:
+        known = (values[np.isfinite(values)] for values in columns)
+        return np.array([float(np.mean(one)) if len(one) else math.nan for one in known])
 
     def gather(tables: Sequence[Mapping[str, NDArray[Any]]]) -> dict[str, Floats]:
         names = [name for name in tables[0] if all(name in table for table in tables)]
-        return {name: np.array([mean(table[name]) for table in tables]) for name in names}
+        return {name: means(table[name] for table in tables) for name in names}
 
     columns = {}
     for policy in rows[0].columns:
         tasks = [row.columns[policy] for row in rows]
         columns[policy] = Columns(
-            returns=np.array([mean(task.returns) for task in tasks]),
-            totals=np.array([mean(task.totals) for task in tasks]),
-            costs=np.array([mean(task.costs) for task in tasks]),
+            returns=means(task.returns for task in tasks),
+            totals=means(task.totals for task in tasks),
+            costs=means(task.costs for task in tasks),
             shares=gather([task.shares for task in tasks]),
             others=gather([task.others for task in tasks]),
         )
@@ -284,11 +259,11 @@ def _evaluations(row: Row) -> list[Evaluation]:
             task=row.task,
             trials=row.trials,
             horizon=row.horizon,
+            discounted_return=mean_with_unknown(columns.returns),
+            total_return=mean_with_unknown(columns.totals),
+            mean_cost=mean_with_unknown(columns.costs),
             rates={name: share(values) for name, values in columns.shares.items()},
             means={name: mean_with_unknown(values) for name, values in columns.others.items()},
-            discounted_return=mean_with_unknown(columns.returns),
-            mean_cost=mean_with_unknown(columns.costs),
-            total_return=mean_with_unknown(columns.totals),
         )
         for policy, columns in row.columns.items()
     ]
@@ -328,16 +303,16 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
             f"{options.trials} episodes of {horizon} steps would take {size:.0f} GiB of memory; "
             "ask for fewer trials or a shorter horizon"
         )
-    if not isinstance(policy, Policy):
-        plan = plan_episodes(starts, [task], options.trials, horizon, None)
-        if options.deterministic and hasattr(policy, "predict_rows"):
-            with closing(GymnasiumExecutor([task])) as together:
-                rows: Any = _Rows(policy, task)
-                return together.episodes(rows, plan).of_task(0)
+    ours = isinstance(policy, Policy)
+    noise_std = policy.noise_std if ours and not options.deterministic else None
+    plan = plan_episodes(starts, [task], options.trials, horizon, noise_std)
+    if not ours and options.deterministic and hasattr(policy, "predict_rows"):
+        with closing(GymnasiumExecutor([task])) as together:
+            rows: Any = _Rows(policy, task)
+            return together.episodes(rows, plan).of_task(0)
+    if not ours:
         act = _actor(policy, task, options.deterministic)
         return episodes_of(task, plan, act, getattr(policy, "reset", None)).of_task(0)
-    noise_std = None if options.deterministic else policy.noise_std
-    plan = plan_episodes(starts, [task], options.trials, horizon, noise_std)
     reads, acts = policy.function.kernel.dimension, policy.function.outputs
     if (q, p) != (reads, acts):
         raise InputError(

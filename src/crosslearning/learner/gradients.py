@@ -79,15 +79,13 @@ def baseline(samples: Samples, variance: Floats, discount: float) -> Gradients:
 
 @dataclass(frozen=True)
 class Estimator:
-    """An estimator and its requirements.
+    """An estimator and its requirements."""
 
-    ``estimate`` maps samples, the noise variance and the discount to gradients. ``mirrored``: it
-    needs the mirrored action's value. ``coupled``: a sample's weight depends on the other samples
-    of its batch; else a batch is the mean of independent estimates.
-    """
-
+    #: From samples, the noise variance and the discount to gradients.
     estimate: Callable[[Samples, Floats, float], Gradients]
+    #: Whether it needs the mirrored action's value.
     mirrored: bool
+    #: Whether a sample's weight depends on the others of its batch; else they are independent.
     coupled: bool = False
 
 

@@ -59,10 +59,9 @@ def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Po
 
 
 def transfer_settings(learner: CrossLearner, **changes: Any) -> dict[str, Any]:
-    """Return the settings of learners that start from a policy of this one on other tasks.
+    """Return this learner's settings with ``changes``, for other tasks that each learn alone.
 
-    They are this learner's with ``changes``, but each task learns alone. If the changes name
-    another ``method``, only the settings that all methods share are kept.
+    If the changes name another ``method``, only the settings that all methods share are kept.
     """
     values = {**msgspec.structs.asdict(learner.settings), **learner.method.transfer_settings()}
     # The stationarity gap of tasks that learn alone is infinite, so nothing stops.
@@ -90,15 +89,13 @@ _MOVED: dict[str, tuple[str, Callable[..., Any]]] = {
 def deprecate(learner: type[CrossLearner]) -> None:
     """Give the class the names that moved, each with a DeprecationWarning, for one version."""
     for name, (instead, function) in _MOVED.items():
-        call = _warning(name, instead, function)
+        call = _warning(f"CrossLearner.{name} is deprecated; use {instead}", function)
         setattr(learner, name, property(call) if name in ("sampling", "workers") else call)
 
 
-def _warning(name: str, instead: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _warning(message: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*given: Any, **keywords: Any) -> Any:
-        message = f"CrossLearner.{name} is deprecated; use {instead}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         return function(*given, **keywords)
 
-    call.__doc__ = f"Use {instead} instead (deprecated)."
     return call

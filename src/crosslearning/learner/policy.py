@@ -34,19 +34,11 @@ _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*\[(?P<unit>[^\[\]]*)\]")
 
 @dataclass(frozen=True, eq=False)
 class BoxSpec:
-    """The components of an observation or of an action.
-
-    Attributes
-    ----------
-    low, high : arrays of their type and shape
-        Bounds, which may be infinite.
-    names : tuple of str
-        One for each component, with its unit in brackets: ``"speed [rad/s]"``.
-    """
+    """The components of an observation or of an action; bounds have its type and shape."""
 
     low: NDArray[Any]
     high: NDArray[Any]
-    names: tuple[str, ...]
+    names: tuple[str, ...]  #: of the components, with units in brackets: ``"speed [rad/s]"``
 
     @classmethod
     def of(cls, space: HasBounds, what: str, names: Sequence[str] = ()) -> BoxSpec:
@@ -98,15 +90,13 @@ class BoxSpec:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, flat; infinite bounds and unknown units are null."""
-        matches = [_WITH_UNIT.fullmatch(name) for name in self.names]
-        ends = {
-            key: [float(v) if math.isfinite(v) else None for v in ends.ravel()]
-            for key, ends in (("low", self.low), ("high", self.high))
-        }
+        low, high = ([v if math.isfinite(v) else None for v in end.tolist()] for end in self.ends)
+        parts = [_WITH_UNIT.fullmatch(name) or {"name": name, "unit": None} for name in self.names]
         return {
-            "names": [m["name"] if m else one for m, one in zip(matches, self.names, strict=True)],
-            "units": [match["unit"] if match else None for match in matches],
-            **ends,
+            "names": [part["name"] for part in parts],
+            "units": [part["unit"] for part in parts],
+            "low": low,
+            "high": high,
             "shape": list(self.shape),
             "dtype": self.dtype.name,
         }
@@ -117,11 +107,12 @@ class BoxSpec:
         shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(str(data["dtype"]))
         if kind.kind != "f":
             raise FileFormatError(f"the numbers of an {what} are {kind}, expected floating point")
-        ends = []
-        for key, missing in (("low", -math.inf), ("high", math.inf)):
-            given = [missing if end is None else float(end) for end in data[key]]
-            ends.append(np.array(given).reshape(shape).astype(kind))
-        low, high = ends
+        low, high = (
+            np.array([none if end is None else float(end) for end in data[key]])
+            .reshape(shape)
+            .astype(kind)
+            for key, none in (("low", -math.inf), ("high", math.inf))
+        )
         # Comparisons with NaN are false.
         if not np.all((low <= high) & (low < math.inf) & (high > -math.inf)):
             raise FileFormatError(f"an {what} has its low end above its high one, or none at all")
@@ -186,11 +177,10 @@ class Policy:
         self.seed(0)
 
     def __repr__(self) -> str:
-        given = self._given
-        kernel = given.kernel["kernel"] if isinstance(given, PlainFamily) else given.kernel.name
-        knots, q = given.knots.shape
+        plain, (knots, q) = self.plain, self._given.knots.shape
         return (
-            f"Policy({self.name!r}, R^{q} to R^{given.outputs} on {knots} knots, {kernel} kernel)"
+            f"Policy({self.name!r}, R^{q} to R^{plain.outputs} on {knots} knots, "
+            f"{plain.kernel['kernel']} kernel)"
         )
 
     @cached_property
@@ -332,10 +322,7 @@ class Policy:
 
     @classmethod
     def load(cls, path: str | Path) -> Policy:
-        """Read a policy from a file; its actions are the saved policy's, up to rounding.
-
-        It needs NumPy alone, neither compiler nor environments.
-        """
+        """Read a policy; it needs NumPy alone, and acts as the saved one, up to rounding."""
         data = read_document(path, FILE_KIND, FILE_VERSION)
         try:
             return cls.from_dict(data)

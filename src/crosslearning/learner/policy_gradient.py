@@ -13,18 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.core import (
-    GapCheck,
-    Improvement,
-    Iterate,
-    IterationReport,
-    Method,
-    Momentum,
-    State,
-    StopDecision,
-    check_shapes,
-    too_large,
-)
+from crosslearning.learner import core
 from crosslearning.learner.gradients import ESTIMATORS, Gradients, gradient_geometry
 from crosslearning.learner.sampling import Sampling, sample_gaps
 from crosslearning.learner.settings import PolicyGradient
@@ -33,7 +22,7 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import Executor, plan_samples
 
 
-class PolicyGradientMethod(Method):
+class PolicyGradientMethod(core.Method):
     """A gradient estimate for every task by Algorithm 1, and a step along it."""
 
     settings: PolicyGradient
@@ -48,7 +37,7 @@ class PolicyGradientMethod(Method):
         """How many functions the method keeps: a momentum direction for each task, or none."""
         return len(self.executor.tasks) if self.rule.momentum else 0
 
-    def improve(self, iterate: Iterate) -> Improvement:
+    def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's gradient estimate: one iteration of this method."""
         settings, tasks = self.settings, self.executor.tasks
         # Algorithm 1, lines 1 to 5: trajectories of geometric length, and their rewards.
@@ -60,37 +49,39 @@ class PolicyGradientMethod(Method):
         gradients = self.estimator.estimate(samples, self.noise.variance, settings.gamma)
         squares, towards = gradient_geometry(iterate.policies, gradients)
         if not np.all(np.isfinite(squares)):
-            raise too_large(tasks[int(np.argmin(np.isfinite(squares)))].name)
+            raise core.too_large(tasks[int(np.argmin(np.isfinite(squares)))].name)
         norms = np.sqrt(squares)
         gaps = _gaps(towards, norms, iterate.radii())
         # Algorithm 2, line 5: the step η ∇̂_i of every task, which the core applies.
         lengths, clips = self.rule.step(iterate.iteration, squares)
         keep = self.rule.momentum
         knots, weights = _step(gradients, clips, lengths, keep)
-        return Improvement(
+        return core.Improvement(
             knots=knots,
             weights=weights,
             steps=int(samples.steps.sum()),
             episodes=len(knots) * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
             numbers={"gradient_norm": norms, "gap": gaps},
-            momentum=Momentum(keep, lengths) if keep else None,
+            momentum=core.Momentum(keep, lengths) if keep else None,
         )
 
-    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
+    def stop_decision(
+        self, iterate: core.Iterate, improvement: core.Improvement
+    ) -> core.StopDecision:
         """Return whether all stationarity gaps are at most α (Algorithm 2, line 8)."""
         settings = self.settings
         if settings.alpha is None:
-            return StopDecision()
+            return core.StopDecision()
         if settings.stopping == "batch":
             # As printed: by the estimates of the iteration itself.
-            return StopDecision(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
+            return core.StopDecision(bool(np.max(improvement.numbers["gap"]) <= settings.alpha))
         if iterate.iteration % settings.check_every:
-            return StopDecision()
+            return core.StopDecision()
         check = check_gaps(iterate, self.sampling, settings)
-        return StopDecision(check.bound <= settings.alpha, check)
+        return core.StopDecision(check.bound <= settings.alpha, check)
 
-    def why(self, report: IterationReport) -> str:
+    def why(self, report: core.IterationReport) -> str:
         """Return the sentence of a run that the stopping rule ended."""
         alpha, check = self.settings.alpha, report.check
         if check is None:
@@ -113,13 +104,13 @@ class PolicyGradientMethod(Method):
         drawn = self.settings.gamma, self.settings.batch_size
         return Sampling(self.executor, self.estimator, self.kernel, self.noise, *drawn)
 
-    def state(self) -> State:
+    def state(self) -> core.State:
         """Return the running mean of the squared gradient norms."""
         return {"mean_square": self.rule.mean_square}, {}
 
-    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+    def restore(self, arrays: core.Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore the running mean."""
-        check_shapes(arrays, {"mean_square": self.rule.mean_square.shape})
+        core.check_shapes(arrays, {"mean_square": self.rule.mean_square.shape})
         self.rule.mean_square = arrays["mean_square"]
 
 
@@ -145,7 +136,6 @@ class StepRule:
     """How far the policies move along their gradients.
 
     Coordinates have no meaning in an RKHS, so the second moment is one number per function.
-    Momentum is one more function per task.
     """
 
     settings: PolicyGradient
@@ -163,23 +153,22 @@ class StepRule:
         Returns the factor of each task's direction and, to be applied before it, the clipping
         factor of its gradient, at most 1. All arrays have shape (N,).
         """
-        if self.settings.step_rule == "constant":
-            return self.lengths(iteration), np.ones(len(squared_norms))
-        keep = self.settings.second_moment
-        self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
         norms, clips = np.sqrt(squared_norms), np.ones(len(squared_norms))
-        if math.isfinite(self.settings.step_clip):
-            allowed = self.settings.step_clip * self._root_mean_square(iteration)
-            np.divide(allowed, norms, out=clips, where=norms > allowed)
+        if self.settings.step_rule != "constant":
+            keep = self.settings.second_moment
+            self.mean_square = keep * self.mean_square + (1.0 - keep) * squared_norms
+            if math.isfinite(self.settings.step_clip):
+                allowed = self.settings.step_clip * self._root_mean_square(iteration)
+                np.divide(allowed, norms, out=clips, where=norms > allowed)
         return self.lengths(iteration), clips
 
     def lengths(self, iteration: int) -> Floats:
         """Return the factors of an iteration whose gradients are in the running mean already."""
         settings = self.settings
-        if settings.step_rule == "constant":
-            return np.full(len(self.mean_square), settings.step_size)
         size = settings.step_size
         assert size is not None
+        if settings.step_rule == "constant":
+            return np.full(len(self.mean_square), size)
         if settings.step_rule == "decaying":
             size /= math.sqrt(1.0 + iteration / settings.step_decay)
         if self.momentum:
@@ -209,7 +198,9 @@ def check_level(number: int, tasks: int, delta: float) -> float:
     return 1.0 - delta / (number * (number + 1) * tasks)
 
 
-def check_gaps(iterate: Iterate, sampling: Sampling, settings: PolicyGradient) -> GapCheck:
+def check_gaps(
+    iterate: core.Iterate, sampling: Sampling, settings: PolicyGradient
+) -> core.GapCheck:
     """Return upper confidence bounds of the policies' gaps, from a separate batch.
 
     The paper compares the estimated gap of every iteration with α. A run makes thousands of such
@@ -227,4 +218,4 @@ def check_gaps(iterate: Iterate, sampling: Sampling, settings: PolicyGradient) -
         gap.mean.upper_bound(gap.towards, radius, level)
         for gap, radius in zip(gaps, iterate.radii(), strict=True)
     ]
-    return GapCheck(number, np.array(bounds), level, samples, steps)
+    return core.GapCheck(number, np.array(bounds), level, samples, steps)

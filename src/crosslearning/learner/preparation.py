@@ -42,17 +42,14 @@ def resolve_tasks(
         raise InputError("task_options are for a named task set; give them to your tasks directly")
     if isinstance(tasks, Task):
         raise InputError(f"tasks is the one task {tasks.name!r}; give a list, such as [task]")
-    resolved = (
-        load_tasks(tasks, options) if isinstance(tasks, TaskSource) else as_tasks(tasks, "tasks")
-    )
+    given = load_tasks(tasks, options) if isinstance(tasks, TaskSource) else tasks
+    resolved = as_tasks(given, "tasks")
     if not resolved:
         raise InputError("no tasks were given; give at least one")
-    first = resolved[0]
-    seen: set[str] = set()
-    for task in resolved:
-        if task.name in seen:
+    first, names = resolved[0], [task.name for task in resolved]
+    for number, task in enumerate(resolved):
+        if task.name in names[:number]:
             raise InputError(f"two tasks have the name {task.name!r}; names must differ")
-        seen.add(task.name)
         for kind in ("observation_space", "action_space"):
             space, expected = getattr(task, kind), getattr(first, kind)
             if not isinstance(space, gymnasium.spaces.Box) or space.shape == ():
@@ -64,14 +61,13 @@ def resolve_tasks(
                     f"the {kind} of task {task.name!r} has shape {space.shape}, but that of "
                     f"{first.name!r} has {expected.shape}; tasks that learn together must match"
                 )
-        actions = task.action_space
+        actions, expected = task.action_space, first.action_space
         if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
             raise InputError(
                 f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
                 "low ends are below its high ends, or nothing can be learned"
             )
-        ends = first.action_space.low, first.action_space.high
-        if not np.array_equal([actions.low, actions.high], ends):
+        if not np.array_equal([actions.low, actions.high], [expected.low, expected.high]):
             raise InputError(
                 f"the action_space of task {task.name!r} has other bounds than that of "
                 f"{first.name!r}; tasks that learn together must match"
@@ -94,10 +90,7 @@ def _remedy(space: gymnasium.Space[Any]) -> str:
 
 
 def scale_of(tasks: Sequence[Task], settings: LearnerSettings) -> ActionScale | None:
-    """Return the map from policies' actions to the tasks'; None for the tasks' own units.
-
-    Tasks that state their kernel keep their own units.
-    """
+    """Return the map from policies' actions to the tasks'; None for the tasks' own units."""
     space, units = tasks[0].action_space, settings.action_units
     bounded = bool(np.all(np.abs([space.low, space.high]) <= _SENSIBLE))
     if units == "box" and not bounded:
@@ -174,14 +167,11 @@ def _kernel_of_start(
 def observed_kernel(
     executor: Executor, scaled: bool, settings: LearnerSettings
 ) -> tuple[Gaussian, Episodes]:
-    """Return a Gaussian kernel with widths from episodes with random actions, and the episodes.
-
-    ``scaled`` says whether actions are of order one; else random ones are as wide as their box.
-    """
+    """Return a Gaussian kernel with widths from episodes with random actions, and the episodes."""
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, _RESTLESS)
-    if not scaled:
+    if not scaled:  # random actions are as wide as their box
         low, high = tasks[0].action_space.low, tasks[0].action_space.high
         bounded = np.maximum(np.abs(low), np.abs(high)) <= _SENSIBLE
         half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)
@@ -213,10 +203,7 @@ def kernel_for(seen: Floats, space: Box) -> Gaussian:
 
 
 def points_on_circles(seen: Floats) -> list[int]:
-    """Return the coordinates of observations (n, q) that are cosines and sines of an angle.
-
-    They come in pairs whose squares add up to 1.
-    """
+    """Return the coordinates (n, q) that are cosines and sines: pairs whose squares add up to 1."""
     squares = seen**2
     varied = np.flatnonzero(seen.std(axis=0) > 0.0)
     pairs: list[int] = []

@@ -15,7 +15,6 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner.gradients import (
-    ESTIMATORS,
     GROUPS,
     Estimator,
     GradientMean,
@@ -39,14 +38,7 @@ class Sampling:
     kernel: Kernel
     noise: Noise
     discount: float
-    batch_size: int
-
-    @classmethod
-    def as_in_the_paper(
-        cls, executor: Executor, kernel: Kernel, noise: Noise, discount: float
-    ) -> Sampling:
-        """Return the sampling of a method that does not sample gradients itself."""
-        return cls(executor, ESTIMATORS["antithetic"], kernel, noise, discount, batch_size=1)
+    batch_size: int = 1
 
     @property
     def unit_size(self) -> int:
@@ -111,12 +103,8 @@ def run_plans(
     # Every estimate is a batch of its own.
     batches = Samples._make(array.reshape(-1, size, *array.shape[2:]) for array in samples)
     estimates = sampling.estimator.estimate(batches, sampling.noise.variance, sampling.discount)
-    units = []
-    for i in range(N):
-        own = slice(i * n // size, (i + 1) * n // size)
-        units.append(
-            IndependentEstimates(estimates.knots[own], estimates.weights[own], ratios[i, ::size])
-        )
+    knots, weights = (array.reshape(N, n // size, *array.shape[1:]) for array in estimates)
+    units = [IndependentEstimates(knots[i], weights[i], ratios[i, ::size]) for i in range(N)]
     return units, int(samples.steps.sum())
 
 

@@ -25,8 +25,6 @@ EACH = ("action_variance", "action_std")
 _DISCOUNT, _STEP, _SCALED_STEP = 0.9, 2.0, 0.5
 #: Rollouts take 1/(1 − γ) steps on average; more than a million do not fit into memory.
 _LARGEST_DISCOUNT = 0.999999
-#: It is divided further over checks and tasks, and 1 − δ must differ from 1.
-_LEAST_DELTA = 1e-9
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
 
@@ -52,12 +50,14 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 Share = Annotated[float, Meta(ge=0.0, lt=1.0)]
 Probability = Annotated[float, Meta(gt=0.0, lt=1.0)]
 Mixture = Annotated[float, Meta(ge=0.0, le=1.0)]
+#: A number for each action, or one for all; their squares and inverses are finite.
+EachAction = tuple[Annotated[float, Meta(ge=1e-70, le=1e70)], ...]
 
 Ridge = Annotated[Positive, "ρ of the step's regression: larger is smoother."]
 CriticRidge = Annotated[Positive, "ρ of the critic's regression: larger is smoother."]
 CriticKnots = Annotated[Count, "Cap on the knots that the critics share."]
 ActionStd = Annotated[
-    tuple[float, ...],
+    EachAction,
     "Standard deviation of the exploration noise (trust-region: at the start) in units of the "
     "policies' actions: half the range of each action, where it has bounds. One number stands for "
     "all actions.",
@@ -157,8 +157,6 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)
-        for name in EACH:
-            self._check_each(name, getattr(self, name, ()))
 
     def _suiting_discount(self, horizon: int, share: float) -> float:
         """Return γ, by default 1 − share/H for horizon H, but between 0.9 and 0.99."""
@@ -166,17 +164,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def _check_finite(self, *names: str) -> None:
         for name in names:
-            if not math.isfinite(getattr(self, name)):
-                raise InputError(f"{name} must be finite, got {getattr(self, name)}")
-
-    @staticmethod
-    def _check_each(name: str, given: tuple[float, ...] | float) -> None:
-        """Refuse numbers, or one for all actions, that are not positive or too extreme."""
-        values = (given,) if isinstance(given, int | float) else given
-        if not all(0.0 < value < math.inf for value in values):
-            raise InputError(f"{name} must be positive, got {values}")
-        if not all(1e-70 <= value <= 1e70 for value in values):
-            raise InputError(f"{name} must be from 1e-70 to 1e70, got {values}")
+            value = getattr(self, name)
+            if value is not None and not math.isfinite(value):
+                raise InputError(f"{name} must be finite, got {value}")
 
 
 class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -197,7 +187,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     ] = "antithetic"
     batch_size: Annotated[Count, "Samples B per task and iteration."] = 4
     action_variance: Annotated[
-        tuple[float, ...],
+        EachAction,
         "Variance of the exploration noise for each action (the diagonal of Σ); one number stands "
         "for all.",
     ] = (0.05,)
@@ -208,13 +198,11 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
         "decaying: normalised, with η falling as 1/√(1 + k/step_decay).",
     ] = "decaying"
     step_size: Annotated[
-        float | None,
+        Positive | None,
         "Step size η: a step of RKHS norm η changes an action by at most η √κ(s, s). Take at most "
         "the range of the actions. None: 2, or 0.5 where actions are scaled to their box.",
     ] = None
-    step_decay: Annotated[Positive, "Iterations over which the decaying rule starts to fall."] = (
-        500.0
-    )
+    step_decay: Annotated[Positive, "Iterations over which decaying starts to fall."] = 500.0
     step_clip: Annotated[
         Positive,
         "Gradients are clipped to this multiple of their running root mean square, so that one "
@@ -223,7 +211,7 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     momentum: Annotated[Share, "Share of the old direction that adam keeps."] = 0.9
     second_moment: Annotated[Share, "Share of the old mean square that is kept."] = 0.99
     alpha: Annotated[
-        float | None, "Stop when every stationarity gap is at most this; none: never."
+        NotNegative | None, "Stop when every stationarity gap is at most this; none: never."
     ] = None
     stopping: Annotated[
         Literal["checked", "batch"],
@@ -235,9 +223,11 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     check_batch: Annotated[
         Count, "Samples per task of a check, rounded up to hundreds of estimates."
     ] = 1000
-    check_delta: Annotated[Probability, "Probability that any check of a run stops it wrongly."] = (
-        0.05
-    )
+    check_delta: Annotated[
+        float,
+        Meta(ge=1e-9, lt=1.0),  # it is divided further, and 1 − δ must differ from 1
+        "Probability that any check of a run stops it wrongly.",
+    ] = 0.05
 
     #: The paper's tasks state the paper's kernel.
     as_stated: ClassVar[bool] = True
@@ -255,20 +245,11 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
                 f"discount is {self.discount}: rollouts would take {1 / (1 - self.discount):.2g} "
                 f"steps on average; give at most {_LARGEST_DISCOUNT}"
             )
-        if self.step_size is not None and not 0.0 < self.step_size < math.inf:
-            raise InputError(f"step_size must be positive and finite, got {self.step_size}")
-        self._check_finite("step_decay")
-        if self.alpha is not None and not 0.0 <= self.alpha < math.inf:
-            raise InputError(f"alpha must be finite and at least 0, got {self.alpha}")
+        self._check_finite("step_size", "step_decay", "alpha")
         if self.alpha is not None and (math.isinf(self.epsilon) or self.epsilon == 0):
             raise InputError(
                 "alpha needs an epsilon between 0 and infinity: the stationarity gap is infinite "
                 "without a bound on the policies, and always 0 if all must be equal"
-            )
-        if self.check_delta < _LEAST_DELTA:
-            raise InputError(
-                f"check_delta is {self.check_delta}, which float64 hardly separates from 0: no "
-                f"check could ever stop the run; give at least {_LEAST_DELTA}"
             )
         if self.estimator == "baseline" and self.batch_size < 2:
             raise InputError("the baseline estimator needs batch_size ≥ 2: it compares samples")
@@ -289,9 +270,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episodes: Annotated[
         Count, "Episodes of every task and iteration, within the next two limits."
     ] = 10
-    least_steps: Annotated[Count, "Fewest steps of a task and iteration: more short episodes."] = (
-        200
-    )
+    least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
         Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
     ] = 800
@@ -435,8 +414,6 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.model_epsilon is not None and math.isnan(self.model_epsilon):
-            raise InputError("model_epsilon must be at least 0 (inf allowed), got nan")
         self._check_finite("step_kl", "imagined_std", "settled", "ridge", "critic_ridge")
 
 

@@ -14,18 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
-from crosslearning.learner.core import (
-    Improvement,
-    Iterate,
-    Method,
-    State,
-    StopDecision,
-    check_shapes,
-    misfit,
-    part_of,
-    prefixed,
-    refuse_huge_rewards,
-)
+from crosslearning.learner import core
 from crosslearning.learner.settings import TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
@@ -50,18 +39,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Direction(NamedTuple):
-    """The natural gradient of one task, for advantages in units of their standard deviation.
+    """The natural gradient of one task, for advantages in units of their standard deviation."""
 
-    ``weights``, shape (m, p), of the mean action on the knots; ``growth``, shape (p,), of ln σ;
-    ``unit``, that standard deviation.
-    """
-
-    weights: Floats
-    growth: Floats
-    unit: float
+    weights: Floats  #: of the mean action on the knots, shape (m, p)
+    growth: Floats  #: of ln σ, shape (p,)
+    unit: float  #: that standard deviation
 
 
-class TrustRegionMethod(Method):
+class TrustRegionMethod(core.Method):
     """A natural gradient for every task by regression, and a step of a given divergence."""
 
     settings: TrustRegion
@@ -78,16 +63,15 @@ class TrustRegionMethod(Method):
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
-    def improve(self, iterate: Iterate) -> Improvement:
+    def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
         assert settings.episode_steps is not None
         # 1. Run episodes of every task (Algorithm 2, line 3).
-        plan = plan_episodes(
-            iterate.generator, tasks, self._episodes(), settings.episode_steps, std
-        )
+        sizes = self._episodes(settings.episode_steps), settings.episode_steps
+        plan = plan_episodes(iterate.generator, tasks, *sizes, std)
         episodes = self.executor.episodes(iterate.policies, plan)
-        refuse_huge_rewards(self.executor, episodes)
+        core.refuse_huge_rewards(self.executor, episodes)
         newest = []
         for i in range(len(tasks)):
             mean = partial(_function, iterate.policies, i)
@@ -105,7 +89,7 @@ class TrustRegionMethod(Method):
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
         discounts = settings.gamma ** np.arange(settings.episode_steps)
-        return Improvement(
+        return core.Improvement(
             knots=knots,
             weights=weights,
             steps=int(episodes.lengths.sum()),
@@ -120,17 +104,15 @@ class TrustRegionMethod(Method):
             },
         )
 
-    def _episodes(self) -> int:
+    def _episodes(self, longest: int) -> int:
         """Return how many episodes of each task to run, from the length of the last ones."""
         settings = self.settings
-        assert settings.episode_steps is not None
-        length = float(settings.episode_steps)
-        if self.batches:
-            length = float(np.mean(np.concatenate([s.lengths for s in self.batches[0]])))
+        last = [steps.lengths for steps in self.batches[0]] if self.batches else []
+        length = float(np.mean(np.concatenate(last))) if last else float(longest)
         wanted = max(settings.episodes * length, settings.least_steps)
         return max(_FEWEST, math.ceil(min(wanted, settings.most_steps) / length))
 
-    def _step(self, iterate: Iterate) -> tuple[Floats, Floats]:
+    def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""
         settings, N = self.settings, len(self.executor.tasks)
         dictionary, regression = iterate.dictionary, self.regression
@@ -148,7 +130,7 @@ class TrustRegionMethod(Method):
         ]
         growth = np.mean([gradient.growth for gradient in gradients], axis=0)
         least = np.minimum(settings.least_std, self.noise.std)
-        length = self.settings.step_length(iterate.iteration)
+        length = settings.step_length(iterate.iteration)
         lengths, std = step_lengths(np.array(squares), growth, self.noise.std, least, length)
         self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
         self.noise = Noise(std**2)
@@ -178,68 +160,50 @@ class TrustRegionMethod(Method):
         weights = self.regression.solve(task, targets, self.settings.ridge)
         return Direction(weights, 0.5 * np.concatenate(wider).mean(axis=0), unit)
 
-    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
+    def stop_decision(
+        self, iterate: core.Iterate, improvement: core.Improvement
+    ) -> core.StopDecision:
         """Report the divergence of the whole iteration, projection and pruning included."""
         means, old = self._before
-        new = self.noise.std
-        divergences = np.array(
-            [
-                mean_divergence(_function(iterate.policies, i, steps.states) - means[i], old, new)
-                for i, steps in enumerate(self.batches[0])
-            ]
-        )
-        return StopDecision(numbers={"kl": divergences})
+        divergences = []
+        for i, steps in enumerate(self.batches[0]):
+            moved = _function(iterate.policies, i, steps.states) - means[i]
+            divergences.append(mean_divergence(moved, old, self.noise.std))
+        return core.StopDecision(numbers={"kl": np.array(divergences)})
 
     def transfer_settings(self) -> dict[str, Any]:
         """Return the noise of the policies."""
         return {"action_std": tuple(self.noise.std.tolist())}
 
-    # Checkpoints -----------------------------------------------------------------------
-
-    def state(self) -> State:
+    def state(self) -> core.State:
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
         arrays = {"variance": self.noise.variance.copy()}
-        arrays |= prefixed("batches", pack(self.batches)) | prefixed("critic", critic)
-        return arrays | prefixed("step", self.regression.state()), {"critic": numbers}
+        arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
+        return arrays | core.prefixed("step", self.regression.state()), {"critic": numbers}
 
-    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+    def restore(self, arrays: core.Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state."""
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
-            raise misfit("variance")
+            raise core.misfit("variance")
         N, q = len(self.executor.tasks), self.kernel.dimension
-        batches = unpack(part_of(arrays, "batches"), N, q, self.outputs)
+        batches = unpack(core.part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
-        self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
-        self.regression.restore(part_of(arrays, "step"), states)
+        self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
+        self.regression.restore(core.part_of(arrays, "step"), states)
         self.batches, self.noise = batches, Noise(variance.copy())
 
 
 def step_lengths(
     squares: Floats, growth: Floats, std: Floats, least: Floats, divergence: float
 ) -> tuple[Floats, Floats]:
-    """Scale directions, and the change of the noise, to a given divergence.
+    """Return η of every task (N,) and the new σ' (p,) for a step of a given divergence δ.
 
     The divergence from N(h, σ²) to N(h + ηf, σ'²), averaged over states, is
     c + ½ η² Σ_j mean(f_j²)/σ'_j², with c = Σ_j ln(σ'_j/σ_j) + ½ (σ_j/σ'_j)² − ½; η follows from
-    δ − c.
-
-    Parameters
-    ----------
-    squares : array, shape (N, p)
-        mean(f_j²) of every task's direction.
-    growth : array, shape (p,)
-        The direction of ln σ, which the tasks share.
-    std, least : arrays, shape (p,)
-        σ, and its lower bound.
-    divergence : float
-        δ.
-
-    Returns
-    -------
-    lengths, std : arrays, shapes (N,) and (p,)
-        η of every task, and σ'.
+    δ − c. ``squares``, shape (N, p), are mean(f_j²); ``growth``, shape (p,), is the direction of
+    ln σ, which the tasks share; ``least`` is the lower bound of σ'.
     """
     # To second order c is |Δ ln σ|²: the length of a joint step, as if all were one function.
     joint = 0.5 * np.sum(squares / std**2, axis=1) + np.sum(growth**2)
@@ -309,10 +273,7 @@ class Critic(ValueFunctions):
         return self._returns(task, steps, values) - values
 
     def explained(self, task: int, steps: Steps) -> float:
-        """Return the explained variance of the λ-returns of steps not yet fitted.
-
-        At most 1, and negative if the critic is worse than a constant.
-        """
+        """Return the explained variance of the λ-returns of steps not yet fitted, at most 1."""
         if len(self.dictionary) == 0:
             return 0.0
         values = self.values(task, steps.states)
@@ -322,10 +283,8 @@ class Critic(ValueFunctions):
 
     def _returns(self, task: int, steps: Steps, values: Floats) -> Floats:
         last = steps.bootstrap_mask * self.values(task, steps.last)
-        settings = self.settings
-        return lambda_returns(
-            steps.rewards, values, steps.lengths, last, settings.gamma, settings.trace
-        )
+        how = self.settings.gamma, self.settings.trace
+        return lambda_returns(steps.rewards, values, steps.lengths, last, *how)
 
 
 @compiled
@@ -354,25 +313,12 @@ _fill = FastEntry(fill_lambda_returns)
 
 
 def lambda_returns(
-    rewards: Floats,
-    values: Floats,
-    lengths: Integers,
-    last: Floats,
-    discount: float,
-    trace: float,
+    rewards: Floats, values: Floats, lengths: Integers, last: Floats, discount: float, trace: float
 ) -> Floats:
     """Return the λ-return of every step, shape (n,), of episodes laid end to end.
 
-    Parameters
-    ----------
-    rewards, values : arrays, shape (n,)
-        Rewards of the steps, and the critic's values of the states before them.
-    lengths : array of int, shape (E,)
-        Steps of each episode.
-    last : array, shape (E,)
-        The bootstrap: the critic's value after the last step, zero where the episode terminated.
-    discount, trace : float
-        γ, and λ in [0, 1].
+    ``values`` are the critic's at the states before the steps, and ``last``, shape (E,), those
+    after the episodes: zero where they terminated.
     """
     out = np.empty(len(rewards))
     _fill(rewards, values, lengths, last, float(discount), float(trace), out)
@@ -383,41 +329,21 @@ def lambda_returns(
 
 
 class Steps(NamedTuple):
-    """All steps of some episodes of one task, one episode after the other.
+    """All steps, n, of some episodes, E, of one task, one episode after the other."""
 
-    Attributes
-    ----------
-    states : array, shape (n, q)
-        Where the actions were taken.
-    actions : array, shape (n, p)
-        In the policies' units.
-    densities : array, shape (n,)
-        Log-densities of the actions, up to a common constant.
-    rewards : array, shape (n,)
-    last : array, shape (E, q)
-        The observation after each episode.
-    lengths : array of int, shape (E,)
-    bootstrap_mask : array, shape (E,)
-        1 where an episode was truncated, 0 where it terminated.
-    """
-
-    states: Floats
-    actions: Floats
-    densities: Floats
-    rewards: Floats
-    last: Floats
-    lengths: Integers
-    bootstrap_mask: Floats
+    states: Floats  #: where the actions were taken, shape (n, q)
+    actions: Floats  #: shape (n, p), in the policies' units
+    densities: Floats  #: their log-densities up to a common constant, shape (n,)
+    rewards: Floats  #: shape (n,)
+    last: Floats  #: the observation after each episode, shape (E, q)
+    lengths: Integers  #: shape (E,)
+    bootstrap_mask: Floats  #: 1 where an episode was truncated, 0 where it terminated, shape (E,)
 
     @classmethod
     def of(
         cls, episodes: Episodes, noise: Floats, std: Floats, mean: Callable[[Floats], Floats]
     ) -> Steps:
-        """Lay the episodes of one task end to end.
-
-        ``noise``, shape (E, horizon, p), of standard deviations ``std``, was added to the mean
-        actions (n, p) that ``mean`` returns for states (n, q).
-        """
+        """Lay episodes end to end; their actions were ``mean(states)`` plus ``noise``."""
         E, horizon = episodes.rewards.shape
         there = np.arange(horizon) < episodes.lengths[:, None]
         states, added = episodes.observations[:, :-1][there], noise[there]
@@ -448,7 +374,7 @@ def pack(batches: Sequence[Sequence[Steps]]) -> dict[str, Floats]:
     return {**parts, "episodes": counts.astype(np.float64)}
 
 
-def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[list[Steps]]:
+def unpack(arrays: core.Arrays, tasks: int, q: int, p: int) -> list[list[Steps]]:
     """Return what :func:`pack` packed, or raise FileFormatError if it does not fit together."""
     if "episodes" not in arrays:
         return []
@@ -458,10 +384,10 @@ def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[lis
     whole = all(np.all((a >= 1) & (a % 1 == 0) & np.isfinite(a)) for a in (counts, lengths))
     fits = whole and counts.ndim == 2 and counts.shape[1] == tasks and len(counts) > 0
     if not fits or lengths.shape != (int(counts.sum()),):
-        raise misfit("episodes")
+        raise core.misfit("episodes")
     n, E = int(lengths.sum()), len(lengths)
     per_step = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
-    check_shapes(arrays, {**per_step, "last": (E, q), "bootstrap_mask": (E,)})
+    core.check_shapes(arrays, {**per_step, "last": (E, q), "bootstrap_mask": (E,)})
     arrays["lengths"] = lengths.astype(np.int64)
     episodes = np.cumsum(counts.astype(np.int64))
     rows = np.cumsum(arrays["lengths"])[episodes - 1]

@@ -48,10 +48,7 @@ def implied_method(values: Mapping[str, Any]) -> MethodName | None:
 
 
 def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
-    """Return the default method: the paper's for tasks that state their kernel, as its own do.
-
-    For other tasks ``models`` if ``steps`` are given and few, else ``trust-region``.
-    """
+    """Return the paper's method for tasks that state their kernel, else by the steps, if known."""
     if tasks[0].kernel_covariance is not None:
         return "policy-gradient"
     few = steps is not None and steps <= _FEW_STEPS * len(tasks)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.core import State, misfit, part_of, prefixed
+from crosslearning.learner.core import Arrays, State, check_shapes, misfit, part_of, prefixed
 from crosslearning.learner.settings import ModelBased, TrustRegion
 from crosslearning.rkhs import Dictionary, Kernel
 from crosslearning.rkhs.checks import Floats
@@ -32,14 +32,14 @@ class ValueFunctions:
         self._weights = self.dictionary.weights
 
     def push(self, states: Sequence[Floats]) -> None:
-        """Add a batch, the states of every task, and drop the oldest; :meth:`learn` fits it."""
+        """Add a batch, the states of every task, and drop the oldest."""
         self.regression.push(states)
 
     def learn(self, new: Floats, returns: Callable[[int, int], Floats], sweeps: int = 1) -> None:
         """Fit the functions to all batches; ``new`` states (n, q) may become knots.
 
-        ``returns`` maps a batch, 0 being the newest, and a task to the returns of its states. They
-        may depend on the functions themselves: then fit in several ``sweeps``.
+        ``returns(batch, task)`` are those of its states, the newest batch being 0. If they depend
+        on the functions themselves, fit in several ``sweeps``.
         """
         dictionary, regression = self.dictionary, self.regression
         N = dictionary.functions
@@ -72,8 +72,6 @@ class ValueFunctions:
         values = self.regression.values(block, task, self._weights[:, task])
         return np.asarray(self.offsets[task] + values[:, 0])
 
-    # Checkpoints -----------------------------------------------------------------------
-
     def state(self) -> State:
         """Return everything that the functions depend on: arrays, and plain data."""
         arrays, numbers = self.dictionary.state()
@@ -81,17 +79,13 @@ class ValueFunctions:
         return {**arrays, "offsets": self.offsets.copy()}, numbers
 
     def restore(
-        self,
-        arrays: Mapping[str, Floats],
-        numbers: Mapping[str, Any],
-        states: Sequence[Sequence[Floats]],
+        self, arrays: Arrays, numbers: Mapping[str, Any], states: Sequence[Sequence[Floats]]
     ) -> None:
         """Restore a state, with the states of every batch."""
         dictionary = Dictionary.from_state(self.dictionary.kernel, arrays, numbers)
-        offsets = arrays["offsets"]
-        same = (dictionary.functions, dictionary.outputs) == (self.dictionary.functions, 1)
-        if not same or offsets.shape != self.offsets.shape or not np.all(np.isfinite(offsets)):
+        if (dictionary.functions, dictionary.outputs) != (self.dictionary.functions, 1):
             raise misfit("the critic")
+        check_shapes(arrays, {"offsets": self.offsets.shape})
         self.regression.restore(part_of(arrays, "regression"), states)
-        self.dictionary, self.offsets = dictionary, offsets.copy()
+        self.dictionary, self.offsets = dictionary, arrays["offsets"].copy()
         self._weights = dictionary.weights

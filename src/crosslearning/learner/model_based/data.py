@@ -7,13 +7,13 @@ are fitted like data. So the models stay kernel expansions, with their gradients
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from crosslearning.errors import InputError
-from crosslearning.learner.core import check_shapes, misfit
+from crosslearning.learner.core import Arrays, check_shapes, misfit
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes
 from crosslearning.tasks import Task
@@ -30,32 +30,20 @@ _POINTS, _FEWEST = 240, 40
 
 
 class Transitions(NamedTuple):
-    """Steps of one task, its episodes laid end to end.
+    """Steps of one task, its episodes laid end to end."""
 
-    Attributes
-    ----------
-    states, after : arrays, shape (n, q)
-        Observations before and after.
-    actions : array, shape (n, p)
-        As applied: clipped, in the policies' units.
-    rewards : array, shape (n,)
-    terminated, first : arrays, shape (n,)
-        1 where the step terminated its episode, and where it began one.
-    """
-
-    states: Floats
-    actions: Floats
-    after: Floats
-    rewards: Floats
-    terminated: Floats
-    first: Floats
+    states: Floats  #: observations before, shape (n, q)
+    actions: Floats  #: as applied: clipped, in the policies' units, shape (n, p)
+    after: Floats  #: observations after, shape (n, q)
+    rewards: Floats  #: shape (n,)
+    terminated: Floats  #: 1 where the step terminated its episode, shape (n,)
+    first: Floats  #: 1 where it began one, shape (n,)
 
     @classmethod
     def none(cls, q: int, p: int) -> Transitions:
         """Return no transitions."""
-        return cls(
-            np.empty((0, q)), np.empty((0, p)), np.empty((0, q)), *(np.empty(0) for _ in range(3))
-        )
+        numbers = (np.empty(0) for _ in range(3))
+        return cls(np.empty((0, q)), np.empty((0, p)), np.empty((0, q)), *numbers)
 
     @classmethod
     def of(cls, episodes: Episodes, scale: ActionScale, bounds: Floats) -> Transitions:
@@ -78,33 +66,30 @@ class Transitions(NamedTuple):
         """Concatenate transitions."""
         return cls(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
+    @classmethod
+    def pack(cls, data: Sequence[Transitions]) -> dict[str, Floats]:
+        """Return the transitions of all tasks as arrays for a file."""
+        counts = np.array([len(own.rewards) for own in data], dtype=np.float64)
+        return {**cls.joined(data)._asdict(), "counts": counts}
 
-def pack(data: Sequence[Transitions]) -> dict[str, Floats]:
-    """Return the transitions of all tasks as arrays for a file."""
-    counts = np.array([len(own.rewards) for own in data], dtype=np.float64)
-    return {**Transitions.joined(data)._asdict(), "counts": counts}
-
-
-def unpack(arrays: Mapping[str, Floats], tasks: int, q: int, p: int) -> list[Transitions]:
-    """Return what :func:`pack` packed, or refuse it."""
-    counts = arrays["counts"]
-    if counts.shape != (tasks,) or np.any(counts < 0) or np.any(counts % 1):
-        raise misfit("transitions")
-    empty, ends = Transitions.none(q, p)._asdict(), np.cumsum(counts.astype(np.int64))
-    check_shapes(arrays, {name: (int(ends[-1]), *a.shape[1:]) for name, a in empty.items()})
-    columns = [np.split(arrays[name].copy(), ends[:-1]) for name in Transitions._fields]
-    return [Transitions(*parts) for parts in zip(*columns, strict=True)]
+    @classmethod
+    def unpack(cls, arrays: Arrays, tasks: int, q: int, p: int) -> list[Transitions]:
+        """Return what :meth:`pack` packed, or refuse it."""
+        counts = arrays["counts"]
+        if counts.shape != (tasks,) or np.any(counts < 0) or np.any(counts % 1):
+            raise misfit("transitions")
+        empty, ends = cls.none(q, p)._asdict(), np.cumsum(counts.astype(np.int64))
+        check_shapes(arrays, {name: (int(ends[-1]), *a.shape[1:]) for name, a in empty.items()})
+        columns = [np.split(arrays[name].copy(), ends[:-1]) for name in cls._fields]
+        return [cls(*parts) for parts in zip(*columns, strict=True)]
 
 
 class PseudoData(NamedTuple):
-    """Steps of the first tasks that were not taken.
+    """Steps that were not taken, at which formulas give the targets."""
 
-    ``reward`` and ``end`` say whether formulas give their rewards and terminations.
-    """
-
-    points: list[Transitions]
-    reward: bool
-    end: bool
+    points: list[Transitions]  #: of the first tasks
+    reward: bool  #: whether formulas give the rewards
+    end: bool  #: whether they give the terminations
 
     def beside(self, data: Sequence[Transitions], output: int, q: int) -> list[Transitions]:
         """Return the data of one output, joined with the points if a formula gives it."""
@@ -119,11 +104,7 @@ EMPTY = PseudoData([], False, False)
 
 
 class Formulas:
-    """The formulas of tasks: rewards, terminations, both or neither; the same for all tasks.
-
-    ``scale`` maps the policies' actions to the tasks'; ``bounds``, shape (2, p), are those of the
-    action space in the policies' units.
-    """
+    """The formulas of tasks: rewards, terminations, both or neither; the same for all tasks."""
 
     def __init__(self, tasks: Sequence[Task], scale: ActionScale, bounds: Floats) -> None:
         self.tasks, self.scale, self.bounds = tasks, scale, bounds
@@ -155,38 +136,35 @@ class Formulas:
             states = generator.uniform(low, high, (n, q))
             actions = generator.uniform(ends[0], ends[1], (n, len(ends[0])))
             steps = states, self.scale(actions), motion.follow(i, states, actions)
-            rewards = ended = zeros = np.zeros(n)
-            if task.reward is not None:
-                rewards = _evaluate(task.name, "reward", task.reward, steps)
-            if task.terminated is not None:
-                over = _evaluate(task.name, "terminated", task.terminated, steps) != 0.0
-                ended = over.astype(np.float64)
-            points.append(Transitions(states, actions, steps[2], rewards, ended, zeros))
+            rewards, ended = (_evaluate(task, kind, steps) for kind in ("reward", "terminated"))
+            ended = (ended != 0.0).astype(np.float64)
+            points.append(Transitions(states, actions, steps[2], rewards, ended, np.zeros(n)))
         return PseudoData(points, self.reward, self.end)
 
 
-def _evaluate(
-    name: str, kind: str, formula: Formula, steps: tuple[Floats, Floats, Floats]
-) -> Floats:
-    """Return the values of a task's formula, checked."""
+def _evaluate(task: Task, kind: str, steps: tuple[Floats, Floats, Floats]) -> Floats:
+    """Return the values of a task's formula, checked; zeros without a formula."""
+    formula: Formula | None = getattr(task, kind)
+    if formula is None:
+        return np.zeros(len(steps[0]))
+    name, n = f"the {kind} of task {task.name!r}", len(steps[0])
     try:
         values = np.asarray(formula(*steps), dtype=np.float64)
     except (TypeError, ValueError, IndexError) as problem:
         raise InputError(
-            f"the {kind} of task {name!r} cannot be evaluated: {problem}; it takes observations "
-            "(n, q), actions (n, p) and next observations (n, q), and returns n numbers"
+            f"{name} cannot be evaluated: {problem}; it takes observations (n, q), actions (n, p) "
+            "and next observations (n, q), and returns n numbers"
         ) from problem
-    n = len(steps[0])
     if values.shape != (n,):
         raise InputError(
-            f"the {kind} of task {name!r} returned an array of shape {values.shape} for {n} steps; "
-            f"it must return {n} numbers"
+            f"{name} returned an array of shape {values.shape} for {n} steps; it must return {n} "
+            "numbers"
         )
     if not np.all(np.isfinite(values)):
         step = int(np.argmax(~np.isfinite(values)))
         where = ", ".join(str(part[step]) for part in steps)
         raise InputError(
-            f"the {kind} of task {name!r} returned {values[step]} for the step {where}; it must be "
-            "finite wherever observations may be"
+            f"{name} returned {values[step]} for the step {where}; it must be finite wherever "
+            "observations may be"
         )
     return values

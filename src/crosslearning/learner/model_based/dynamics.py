@@ -23,7 +23,6 @@ from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
-from crosslearning.rkhs.kernels.base import Kernel
 
 #: Imagined observations may exceed the range of the data by this share of it.
 _MARGIN = 0.1
@@ -34,26 +33,16 @@ _ROUGHEST = 1e-3
 
 
 class Frame(NamedTuple):
-    """The normalisation of the models' outputs, and the limits of imagined rollouts.
+    """The normalisation of the models' outputs, and the limits of imagined rollouts."""
 
-    Attributes
-    ----------
-    centre, unit : arrays, shape (outputs,)
-        Mean and standard deviation of every output over all tasks.
-    limits : array, shape (2, q + 1)
-        Of imagined observations and rewards: the bounds of the space, and the range of the data
-        with a margin.
-    is_angle : array of int, shape (q,)
-        1 for coordinates that are angles.
-    ends : int
-        1 if an episode was seen to terminate.
-    """
-
+    #: Mean and standard deviation of every output over all tasks, shape (outputs,).
     centre: Floats
     unit: Floats
+    #: Of imagined observations and rewards, shape (2, q + 1): the bounds of the space, and the
+    #: range of the data with a margin.
     limits: Floats
-    is_angle: Integers
-    ends: int
+    is_angle: Integers  #: 1 for coordinates that are angles, shape (q,)
+    ends: int  #: 1 if an episode was seen to terminate
 
     @classmethod
     def of(
@@ -126,8 +115,8 @@ class Dynamics(NamedTuple):
     def functions(self, tasks: int, normal: Sequence[Floats] | None = None) -> list[Family]:
         """Return each output's functions of the first ``tasks``, without normalisation.
 
-        ``normal`` has for each output standard normal numbers of shape (S, N + 1, m, 1), for S
-        posterior samples, each sample's functions together; without it these are the means.
+        ``normal``, of shape (S, N + 1, m, 1) for each output, are standard normal numbers for S
+        posterior samples; without it these are the means.
         """
         families = []
         for o, fit in enumerate(self.fits):
@@ -190,12 +179,13 @@ def fit(
 
     Only the outputs with hyperparameters are fitted, which are the first ones.
     """
-    N = len(data)
-    is_angle = np.flatnonzero(frame.is_angle).tolist()
-    fits = []
+    N, is_angle, fits = len(data), np.flatnonzero(frame.is_angle).tolist(), []
     for o, own in enumerate(chosen):
         kernel = own.kernel(is_angle)
         inputs, targets = _points(data, frame, o, pseudo)
+        # The knots may leave no more of the kernel unexplained than the noise.
+        size = own.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
+        tolerance = float(np.clip(own.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
         regression = CrossRegression(
             kernel,
             N,
@@ -203,7 +193,7 @@ def fit(
             noise=own.noise,
             ridge=own.ridge(N),
             max_knots=max_knots,
-            tolerance=_tolerance(own, kernel, inputs),
+            tolerance=tolerance,
         )
         for i in range(N):
             regression.add(i, inputs[i], targets[i])
@@ -215,12 +205,6 @@ def fit(
             else:
                 fits.append(regression.fit(epsilon, "relaxed"))
     return Dynamics(frame, list(chosen), fits)
-
-
-def _tolerance(chosen: Hyperparameters, kernel: Kernel, inputs: Sequence[Floats]) -> float:
-    """Return the share of the kernel that the knots may leave: no more than the noise."""
-    size = chosen.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
-    return float(np.clip(chosen.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
 
 
 def _points(
@@ -243,7 +227,7 @@ def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> Worl
 
 
 def pack_choices(chosen: Sequence[Hyperparameters]) -> dict[str, Floats]:
-    """Return the hyperparameters of every output as one table."""
+    """Return the hyperparameters as one table."""
     rows = [np.concatenate([np.ravel(field) for field in own]) for own in chosen]
     return {"choices": np.array(rows)} if rows else {}
 
@@ -259,9 +243,8 @@ def unpack_choices(arrays: Mapping[str, Floats], inputs: int) -> list[Hyperparam
     for row in table:
         widths, units = row[: 2 * inputs].reshape(2, inputs).copy()
         linear, signal, alike, noise, evidence = row[2 * inputs :].tolist()
-        chosen.append(
-            Hyperparameters(widths, units, linear, signal, alike, np.array([noise]), evidence)
-        )
+        std = np.array([noise])
+        chosen.append(Hyperparameters(widths, units, linear, signal, alike, std, evidence))
     return chosen
 
 
@@ -271,7 +254,7 @@ def unpack_models(
     angles: Sequence[int],
     functions: int,
 ) -> list[Family]:
-    """Return the functions of every output from their knots and weights, if there are any yet."""
+    """Return the functions of every output, if there are any yet."""
     if not arrays:
         return []
     try:

@@ -37,29 +37,20 @@ class Outputs(NamedTuple):
 
     The kernels are of one kind. The linear part of a sum is summed over the knots, so that a
     function is an expansion in the rest of its kernel plus an affine function of (s, a). Arrays
-    over knots are concatenated output by output.
-
-    Attributes
-    ----------
-    program : KernelProgram
-        Of all outputs: their embeddings concatenated, r features each, and their factors.
-    own : array of int, shape (outputs + 1,)
-        Where the factors of each output begin; they count its features from 0.
-    features : array, shape (r · L,)
-        Embedded knots: for each output an array (r, its knots), flat.
-    rows : array, shape (functions, L)
-        Weights.
-    affine : array, shape (functions, outputs, 1 + q + p)
-        A constant, and the slope in every coordinate.
-    edges : array of int, shape (outputs + 1,)
-        Where the knots of each output begin.
+    over knots are concatenated output by output, L in all.
     """
 
+    #: Of all outputs: their embeddings concatenated, r features each, and their factors.
     program: KernelProgram
+    #: Where the factors of each output begin, shape (outputs + 1,); they count from 0.
     own: Integers
+    #: Embedded knots: for each output an array (r, its knots), flat.
     features: Floats
+    #: Weights, shape (functions, L).
     rows: Floats
+    #: A constant and the slope in every coordinate, shape (functions, outputs, 1 + q + p).
     affine: Floats
+    #: Where the knots of each output begin, shape (outputs + 1,).
     edges: Integers
 
     @classmethod
@@ -129,29 +120,19 @@ def _parted(family: Family) -> tuple[Expansion, Floats]:
 
 
 class World(NamedTuple):
-    """The models, for compiled code.
+    """The models, for compiled code."""
 
-    Attributes
-    ----------
-    functions : Outputs
-        From (s, a) to the change of s, the reward and, if ``ends``, the termination probability.
-    offsets : array, shape (outputs,)
-        Added to the functions' values.
-    limits : array, shape (2, q + 1)
-        Imagined observations and rewards are clipped to these.
-    actions : array, shape (2, p)
-        Bounds of the action space, in the policies' units.
-    is_angle : array of int, shape (q,)
-        1 for coordinates that are angles.
-    ends : int
-        1 if the functions predict termination.
-    """
-
+    #: From (s, a) to the change of s, the reward and, if ``ends``, the termination probability.
     functions: Outputs
+    #: Added to the functions' values, shape (outputs,).
     offsets: Floats
+    #: Imagined observations and rewards are clipped to these, shape (2, q + 1).
     limits: Floats
+    #: Bounds of the action space, shape (2, p), in the policies' units.
     actions: Floats
+    #: 1 for coordinates that are angles, shape (q,).
     is_angle: Integers
+    #: 1 if the functions predict termination.
     ends: int
 
 
@@ -163,53 +144,30 @@ class Values(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """Imagined rollouts, n of H steps.
+    """Imagined rollouts, n of H steps."""
 
-    Attributes
-    ----------
-    states : array, shape (n, H + 1, q)
-    actions : array, shape (n, H, p)
-        Not yet clipped.
-    rewards : array, shape (n, H)
-    bootstrap_mask : array, shape (n, H)
-        The probability that the step did not terminate.
-    gradients : array, shape (n, H, p)
-        ∂Q/∂a; at a bound of the actions only the part that points inward.
-    returns : array, shape (n, H)
-        λ-returns.
-    """
-
-    states: Floats
-    actions: Floats
-    rewards: Floats
-    bootstrap_mask: Floats
-    gradients: Floats
-    returns: Floats
+    states: Floats  #: shape (n, H + 1, q)
+    actions: Floats  #: shape (n, H, p), not yet clipped
+    rewards: Floats  #: shape (n, H)
+    bootstrap_mask: Floats  #: shape (n, H): the probability that the step did not terminate
+    gradients: Floats  #: shape (n, H, p): ∂Q/∂a; at a bound only the part that points inward
+    returns: Floats  #: shape (n, H): λ-returns
 
 
 @compiled
 def _predict(
     outputs: Outputs, function: int, both: Floats, point: Floats, work: Floats, values: Floats
 ) -> None:
-    """Fill ``values`` with a function's outputs at (s, a).
-
-    ``point``, shape (outputs · r,), is work space, and ``work`` holds 2 columns.
-    """
+    """Fill ``values`` with a function's outputs at (s, a); ``work`` holds 2 columns."""
     r = point.shape[0] // values.shape[0]
     embed(outputs.program, both, point)
     for o in range(values.shape[0]):
         first, last = outputs.edges[o], outputs.edges[o + 1]
         m = last - first
-        column = work[:m]
-        partial_column(
-            outputs.program,
-            outputs.own[o],
-            outputs.own[o + 1],
-            outputs.features[r * first : r * last].reshape((r, m)),
-            point[o * r : (o + 1) * r],
-            work[m : 2 * m],
-            column,
-        )
+        column, here = work[:m], point[o * r : (o + 1) * r]
+        begin, end = outputs.own[o], outputs.own[o + 1]
+        features = outputs.features[r * first : r * last].reshape((r, m))
+        partial_column(outputs.program, begin, end, features, here, work[m : 2 * m], column)
         values[o] = inner(column, outputs.rows[function, first:last])
         values[o] += outputs.affine[function, o, 0]
         for d in range(both.shape[0]):
@@ -226,10 +184,7 @@ def _predict_back(
     work: Floats,
     back: Floats,
 ) -> None:
-    """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a).
-
-    ``point``, shape (2, outputs · r), is work space, and ``work`` holds 4 columns.
-    """
+    """Fill ``back`` with Σ_o pull[o] ∂f_o/∂(s, a); ``work`` holds 4 columns."""
     r = point.shape[1] // pull.shape[0]
     embed(outputs.program, both, point[0])
     gradient = point[1]
@@ -242,16 +197,11 @@ def _predict_back(
         weights, row = work[:m], outputs.rows[function, first:last]
         for k in range(m):
             weights[k] = pull[o] * row[k]
-        partial_pull_back(
-            outputs.program,
-            outputs.own[o],
-            outputs.own[o + 1],
-            outputs.features[r * first : r * last].reshape((r, m)),
-            point[0, o * r : (o + 1) * r],
-            weights,
-            work[m : 4 * m].reshape((3, m)),
-            gradient[o * r : (o + 1) * r],
-        )
+        begin, end = outputs.own[o], outputs.own[o + 1]
+        features = outputs.features[r * first : r * last].reshape((r, m))
+        here, slope = point[0, o * r : (o + 1) * r], gradient[o * r : (o + 1) * r]
+        space = work[m : 4 * m].reshape((3, m))
+        partial_pull_back(outputs.program, begin, end, features, here, weights, space, slope)
     embed_pull_back(outputs.program, both, gradient, back)
     for o in range(pull.shape[0]):
         for d in range(back.shape[0]):
@@ -285,13 +235,11 @@ def _imagine(
     policy: Integers,
     model: Integers,
     noise: Floats,
-    states: Floats,
-    actions: Floats,
-    rewards: Floats,
-    bootstrap_mask: Floats,
+    out: Imagined,
 ) -> None:
     program, features, rows = policies
     models, bounds = world.functions, world.actions
+    states, actions, rewards, bootstrap_mask, _, _ = out
     n, H, p = noise.shape
     q = starts.shape[1]
     width = models.edges[-1]
@@ -321,45 +269,28 @@ def _look_back(
     trace: float,
     policy: Integers,
     model: Integers,
-    states: Floats,
-    actions: Floats,
-    rewards: Floats,
-    bootstrap_mask: Floats,
-    gradients: Floats,
-    returns: Floats,
+    out: Imagined,
 ) -> None:
     program, features, rows = policies
-    critic_program, critic_features, critic_rows = critic.functions
+    states, actions, rewards, bootstrap_mask, gradients, returns = out
+    kernel, knots, weights = critic.functions
     models, limits, bounds = world.functions, world.limits, world.actions
     n, H, p = actions.shape
     q, outputs, width = states.shape[2], models.edges.shape[0] - 1, models.edges[-1]
     point, work = np.empty((2, features.shape[0])), np.empty((4, features.shape[1]))
     model_point = np.empty((2, models.features.shape[0] // width * outputs))
     model_work = np.empty(4 * width)
-    critic_point = np.empty((2, critic_features.shape[0]))
-    critic_work = np.empty((4, critic_features.shape[1]))
+    place, space = np.empty((2, knots.shape[0])), np.empty((4, knots.shape[1]))
     one, value = np.ones(1), np.empty(1)
     slope, adjoint, back = np.empty(q), np.empty(q), np.empty(q)
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
     for k in range(n):
-        later, row = 0.0, critic_rows[policy[k]]
+        later, row = 0.0, weights[policy[k]]
         for t in range(H - 1, -1, -1):
             after = states[k, t + 1]
-            evaluate(
-                critic_program, critic_features, row, after, critic_point[0], critic_work[:2], value
-            )
-            evaluate_pull_back(
-                critic_program,
-                critic_features,
-                row,
-                after,
-                one,
-                critic_point[0],
-                critic_work,
-                critic_point[1],
-                slope,
-            )
+            evaluate(kernel, knots, row, after, place[0], space[:2], value)
+            evaluate_pull_back(kernel, knots, row, after, one, place[0], space, place[1], slope)
             worth = value[0] + critic.offsets[policy[k]]
             share = trace if t < H - 1 else 0.0
             worth = (1.0 - share) * worth + share * later
@@ -416,15 +347,11 @@ def imagine(
     starts, noise = (np.ascontiguousarray(one, dtype=np.float64) for one in (starts, noise))
     policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
     n, H, p = noise.shape
-    imagined = Imagined(
-        states=np.empty((n, H + 1, starts.shape[1])),
-        actions=np.empty((n, H, p)),
-        rewards=np.empty((n, H)),
-        bootstrap_mask=np.empty((n, H)),
-        gradients=np.zeros((n, H, p)),
-        returns=np.zeros((n, H)),
-    )
-    _fill_rollouts(policies, world, starts, policy, model, noise, *imagined[:4])
+    rewards, mask, returns = (np.zeros((n, H)) for _ in range(3))
+    actions, gradients = np.zeros((n, H, p)), np.zeros((n, H, p))
+    states = np.empty((n, H + 1, starts.shape[1]))
+    imagined = Imagined(states, actions, rewards, mask, gradients, returns)
+    _fill_rollouts(policies, world, starts, policy, model, noise, imagined)
     return imagined
 
 
@@ -440,4 +367,4 @@ def backpropagate(
 ) -> None:
     """Fill in the gradients and returns of imagined rollouts."""
     policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
-    _fill_gradients(policies, world, critic, discount, trace, policy, model, *imagined)
+    _fill_gradients(policies, world, critic, discount, trace, policy, model, imagined)

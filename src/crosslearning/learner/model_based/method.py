@@ -14,19 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from crosslearning.learner.core import (
-    Improvement,
-    Iterate,
-    IterationReport,
-    Method,
-    State,
-    StopDecision,
-    misfit,
-    part_of,
-    prefixed,
-    refuse_huge_rewards,
-)
-from crosslearning.learner.model_based import data as transitions
+from crosslearning.learner import core
 from crosslearning.learner.model_based import dynamics as models
 from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
@@ -62,7 +50,7 @@ _COMPARED = 4
 _TINY = 1e-12
 
 
-class ModelBasedMethod(Method):
+class ModelBasedMethod(core.Method):
     """Rounds of acting, fitting models, and improving the policies in them."""
 
     settings: ModelBased
@@ -72,7 +60,7 @@ class ModelBasedMethod(Method):
         tasks = executor.tasks
         self.bounds = executor.scale.bounds(tasks[0].action_space)
         self.is_angle = angles_of(tasks[0].observation_space)
-        #: Observed steps of every task; and of related ones, which have no policies here.
+        #: Observed steps of every task, and of related ones, which have no policies here.
         self.data = [Transitions.none(tasks[0].observation_size, self.outputs) for _ in tasks]
         self.related: list[Transitions] = []
         #: Known rewards and terminations, and their values when the models were fitted.
@@ -101,7 +89,7 @@ class ModelBasedMethod(Method):
 
     def begin(self, episodes: Episodes) -> None:
         """Add episodes to the data."""
-        refuse_huge_rewards(self.executor, episodes)
+        core.refuse_huge_rewards(self.executor, episodes)
         N, scale = len(self.data), self.executor.scale
         self.take_in([Transitions.of(episodes.of_task(i), scale, self.bounds) for i in range(N)])
         self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
@@ -111,11 +99,8 @@ class ModelBasedMethod(Method):
         self.data = [Transitions.joined(both) for both in zip(self.data, data, strict=True)]
         self.fresh, self.made = True, 0
 
-    def use_data_of(self, other: Method) -> None:
-        """Fit models of another method's tasks, which are related, beside those of the tasks here.
-
-        Rollouts are imagined from the states that were visited there, too.
-        """
+    def use_data_of(self, other: core.Method) -> None:
+        """Fit models of another method's tasks beside those of the tasks here."""
         if isinstance(other, ModelBasedMethod):
             self.related = [*other.data, *other.related]
             self.chosen = list(other.chosen)
@@ -141,7 +126,7 @@ class ModelBasedMethod(Method):
 
     # Learning --------------------------------------------------------------------------
 
-    def improve(self, iterate: Iterate) -> Improvement:
+    def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         steps = episodes = 0
         if self.made % self.settings.updates_per_round == 0:
@@ -162,7 +147,7 @@ class ModelBasedMethod(Method):
         knots, weights = self._step(iterate, imagined)
         self.made += 1
         N, dynamics = len(self.data), self.dynamics
-        return Improvement(
+        return core.Improvement(
             knots=knots,
             weights=weights,
             steps=steps,
@@ -176,7 +161,7 @@ class ModelBasedMethod(Method):
             },
         )
 
-    def _act(self, iterate: Iterate) -> tuple[int, int]:
+    def _act(self, iterate: core.Iterate) -> tuple[int, int]:
         """Run an episode of every task; return the steps and the episodes."""
         settings, tasks = self.settings, self.executor.tasks
         policies, std = iterate.policies, self.noise.std
@@ -199,7 +184,7 @@ class ModelBasedMethod(Method):
         low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
         return Frame.of([*self.data, *self.related], low, high, self.is_angle, pseudo)
 
-    def _learn_models(self, iterate: Iterate) -> None:
+    def _learn_models(self, iterate: core.Iterate) -> None:
         """Fit the models, and draw posterior samples of them."""
         settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
         q, epsilon = len(frame.is_angle), settings.model_epsilon
@@ -231,7 +216,7 @@ class ModelBasedMethod(Method):
             self._world = world_of(self.models, self.frame, self.bounds)
         return self._world
 
-    def _imagine(self, iterate: Iterate) -> Imagined:
+    def _imagine(self, iterate: core.Iterate) -> Imagined:
         """Imagine rollouts of every task, from states visited in any task."""
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
@@ -243,14 +228,12 @@ class ModelBasedMethod(Method):
         shape = (N * B, settings.look_ahead, len(self.noise.variance))
         noise = settings.imagined_std * generator.standard_normal(shape)
         imagined = imagine(iterate.policies, self.world, starts, policy, model, noise)
-        values = Values(self.critic.dictionary.expansion, self.critic.offsets)
-        discount, trace = settings.gamma, settings.trace
-        backpropagate(
-            imagined, iterate.policies, self.world, values, policy, model, discount, trace
-        )
+        critic = Values(self.critic.dictionary.expansion, self.critic.offsets)
+        which, how = (policy, model), (settings.gamma, settings.trace)
+        backpropagate(imagined, iterate.policies, self.world, critic, *which, *how)
         return imagined
 
-    def _step(self, iterate: Iterate, imagined: Imagined) -> tuple[Floats, Floats]:
+    def _step(self, iterate: core.Iterate, imagined: Imagined) -> tuple[Floats, Floats]:
         """Return the knots and weights of a step of the round's length at this iteration."""
         settings, N = self.settings, len(self.data)
         q, p = imagined.states.shape[2], imagined.actions.shape[2]
@@ -278,15 +261,17 @@ class ModelBasedMethod(Method):
                 weights[:, i] = direction * math.sqrt(length / divergence)
         return knots, weights
 
-    def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
+    def stop_decision(
+        self, iterate: core.Iterate, improvement: core.Improvement
+    ) -> core.StopDecision:
         """Stop when the data of several rounds have not changed the policies."""
         if self.made % self.settings.updates_per_round or not self.settings.settled:
-            return StopDecision()
+            return core.StopDecision()
         change = self._changes(iterate)
         self.quiet = self.quiet + 1 if change <= self.settings.settled else 0
-        return StopDecision(stop=self.quiet >= _PATIENCE)
+        return core.StopDecision(stop=self.quiet >= _PATIENCE)
 
-    def _changes(self, iterate: Iterate) -> float:
+    def _changes(self, iterate: core.Iterate) -> float:
         """Return the root mean square change of actions since the last round's end."""
         now = [
             np.clip(iterate.policies.each(own.states, np.full(len(own.rewards), i)), *self.bounds)
@@ -298,7 +283,7 @@ class ModelBasedMethod(Method):
         moved = [new[: len(old)] - old for new, old in zip(now, before, strict=True)]
         return float(np.sqrt(np.mean(np.concatenate(moved) ** 2)))
 
-    def why(self, report: IterationReport) -> str:
+    def why(self, report: core.IterationReport) -> str:
         """Return the sentence that explains the stop."""
         return (
             f"{_PATIENCE} rounds in a row changed the policies' actions by no more than "
@@ -309,21 +294,21 @@ class ModelBasedMethod(Method):
         """Return rounds of one length: a new task starts with good policies and little data."""
         return {"longest_round": self.settings.round_steps}
 
-    # Checkpoints -----------------------------------------------------------------------
+    # Files -----------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self) -> core.State:
         """Return the data, the models, the critic and how far the round is."""
         critic, numbers = self.critic.state()
         known = [*self.data, *self.related, *self.pseudo.points]
-        arrays = prefixed("data", transitions.pack(known)) | prefixed("critic", critic)
+        arrays = core.prefixed("data", Transitions.pack(known)) | core.prefixed("critic", critic)
         arrays |= models.pack_choices(self.chosen)
         for b, block in enumerate(self.returns):
             states = [self.critic.regression.states(b, i) for i in range(len(self.data))]
             batch = {"states": np.array(states), "returns": np.array(block)}
-            arrays |= prefixed(f"values.{b}", batch)
+            arrays |= core.prefixed(f"values.{b}", batch)
         for o, family in enumerate(self.models):
             function = {"knots": family.knots.copy(), "weights": family.weights.copy()}
-            arrays |= prefixed(f"models.{o}", function)
+            arrays |= core.prefixed(f"models.{o}", function)
         if np.all(np.isfinite(self.seen_rewards)):
             arrays["seen_rewards"] = self.seen_rewards.copy()
         arrays |= {f"before.{i}": own.copy() for i, own in enumerate(self.before)}
@@ -332,26 +317,29 @@ class ModelBasedMethod(Method):
             own |= {"supposed": [self.pseudo.reward, self.pseudo.end]}
         return arrays, {"critic": numbers, "related": len(self.related), **own}
 
-    def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, Any]) -> None:
+    def restore(self, arrays: core.Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state."""
         N, q, p = len(self.data), self.executor.tasks[0].observation_size, self.outputs
         formulas = numbers.get("supposed")
         known = N + int(numbers["related"])
-        data = transitions.unpack(part_of(arrays, "data"), known + (N if formulas else 0), q, p)
+        data = Transitions.unpack(
+            core.part_of(arrays, "data"), known + (N if formulas else 0), q, p
+        )
         pseudo = EMPTY
         if formulas:
             pseudo = PseudoData(data[known:], bool(formulas[0]), bool(formulas[1]))
         chosen = models.unpack_choices(arrays, q + p)
-        states, returns = _unpack_values(part_of(arrays, "values"), N, q)
+        states, returns = _unpack_values(core.part_of(arrays, "values"), N, q)
         functions = N * max(1, self.settings.samples)
-        families = models.unpack_models(part_of(arrays, "models"), chosen, self.is_angle, functions)
+        families = models.unpack_models(
+            core.part_of(arrays, "models"), chosen, self.is_angle, functions
+        )
         seen = arrays.get("seen_rewards", np.zeros(N))
-        before = part_of(arrays, "before")
-        for name, array in {"seen_rewards": seen, **before}.items():
-            wrong = name == "seen_rewards" and array.shape != (N,)
-            if wrong or array.size == 0 or not np.all(np.isfinite(array)):
-                raise misfit(name)
-        self.critic.restore(part_of(arrays, "critic"), numbers["critic"], states)
+        before = core.part_of(arrays, "before")
+        core.check_shapes({"seen_rewards": seen}, {"seen_rewards": (N,)})
+        if any(a.size == 0 or not np.all(np.isfinite(a)) for a in before.values()):
+            raise core.misfit("before")
+        self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
         self.returns, self.models, self.chosen = returns, families, chosen
         self.data, self.related, self.pseudo = data[:N], data[N:known], pseudo
         self.frame = self._new_frame(pseudo) if families else None
@@ -363,17 +351,17 @@ class ModelBasedMethod(Method):
 
 
 def _unpack_values(
-    arrays: Mapping[str, Floats], tasks: int, q: int
+    arrays: core.Arrays, tasks: int, q: int
 ) -> tuple[list[list[Floats]], list[list[Floats]]]:
     """Return states and returns of every batch and task, from arrays ``0.states`` and so on."""
     states: list[list[Floats]] = []
     returns: list[list[Floats]] = []
     for b in range(len(arrays) // 2):
         seen, worth = arrays[f"{b}.states"], arrays[f"{b}.returns"]
-        fits = seen.size and worth.ndim == 2 and seen.shape == (tasks, worth.shape[1], q)
-        fits = fits and len(worth) == tasks
-        if not fits or not (np.all(np.isfinite(seen)) and np.all(np.isfinite(worth))):
-            raise misfit("values")
+        n = worth.size // tasks
+        if not n:
+            raise core.misfit("values")
+        core.check_shapes(arrays, {f"{b}.states": (tasks, n, q), f"{b}.returns": (tasks, n)})
         states.append(list(seen.copy()))
         returns.append(list(worth.copy()))
     return states, returns
@@ -383,7 +371,7 @@ def _unpack_values(
 
 
 def explorers(
-    iterate: Iterate,
+    iterate: core.Iterate,
     settings: ModelBased,
     data: Sequence[Transitions],
     world: World,
@@ -393,19 +381,9 @@ def explorers(
     """Return for each task the candidate policy along which its models disagree most.
 
     A candidate is the policy plus a random function on the same knots. Unlike noise at every step
-    it acts alike in like states, so that it leads somewhere.
-
-    Parameters
-    ----------
-    data : sequence of N Transitions
-        The observed steps of every task.
-    world : World
-        Posterior samples of the models.
-    units : arrays, shapes (p,) and (q,)
-        The size of a change of the actions at the visited states, and the units of disagreement
-        on each coordinate of the next observation.
-    length : int
-        Steps of the round.
+    it acts alike in like states, so that it leads somewhere. ``world`` holds posterior samples;
+    ``units``, shapes (p,) and (q,), are the size of a change of the actions at the visited states,
+    and the units of disagreement on the next observation; ``length`` are the steps of the round.
     """
     policies, generator = iterate.policies, iterate.generator
     N, J, L = len(data), settings.explorers, len(iterate.dictionary)
@@ -435,10 +413,7 @@ def _disagreement(
     unit: Floats,
     length: int,
 ) -> Floats:
-    """Return the models' disagreement along each candidate's paths, shape (J, N).
-
-    The paths begin at ``starts``, shape (N, n, q).
-    """
+    """Return the models' disagreement along paths from ``starts`` (N, n, q), shape (J, N)."""
     N, n, q = starts.shape
     J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
     task = np.tile(np.repeat(np.arange(N), n), J)
