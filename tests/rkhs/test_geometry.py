@@ -5,8 +5,7 @@ import pytest
 
 from crosslearning.errors import FileFormatError
 from crosslearning.rkhs import Dictionary, Gaussian, Linear
-from crosslearning.rkhs.geometry import Geometry
-from crosslearning.rkhs.pruning import RIDGE
+from crosslearning.rkhs.geometry import RIDGE, Geometry
 
 NORMALISED = Gaussian(std=[1.0, 1.3, 0.7])
 KERNELS = [NORMALISED, 0.3 * NORMALISED + Linear([2.0, 3.0, 4.0], bias=1.0)]

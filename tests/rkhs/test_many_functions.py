@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from crosslearning.rkhs import Dictionary, Family, Gaussian, Linear, prune
 from crosslearning.rkhs import dictionary as dictionaries
 from crosslearning.rkhs import projection as projections
+from crosslearning.rkhs.geometry import RIDGE
 from crosslearning.rkhs.projection import exact_projection, relaxed_projection
-from crosslearning.rkhs.pruning import RIDGE
 from tests.rkhs.examples import extended_distances, knots_of, random_family
 
 KINDS = ["random", "clustered", "duplicated"]

@@ -18,7 +18,8 @@ from crosslearning.rkhs import (
     project,
     prune,
 )
-from crosslearning.rkhs.pruning import RIDGE, remove_knots
+from crosslearning.rkhs.geometry import RIDGE
+from crosslearning.rkhs.pruning import remove_knots
 from tests.rkhs.examples import extended_distances, knots_of, random_family
 from tests.rkhs.literal_cdkomp import cdkomp
 

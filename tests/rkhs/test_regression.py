@@ -9,7 +9,7 @@ from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.rkhs import Dictionary, Gaussian, Linear, Polynomial
 from crosslearning.rkhs import dictionary as dictionaries
 from crosslearning.rkhs import regression as regressions
-from crosslearning.rkhs.pruning import RIDGE
+from crosslearning.rkhs.geometry import RIDGE
 from crosslearning.rkhs.regression import FamilyRegression
 
 KERNEL = Gaussian(std=[1.0, 0.7])

@@ -27,6 +27,7 @@ _PRECISION = float(np.finfo(np.float64).eps)
 #: Formulas of the Euclidean distance of features, and of points divided by their widths.
 _STATIONARY = ("gaussian", "matern32", "matern52")
 _SCALED = ("laplacian", "linear", "polynomial", "pair")
+_MATERN = {"matern32": 3.0, "matern52": 5.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +62,25 @@ class Factor:
             rows += [radius * np.cos(angle)[None, :], radius * np.sin(angle)[None, :]]
         return np.concatenate(rows)
 
-    def values(self, left: Floats, right: Floats) -> Floats:
-        """Return the formula at all pairs of embedded points, shape (n, m)."""
+    @property
+    def matern(self) -> float:
+        """The number 3 or 5 of the Matérn formula; any other formula is refused."""
+        if self.formula not in _MATERN:
+            raise FileFormatError(f"the kernel formula {self.formula!r} is not known here")
+        return _MATERN[self.formula]
+
+    def require_formula(self) -> None:
+        """Raise an error for a formula of the user's."""
         if self.formula == "pair":
             raise MissingFormulaError(
-                f"the kernel {self.label!r} is a formula of its author's, and not in the file"
+                f"the kernel {self.label!r} is a formula of its author's, and files never carry "
+                "code: such a policy can be kept with its learner alone, by CrossLearner.save, or "
+                "Family.save"
             )
+
+    def values(self, left: Floats, right: Floats) -> Floats:
+        """Return the formula at all pairs of embedded points, shape (n, m)."""
+        self.require_formula()
         if self.formula == "polynomial":
             return np.asarray((self.bias + left.T @ right) ** self.degree)
         apart = self.apart(left, right)
@@ -74,7 +88,7 @@ class Factor:
             return np.exp(-0.5 * apart * apart)
         if self.formula == "laplacian":
             return np.exp(-apart)
-        r = math.sqrt(3.0 if self.formula == "matern32" else 5.0) * apart
+        r = math.sqrt(self.matern) * apart
         bend = 0.0 if self.formula == "matern32" else 1.0 / 3.0
         return np.asarray((1.0 + r + bend * r * r) * np.exp(-r))
 
@@ -172,12 +186,7 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
 class PlainFamily:
     """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, evaluated in plain NumPy.
 
-    Parameters
-    ----------
-    kernel : mapping
-        As ``Kernel.to_dict`` gives it.
-    knots : array, shape (L, q)
-    weights : array, shape (L, functions, p)
+    The kernel is as ``Kernel.to_dict`` gives it; knots (L, q), weights (L, functions, p).
     """
 
     #: States in a batch, which bounds the memory.
@@ -187,12 +196,7 @@ class PlainFamily:
         self.kernel, self.knots, self.weights = kernel, knots, weights
         self.products = products_of(kernel, range(knots.shape[1]))
         for factor in itertools.chain(*(product.factors for product in self.products)):
-            if factor.formula == "pair":
-                raise MissingFormulaError(
-                    f"the kernel {factor.label!r} is a formula of its author's, and files never "
-                    "carry code: such a policy can be kept with its learner alone, by "
-                    "CrossLearner.save, or Family.save"
-                )
+            factor.require_formula()
         self._embedded = _embedded(self.products, knots)
         self._rows = weights.reshape(len(knots), math.prod(weights.shape[1:]))
 

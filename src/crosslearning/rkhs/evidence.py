@@ -13,14 +13,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from crosslearning.errors import InputError
-from crosslearning.rkhs.checks import Floats, finite_array
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.kernels.composed import Linear, Sum
-from crosslearning.rkhs.kernels.stationary import Gaussian
+from crosslearning.rkhs.checks import Floats, Integers, finite_array
+from crosslearning.rkhs.composed import Sum
+from crosslearning.rkhs.kernel import Kernel
+from crosslearning.rkhs.kernels import Gaussian, Linear
 
 #: Points of all tasks together: more would hardly change so few numbers.
 _POINTS = 320
@@ -56,16 +55,12 @@ class Hyperparameters(NamedTuple):
 
     Attributes
     ----------
-    widths : array, shape (q,)
-        Of the Gaussian kernel.
-    units : array, shape (q,)
-        Of the linear kernel: the spread of the inputs.
+    widths, units : arrays, shape (q,)
+        Of the Gaussian kernel; of the linear kernel, the spread of the inputs.
     linear : float
         The scale of the linear kernel.
-    signal : float
-        s²: the variance of the Gaussian part.
-    alike : float
-        c: the correlation of tasks.
+    signal, alike : float
+        s², the variance of the Gaussian part, and c, the correlation of tasks.
     noise : array, shape (p,)
         Standard deviations.
     evidence : float
@@ -73,10 +68,8 @@ class Hyperparameters(NamedTuple):
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import most_likely
-    >>> x = np.linspace(-1.0, 1.0, 12)[:, None]
-    >>> most_likely([x, x], [np.sin(3.0 * x), np.sin(3.0 * x)]).kernel().dimension
+    >>> most_likely([[[0.0], [0.5], [1.0]]], [[[0.0], [0.5], [0.8]]]).kernel().dimension
     1
     """
 
@@ -136,10 +129,8 @@ def most_likely(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import most_likely
-    >>> x = np.linspace(-1.0, 1.0, 12)[:, None]
-    >>> most_likely([x, x], [np.sin(3.0 * x), np.sin(3.0 * x)]).widths.shape
+    >>> most_likely([[[0.0], [0.5], [1.0]]], [[[0.0], [0.5], [0.8]]]).widths.shape
     (1,)
     """
     points = _checked(inputs, targets)
@@ -196,17 +187,15 @@ class _Points(NamedTuple):
 
     x: Floats
     y: Floats
-    task: NDArray[np.int64]
+    task: Integers
 
     def some(self, most: int) -> _Points:
         """Return at most so many of the points, evenly spaced over tasks and time."""
-        tasks = np.unique(self.task)
-        each = max(1, most // len(tasks))
-        rows = []
+        tasks, rows = np.unique(self.task), []
         for i in tasks:
             members = np.flatnonzero(self.task == i)
-            picked = np.linspace(0, len(members) - 1, min(each, len(members))).round().astype(int)
-            rows.append(members[picked])
+            some = min(max(1, most // len(tasks)), len(members))
+            rows.append(members[np.linspace(0, len(members) - 1, some).round().astype(int)])
         kept = np.concatenate(rows)
         return _Points(self.x[kept], self.y[kept], self.task[kept])
 
@@ -222,9 +211,8 @@ def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
     q, p = np.shape(inputs[0])[-1], np.shape(targets[0])[-1]
     x = [finite_array(f"inputs of task {i}", x, (None, q)) for i, x in enumerate(inputs)]
     y = [finite_array(f"targets of task {i}", y, (len(x[i]), p)) for i, y in enumerate(targets)]
-    points = _Points(
-        np.concatenate(x), np.concatenate(y), np.repeat(np.arange(len(x)), list(map(len, x)))
-    )
+    task = np.repeat(np.arange(len(x)), list(map(len, x)))
+    points = _Points(np.concatenate(x), np.concatenate(y), task)
     size = np.sqrt(np.mean(points.y**2, axis=0))
     if np.any(size > _LARGEST_TARGETS):
         o = int(np.argmax(size))

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.rkhs.checks import Floats, count, finite_array
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.kernels.composed import kernel_from_dict
+from crosslearning.rkhs.composed import kernel_from_dict
+from crosslearning.rkhs.kernel import Kernel
 from crosslearning.rkhs.program import Expansion
 
 FILE_KIND = "family"

@@ -16,12 +16,14 @@ from scipy.sparse import csr_array
 
 from crosslearning.errors import FileFormatError, NumericalError
 from crosslearning.rkhs.checks import Floats, Integers, finite_array
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.pivoted_cholesky import pivoted_cholesky
+from crosslearning.rkhs.kernel import Kernel
+from crosslearning.rkhs.knot_coordinates import pivoted_cholesky
 from crosslearning.rkhs.program import kernel_matrix
-from crosslearning.rkhs.pruning import RIDGE
 from crosslearning.rkhs.slots import Slots, close_gaps, fill_symmetric, insert_knots
 
+#: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the claimed
+#: error of a pruning is never below the true one, and P stays computable in float64.
+RIDGE = 1e-6
 # Arrays grow in steps of this many knots; a multiple of every SIMD width.
 _CAPACITY_STEP = 16
 #: Removals between two updates of P.
@@ -170,11 +172,10 @@ class Geometry:
     def _schur(self, test: bool) -> Floats | None:
         """Return the insertion's Z, or None if P fails its test or the block its Cholesky."""
         old, new = slice(0, self.covered), slice(self.covered, self.size)
-        n = self.size - self.covered
+        n, j = self.size - self.covered, self._next_probe()
         # Columns for one product with P: those of the new knots, and one of K as a probe.
         columns = np.zeros((n + 1, self.capacity))
         columns[:n, old] = self._normalised_gram(new, old)
-        j = self._next_probe()
         if self.covered:
             columns[n, old] = self._normalised_gram(slice(j, j + 1), old)[0]
             columns[n, j] += RIDGE
@@ -229,7 +230,7 @@ class Geometry:
         upper = blas.dsyrk(1.0, coordinates.reshape(F, p * L).T, trans=1)
         return np.asarray(upper + np.triu(upper, 1).T)
 
-    def novel(self, points: Floats, tolerance: float, most: int) -> NDArray[np.int64]:
+    def novel(self, points: Floats, tolerance: float, most: int) -> Integers:
         """Return which points are far from the span of the knots, the farthest first."""
         if self.covered < self.size:
             self.rebuild(self.size)

@@ -205,7 +205,10 @@ def partial_pull_back(
     work: Floats,
     out: Floats,
 ) -> None:
-    """Fill out as :func:`kernel_pull_back` does, for the factors from ``first`` to ``last``."""
+    """Fill out[d] = Σ_m weights[m] ∂κ(point, knot m)/∂point[d], for some factors' κ.
+
+    The point and the knots, shape (r, L), are embedded; ``work``, shape (3, L), is work space.
+    """
     others, factor, slopes = work[0], work[1], work[2]
     for f in range(first, last):
         if program.factors[f, 0] == CONSTANT:
@@ -217,22 +220,6 @@ def partial_pull_back(
             if g != f and program.factors[g, 4] == program.factors[f, 4]:
                 _multiply(program, g, features, point, factor, others)
         factor_pull_back(program, f, features, point, others, slopes, out)
-
-
-@compiled_reordered
-def kernel_pull_back(
-    program: KernelProgram,
-    features: Floats,
-    point: Floats,
-    weights: Floats,
-    work: Floats,
-    out: Floats,
-) -> None:
-    """Fill out[d] = Σ_m weights[m] ∂κ(point, knot m)/∂point[d], shape (r,).
-
-    The point and the knots, shape (r, L), are embedded; ``work``, shape (3, L), is work space.
-    """
-    partial_pull_back(program, 0, program.factors.shape[0], features, point, weights, work, out)
 
 
 @compiled
@@ -310,7 +297,8 @@ def evaluate_pull_back(
     """
     embed(program, state, point)
     _combine(weights, adjoint, work[3])
-    kernel_pull_back(program, features, point, work[3], work, point_gradient)
+    last = program.factors.shape[0]
+    partial_pull_back(program, 0, last, features, point, work[3], work, point_gradient)
     embed_pull_back(program, state, point_gradient, out)
 
 

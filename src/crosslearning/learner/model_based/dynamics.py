@@ -20,10 +20,11 @@ from crosslearning.learner.core import misfit
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
-from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
+from crosslearning.rkhs.cross_fit import CrossFit
+from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
-from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.kernel import Kernel
 
 #: Imagined observations may exceed the range of the data by this share of it.
 _MARGIN = 0.1

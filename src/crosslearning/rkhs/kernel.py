@@ -1,4 +1,4 @@
-"""The base class of kernels, and the assembly of their programs for compiled code."""
+"""The base class of kernels, the assembly of their programs for compiled code, and their check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from crosslearning._base.compiled import FunctionPointer, pointer_to
 from crosslearning.errors import InputError
-from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.program import KernelProgram
@@ -74,8 +73,8 @@ class Kernel(abc.ABC):
     def diagonal(self, points: ArrayLike) -> Floats:
         """Return κ(x, x) at every point, shape (n,)."""
         features = self.embed(points)
-        values = np.empty((features.shape[1], 1))
-        for n in range(features.shape[1]):
+        values = np.ones((features.shape[1], 1))
+        for n in range(0 if self.normalised else len(values)):
             one = np.ascontiguousarray(features[:, n : n + 1])
             programs.kernel_matrix(self.program, one, one, values[n : n + 1])
         return values[:, 0]
@@ -148,11 +147,6 @@ def scaled_factor(kind: int, std: Sequence[float], **formula: Any) -> Factor:
     return Factor(kind, len(std), terms, **formula)
 
 
-def constant_factor(value: float) -> Factor:
-    """Return a number as a factor."""
-    return Factor(formulas.CONSTANT, 0, (), bias=value)
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, Kernel):
         return value.to_dict()
@@ -192,16 +186,9 @@ def _assemble(products: list[list[Factor]]) -> KernelProgram:
 
 def positive_vector(what: str, given: ArrayLike) -> tuple[float, ...]:
     """Return ``given`` as a tuple of positive numbers."""
-    try:
-        values = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"{what} must be numbers, one per dimension, got {given!r}") from problem
-    if values.ndim != 1 or values.size == 0:
-        raise InputError(
-            f"{what} must be a sequence with one number per dimension, got shape {values.shape}"
-        )
-    if not np.all(np.isfinite(values)) or np.any(values <= 0):
-        raise InputError(f"{what} must be positive and finite in every dimension, got {given!r}")
+    values = finite_array(f"{what}, one number per dimension,", given, (None,))
+    if values.size == 0 or np.any(values <= 0):
+        raise InputError(f"{what} must be positive, one number per dimension, got {given!r}")
     return tuple(values.tolist())
 
 
