@@ -116,6 +116,7 @@ def test_compiled_equals_interpreted(kernel):
 def test_normalised_kernels_are_one_on_the_diagonal(kernel):
     points = 3.0 * np.random.default_rng(3).standard_normal((50, 3))
     if kernel.normalised:
+        assert np.all(np.diagonal(kernel(points)) == 1.0)
         assert np.all(kernel.diagonal(points) == 1.0)
     else:
         assert not np.all(kernel.diagonal(points) == 1.0) or "pair" in str(kernel.to_dict())
@@ -188,7 +189,11 @@ def test_compiled_gradients_equal_interpreted_ones(kernel):
     np.testing.assert_allclose(compiled_out, readable_out, rtol=1e-9, atol=1e-12)
 
     for body, arguments, shape in (
-        (programs.kernel_pull_back, (features, point, weights[0], np.empty((3, 7))), r),
+        (
+            programs.partial_pull_back,
+            (0, len(program.factors), features, point, weights[0], np.empty((3, 7))),
+            r,
+        ),
         (programs.embed_pull_back, (state, compiled_out), 3),
         (
             programs.evaluate_pull_back,

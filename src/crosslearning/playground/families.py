@@ -11,7 +11,7 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
-from crosslearning.rkhs.kernels.composed import PairKernel
+from crosslearning.rkhs.composed import PairKernel
 from crosslearning.tasks import Navigation, Task
 from crosslearning.tasks.navigation.obstacles import Circle, clearances
 from crosslearning.tasks.pendulum import RANGES, Pendula, Pendulum

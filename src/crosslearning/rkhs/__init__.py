@@ -1,20 +1,20 @@
 """Functions in a reproducing kernel Hilbert space: kernels, families, projections, pruning."""
 
+from crosslearning.rkhs.composed import PairKernel, Product, Sum, kernel_from_dict
 from crosslearning.rkhs.cross_fit import CrossFit, Gap, Optimality
-from crosslearning.rkhs.cross_regression import CrossRegression
+from crosslearning.rkhs.cross_regression import CrossRegression, RadiusCurve, radius_curve
 from crosslearning.rkhs.dictionary import Dictionary, prune
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
-from crosslearning.rkhs.kernels.base import Kernel, check_kernel
-from crosslearning.rkhs.kernels.composed import (
+from crosslearning.rkhs.kernel import Kernel, check_kernel
+from crosslearning.rkhs.kernels import (
+    Gaussian,
+    Laplacian,
     Linear,
-    PairKernel,
+    Matern32,
+    Matern52,
     Polynomial,
-    Product,
-    Sum,
-    kernel_from_dict,
 )
-from crosslearning.rkhs.kernels.stationary import Gaussian, Laplacian, Matern32, Matern52
 from crosslearning.rkhs.multipliers import FitStatus
 from crosslearning.rkhs.projection import (
     Projection,
@@ -24,7 +24,6 @@ from crosslearning.rkhs.projection import (
     relaxed_projection,
 )
 from crosslearning.rkhs.pruning import PruningCertificate
-from crosslearning.rkhs.radius_choice import RadiusCurve, radius_curve
 
 __all__ = [
     "CrossFit",

@@ -1,38 +1,43 @@
-"""Cross-learned regression: functions of related tasks, fitted to data, kept near a central one.
+"""Cross-learned regression: functions of related tasks, fitted to data, near a central one.
 
 Given data (x_n, y_n) of N tasks, f_1 … f_N and f_c solve
 
     minimise   Σ_i [ Σ_n |y_n − f_i(x_n)|²/σ² + ρ ‖f_i‖² ]   subject to   ‖f_i − f_c‖ ≤ ε,
 
-the paper's problem with a ridge regression in the place of every return. ε = 0 pools the data,
-ε = ∞ separates the tasks. With a multiplier μ_i for every constraint it is quadratic
-(:mod:`crosslearning.rkhs.coupled_ridge`); :mod:`crosslearning.rkhs.multipliers` finds these.
+the paper's problem with a ridge regression instead of every return. ε = 0 pools the data, ε = ∞
+separates the tasks. With a multiplier μ_i for every constraint it is quadratic
+(:mod:`crosslearning.rkhs.coupled_ridge`); :mod:`crosslearning.rkhs.multipliers` computes these.
+
+Cross-validation chooses ε: unlike the evidence (:mod:`crosslearning.rkhs.evidence`), the held-out
+error does not assume that the model holds. Whole segments of time are held out, because neighbours
+in time are nearly equal.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from crosslearning.errors import InputError
-from crosslearning.rkhs.checks import Floats, count, finite_array, radius
+from crosslearning.rkhs.checks import Floats, Integers, count, finite_array, radius
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
 from crosslearning.rkhs.cross_fit import CrossFit
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.knot_coordinates import KnotCoordinates
+from crosslearning.rkhs.kernel import Kernel
+from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
 from crosslearning.rkhs.multipliers import FitStatus, SearchResult, search
 from crosslearning.rkhs.projection import projection_of
-
-__all__ = ["CrossFit", "CrossRegression"]
 
 #: Targets whose spreads differ by a larger ratio are probably in different units.
 _UNLIKELY_RATIO = 30.0
 #: The number of points that determine a task's spread.
 _ENOUGH_POINTS = 10
+#: The default radii, relative to the largest distance of the separate fits.
+_SHARES = np.geomspace(0.02, 1.0, 12)
 
 
 class CrossRegression:
@@ -55,12 +60,10 @@ class CrossRegression:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import CrossRegression, Gaussian
-    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
     >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
-    >>> regression.add(0, x, np.sin(x))
-    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> regression.add(0, [[0.0], [1.0]], [[0.0], [0.8]])
+    >>> regression.add(1, [[0.5]], [[0.6]])
     >>> regression.fit(epsilon=0.0).distances.round(6)
     array([0., 0.])
     """
@@ -134,14 +137,10 @@ class CrossRegression:
         self.targets[task] = np.concatenate([self.targets[task], y])
 
     def fit(self, epsilon: float, method: Literal["exact", "relaxed"] = "exact") -> CrossFit:
-        """Return the functions within a radius of a central one.
+        """Return the functions within the radius ε of a central one.
 
-        Parameters
-        ----------
-        epsilon : float
-            ε; 0 pools the data, infinity separates the tasks.
-        method : {"exact", "relaxed"}
-            Whether every distance is bounded by ε, or their root mean square.
+        0 pools the data, infinity separates the tasks. The ``exact`` method bounds every distance
+        by ε, the ``relaxed`` one their root mean square.
         """
         projection_of(method)  # raises for an unknown method
         epsilon = radius("epsilon", epsilon)
@@ -166,9 +165,13 @@ class CrossRegression:
             farthest = distances if exact else np.full_like(distances, reached)
             shorter = limit / np.maximum(farthest, limit)
             solution = solution._replace(differences=solution.differences * shorter[:, None, None])
-        data = tuple(self.inputs), tuple(self.targets)
-        parts = self._coordinates, self.problem, solution, *data
-        return CrossFit(epsilon, method, status, residual, steps, *parts)
+        problem = self._coordinates, self.problem, solution, tuple(self.inputs), tuple(self.targets)
+        return CrossFit(epsilon, method, status, residual, steps, *problem)
+
+    def _statistics_of(self, task: int, rows: Integers) -> Statistics:
+        """Return the statistics of some points of a task."""
+        none = Statistics.none(len(self.coordinates), self.outputs)
+        return none.plus(self.coordinates, self.inputs[task][rows], self.targets[task][rows])
 
     def _update(self) -> None:
         """Update knots and statistics with the points that were added."""
@@ -182,9 +185,7 @@ class CrossRegression:
         most = self.max_knots - len(self._coordinates)
         grown = self._coordinates.grown(np.concatenate(fresh), self.tolerance, most)
         if len(grown) == 0:
-            raise InputError(
-                f"the {self.kernel.name} kernel is zero at every point: nothing can be fitted"
-            )
+            raise InputError(f"the {self.kernel.name} kernel is zero at every point; take another")
         if grown is not self._coordinates:
             # New knots change every product.
             self._coordinates = grown
@@ -209,3 +210,113 @@ class CrossRegression:
                 "than in another; are they in the same unit?",
                 stacklevel=5,
             )
+
+
+class RadiusCurve(NamedTuple):
+    """The held-out error of each radius.
+
+    ``error`` is the mean of |y − f|²/σ² over the held-out points and outputs, about 1 if only noise
+    is left, and ``standard_error`` its standard error over segments; ``log_evidence`` is that of
+    all points, at the multipliers of each radius. All have shape (E,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crosslearning.rkhs import RadiusCurve
+    >>> RadiusCurve(np.array([0.0, 0.5]), np.array([2.1, 1.2]), np.zeros(2), np.zeros(2)).best
+    0.5
+    """
+
+    epsilon: Floats
+    error: Floats
+    standard_error: Floats
+    log_evidence: Floats
+
+    @property
+    def best(self) -> float:
+        """The radius of the least error."""
+        return float(self.epsilon[np.argmin(self.error)])
+
+
+def radius_curve(
+    regression: CrossRegression,
+    epsilons: Sequence[float] | None = None,
+    *,
+    segments: int = 5,
+    method: Literal["exact", "relaxed"] = "exact",
+    stretches: int | None = None,
+) -> RadiusCurve:
+    """Return the held-out error for several radii.
+
+    Every task's points, in the order in which they were added, are cut into segments. In each
+    fold every task is fitted without one of them, a different one from task to task. The knots
+    stay those of all points; they do not depend on targets.
+
+    Parameters
+    ----------
+    regression : CrossRegression
+    epsilons : sequence of float, optional
+        The radii. By default 0, infinity, and twelve between.
+    segments : int
+        The number of segments of each task, at least 2; ``stretches`` is its deprecated name.
+    method : {"exact", "relaxed"}
+        As for :meth:`CrossRegression.fit`.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import CrossRegression, Gaussian, radius_curve
+    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=1, outputs=1)
+    >>> regression.add(0, [[0.0], [0.5], [1.0]], [[0.0], [0.4], [0.8]])
+    >>> radius_curve(regression, [0.0, 0.05], segments=2).error.shape
+    (2,)
+    """
+    if stretches is not None:
+        warnings.warn("stretches is now segments", DeprecationWarning, stacklevel=2)
+        segments = stretches
+    projection_of(method)
+    segments = count("segments", segments, 2)
+    if max(map(len, regression.inputs)) < 2:
+        raise InputError("leaving points out needs a task with at least two of them; add some")
+    if epsilons is None:
+        apart = float(regression.fit(math.inf).distances.max())
+        epsilons = [0.0, *(apart * _SHARES if apart > 0.0 else []), math.inf]
+    tried = [radius("an epsilon", epsilon) for epsilon in epsilons]
+    if not tried:
+        raise InputError("no epsilons were given; give some, or none at all for a choice of ours")
+    rows = [np.array_split(np.arange(len(x)), segments) for x in regression.inputs]
+    parts = [
+        [regression._statistics_of(i, part) for part in rows[i]] for i in range(regression.tasks)
+    ]
+    means, sizes = [], []
+    for first in range(segments):
+        left_out = [(first + i) % segments for i in range(regression.tasks)]
+        kept = [
+            Statistics.together([part for j, part in enumerate(task) if j != k])
+            for task, k in zip(parts, left_out, strict=True)
+        ]
+        problem = CoupledRidge(kept, regression.noise**2, regression.ridge)
+        # (E, N, m, p)
+        functions = np.array([search(problem, e, method).solution.functions for e in tried])
+        for i, k in enumerate(left_out):
+            if len(rows[i][k]):
+                means.append(_mean_error(regression, i, rows[i][k], functions[:, i]))
+                sizes.append(len(rows[i][k]))
+    share = np.array(sizes) / sum(sizes)
+    values = np.array(means)
+    error = share @ values
+    spread = np.sqrt(share**2 @ (values - error) ** 2 * len(share) / max(len(share) - 1, 1))
+    evidence = [regression.fit(epsilon, method).log_evidence() for epsilon in tried]
+    return RadiusCurve(np.array(tried), error, spread, np.array(evidence))
+
+
+def _mean_error(
+    regression: CrossRegression, task: int, rows: Integers, functions: Floats
+) -> Floats:
+    """Return the mean error of functions (E, m, p) at some points of a task, shape (E,)."""
+    x, y = regression.inputs[task][rows], regression.targets[task][rows]
+    error = np.zeros(len(functions))
+    for part in blocks(len(x)):
+        phi = regression.coordinates.features(x[part])
+        wrong = (y[part] - phi.T @ functions) / regression.noise
+        error += np.sum(wrong**2, axis=(1, 2)) / (len(x) * regression.outputs)
+    return error

@@ -1,25 +1,20 @@
-"""The working dictionary: functions on knots that are inserted and removed.
-
-:class:`Family` is immutable; a :class:`Dictionary` is changed in place at every iteration. The
-knots and their Gram matrix are in its :class:`~crosslearning.rkhs.geometry.Geometry`.
-"""
+"""The working dictionary: functions on knots that are inserted and removed in place."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.rkhs.checks import Floats, count, finite_array, radius
+from crosslearning.rkhs.checks import Floats, Integers, count, finite_array, radius
 from crosslearning.rkhs.family import Family, weighted_inner_products
-from crosslearning.rkhs.geometry import Geometry
-from crosslearning.rkhs.kernels.base import Kernel
+from crosslearning.rkhs.geometry import RIDGE, Geometry
+from crosslearning.rkhs.kernel import Kernel
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.projection import Method, Projection, projection_of
-from crosslearning.rkhs.pruning import FORCED_BY_CAP, RIDGE, WITHIN_BUDGET, PruningCertificate
-from crosslearning.rkhs.removal import remove_within
+from crosslearning.rkhs.pruning import PruningCertificate, remove_within
 from crosslearning.rkhs.slots import Slots, add_multiples
 
 #: More weights than a cache holds: matrix products replace loops.
@@ -124,7 +119,6 @@ class Dictionary:
             dictionary._geometry.restore(arrays, numbers)
         except InputError as problem:
             raise FileFormatError(str(problem)) from problem
-        dictionary.guarded = int(numbers["guarded"])
         return dictionary
 
     def extend(self, knots: ArrayLike, weights: ArrayLike) -> None:
@@ -132,11 +126,14 @@ class Dictionary:
 
         A knot that equals one of the dictionary, to the last bit, only adds its weights.
         """
-        new = finite_array("knots", knots, (None, self.kernel.dimension))
-        added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
+        new, added = self._checked(knots, weights)
         if len(new) == 0:
             raise InputError("no knots were given; give at least one")
         self._geometry.insert(new, added)
+
+    def _checked(self, knots: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
+        new = finite_array("knots", knots, (None, self.kernel.dimension))
+        return new, finite_array("weights", weights, (len(new), self.functions, self.outputs))
 
     def replace(self, weights: ArrayLike) -> None:
         """Set the weights, shape (L, functions, p), on the same knots."""
@@ -144,12 +141,11 @@ class Dictionary:
         new = finite_array("weights", weights, shape)
         self._slots.rows[:, :, : len(self)] = new.transpose(1, 2, 0)
 
-    def novel(self, states: ArrayLike, tolerance: float, most: int) -> NDArray[np.int64]:
+    def novel(self, states: ArrayLike, tolerance: float, most: int) -> Integers:
         """Return at most ``most`` states, of shape (n, q), that are novel, the most novel first.
 
-        A pivoted Cholesky factorisation: each is the farthest from the span of the knots and of
-        the states chosen before it, as long as the squared distance is above ``tolerance`` times
-        κ(s, s). Many states are searched in parts.
+        Each is the farthest from the span of the knots and of the states chosen before it, as long
+        as the squared distance is above ``tolerance`` times κ(s, s).
         """
         points = finite_array("states", states, (None, self.kernel.dimension))
         if len(points) <= MANY_STATES:
@@ -172,8 +168,8 @@ class Dictionary:
     def differences(self) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ of the guarded functions, of which g is the last.
 
-        The inner product is that of the kernel κ + λδ, in which pruning is an orthogonal
-        projection; its norm is never below κ's. Shape (guarded − 1, guarded − 1).
+        The inner product is that of κ + λδ, in which pruning is an orthogonal projection; its norm
+        is never below κ's. Shape (guarded − 1, guarded − 1).
         """
         rows = self._slots.rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
@@ -186,11 +182,10 @@ class Dictionary:
         return np.asarray(D + RIDGE * (flat @ flat.T))
 
     def project(self, epsilon: float, method: Method = "exact") -> Projection:
-        """Project the guarded functions, the centre last among them, in place.
+        """Project the guarded functions, the centre last, in place, as :func:`project` does.
 
         The distances are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
-        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε. The
-        arguments are those of :func:`crosslearning.rkhs.project`.
+        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε.
         """
         if self.guarded < 2:
             raise InputError("a projection needs at least two functions; the last is the centre")
@@ -208,9 +203,8 @@ class Dictionary:
         mixing = finite_array("matrix", matrix, (None, None))
         first = len(mixing)
         if mixing.shape != (first, first) or not 0 < first <= self.functions:
-            raise InputError(
-                f"matrix must be square with at most {self.functions} rows, got {mixing.shape}"
-            )
+            most = self.functions
+            raise InputError(f"matrix must be square, of at most {most} rows, got {mixing.shape}")
         rows = self._slots.rows[:first]
         rows[:] = (mixing @ rows.reshape(first, -1)).reshape(rows.shape)
 
@@ -227,17 +221,9 @@ class Dictionary:
     ) -> PruningCertificate:
         """Remove knots while every guarded function moves by at most ``budget`` in all (CDKOMP).
 
-        Removed beyond the budget are only knots that are nearly combinations of others, and those
-        above ``max_knots``.
-
-        Parameters
-        ----------
-        budget : float
-            β ≥ 0, an RKHS norm, for the whole call.
-        max_knots : int, optional
-            The cap on the model order.
-        before : PruningCertificate, optional
-            Of an earlier pruning that shares the budget and the certificate.
+        Removed beyond the budget, an RKHS norm, are only knots that are nearly combinations of
+        others, and those above ``max_knots``. An earlier pruning, whose certificate is ``before``,
+        shares the budget and the certificate.
         """
         budget = radius("budget", budget)
         cap = len(self) if max_knots is None else count("max_knots", max_knots)
@@ -253,14 +239,12 @@ class Dictionary:
     def extend_within(
         self, knots: ArrayLike, weights: ArrayLike, budget: float, max_knots: int
     ) -> PruningCertificate:
-        """Add to the functions as :meth:`extend` does, but keep few of the new knots.
+        """Add to the functions as :meth:`extend` does, and project most new knots onto the others.
 
-        The dictionary grows to at most 1.25 times ``max_knots``. The other new knots are projected
-        onto it, and the certificate bounds the error.
+        The dictionary grows to at most 1.25 times ``max_knots``; the certificate bounds the error.
         """
         budget, cap = radius("budget", budget), count("max_knots", max_knots)
-        new = finite_array("knots", knots, (None, self.kernel.dimension))
-        added = finite_array("weights", weights, (len(new), self.functions, self.outputs))
+        new, added = self._checked(knots, weights)
         rebuilds, removed, errors = self.rebuilds, 0, np.zeros(self.functions)
         parts = -(-len(new) // cap)
         for k, part in enumerate(np.array_split(np.arange(len(new)), parts)):
@@ -274,12 +258,12 @@ class Dictionary:
                 removed += len(part) - len(folded.chosen)
             else:
                 self.extend(new[part], added[part])
-        within = bool(np.max(errors[: self.guarded]) <= budget)
-        reason = WITHIN_BUDGET if within else FORCED_BY_CAP
-        by_reason, counts = np.zeros((3, self.functions)), np.zeros(3, dtype=np.int64)
-        by_reason[reason], counts[reason] = errors, removed
-        new_rebuilds = self.rebuilds - rebuilds
-        return PruningCertificate.of(budget, errors, by_reason, counts, len(self), new_rebuilds)
+        # All errors have one reason: the budget, or the cap.
+        none, within = np.zeros(self.functions), bool(np.max(errors[: self.guarded]) <= budget)
+        by_reason = (errors, none, none) if within else (none, none, errors)
+        counts = removed, 0, 0 if within else removed
+        numbers = *counts, len(self), self.rebuilds - rebuilds
+        return PruningCertificate(budget, errors, *by_reason, *numbers)
 
     def _many(self, knots: int) -> bool:
         return knots * self.functions * self.outputs > MANY_WEIGHTS
@@ -292,7 +276,6 @@ def prune(
 
     Parameters
     ----------
-    family : Family
     budget : float
         β ≥ 0: the largest distance that each function may move, an RKHS norm.
     max_knots : int, optional
@@ -300,14 +283,11 @@ def prune(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import Family, Gaussian, prune
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0]], [[0.0]]])
     >>> pruned, certificate = prune(family, budget=0.01)
     >>> len(pruned.knots), certificate.within_budget
-    (2, True)
+    (1, True)
     """
     dictionary = Dictionary.of(family)
     certificate = dictionary.prune(budget, max_knots)

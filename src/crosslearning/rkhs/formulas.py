@@ -17,7 +17,8 @@ from crosslearning.rkhs.checks import Floats
 if TYPE_CHECKING:
     from crosslearning.rkhs.program import KernelProgram
 
-# The formula of a factor, of two feature vectors z, z' (slices of the embedding).
+# The formula of a factor, of two feature vectors z, z' (slices of the embedding). Those of the
+# Euclidean distance come first.
 GAUSSIAN = 0  # exp(-|z-z'|² / 2)
 MATERN_3_2 = 1  # (1+r) exp(-r),          r = √3 |z-z'|
 MATERN_5_2 = 2  # (1+r+r²/3) exp(-r),     r = √5 |z-z'|
@@ -80,8 +81,7 @@ def _squared_distances(features: Floats, point: Floats, start: int, stop: int, o
             out[m] = a * a
         d += 1
     else:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
+        out[:] = 0.0
     if (stop - d) % 4 == 2:
         row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
         for m in range(out.shape[0]):
@@ -100,39 +100,44 @@ def _squared_distances(features: Floats, point: Floats, start: int, stop: int, o
 
 
 @compiled_reordered
+def _inner_products(
+    bias: float, features: Floats, point: Floats, start: int, stop: int, out: Floats
+) -> None:
+    """Fill out[m] = bias + Σ_d features[d, m] point[d]."""
+    out[:] = bias
+    for d in range(start, stop):
+        for m in range(out.shape[0]):
+            out[m] += features[d, m] * point[d]
+
+
+@compiled_reordered
 def factor_column(
     program: KernelProgram, f: int, features: Floats, point: Floats, out: Floats
 ) -> None:
     """Fill out[m] with factor f's value between ``point`` and every column of ``features``."""
     kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
-    if kind == GAUSSIAN:
+    if kind <= MATERN_5_2:
         _squared_distances(features, point, start, stop, out)
+    if kind == GAUSSIAN:
         for m in range(out.shape[0]):
             out[m] = exp_of_negative(-0.5 * out[m])
     elif kind == MATERN_3_2:
-        _squared_distances(features, point, start, stop, out)
         for m in range(out.shape[0]):
             r = math.sqrt(3.0 * out[m])
             out[m] = (1.0 + r) * exp_of_negative(-r)
     elif kind == MATERN_5_2:
-        _squared_distances(features, point, start, stop, out)
         for m in range(out.shape[0]):
             r = math.sqrt(5.0 * out[m])
             out[m] = (1.0 + r + r * r / 3.0) * exp_of_negative(-r)
     elif kind == LAPLACIAN:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
+        out[:] = 0.0
         for d in range(start, stop):
             for m in range(out.shape[0]):
                 out[m] += abs(features[d, m] - point[d])
         for m in range(out.shape[0]):
             out[m] = exp_of_negative(-out[m])
     elif kind == POLYNOMIAL:
-        for m in range(out.shape[0]):
-            out[m] = program.biases[f]
-        for d in range(start, stop):
-            for m in range(out.shape[0]):
-                out[m] += features[d, m] * point[d]
+        _inner_products(program.biases[f], features, point, start, stop, out)
         for m in range(out.shape[0]):
             base, power = out[m], out[m]
             for _ in range(program.factors[f, 3] - 1):
@@ -142,8 +147,7 @@ def factor_column(
         x = point[start:stop].copy()
         y = np.empty_like(x)
         for m in range(out.shape[0]):
-            for d in range(stop - start):
-                y[d] = features[start + d, m]
+            y[:] = features[start:stop, m]
             out[m] = program.pair(x, y)
 
 
@@ -176,22 +180,19 @@ def factor_pull_back(
     sides. The slopes of a user's formula are central differences.
     """
     kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
-    if kind == GAUSSIAN:
+    if kind <= MATERN_5_2:
         _squared_distances(features, point, start, stop, slopes)
-        for m in range(slopes.shape[0]):
-            slopes[m] = weights[m] * exp_of_negative(-0.5 * slopes[m])
-        _sum_of_differences(slopes, features, point, start, stop, out)
-    elif kind == MATERN_3_2:
-        _squared_distances(features, point, start, stop, slopes)
-        for m in range(slopes.shape[0]):
-            r = math.sqrt(3.0 * slopes[m])
-            slopes[m] = 3.0 * weights[m] * exp_of_negative(-r)
-        _sum_of_differences(slopes, features, point, start, stop, out)
-    elif kind == MATERN_5_2:
-        _squared_distances(features, point, start, stop, slopes)
-        for m in range(slopes.shape[0]):
-            r = math.sqrt(5.0 * slopes[m])
-            slopes[m] = (5.0 / 3.0) * weights[m] * (1.0 + r) * exp_of_negative(-r)
+        if kind == GAUSSIAN:
+            for m in range(slopes.shape[0]):
+                slopes[m] = weights[m] * exp_of_negative(-0.5 * slopes[m])
+        elif kind == MATERN_3_2:
+            for m in range(slopes.shape[0]):
+                r = math.sqrt(3.0 * slopes[m])
+                slopes[m] = 3.0 * weights[m] * exp_of_negative(-r)
+        else:
+            for m in range(slopes.shape[0]):
+                r = math.sqrt(5.0 * slopes[m])
+                slopes[m] = (5.0 / 3.0) * weights[m] * (1.0 + r) * exp_of_negative(-r)
         _sum_of_differences(slopes, features, point, start, stop, out)
     elif kind == LAPLACIAN:
         factor_column(program, f, features, point, slopes)
@@ -206,11 +207,7 @@ def factor_pull_back(
             out[d] = total
     elif kind == POLYNOMIAL:
         degree = program.factors[f, 3]
-        for m in range(slopes.shape[0]):
-            slopes[m] = program.biases[f]
-        for d in range(start, stop):
-            for m in range(slopes.shape[0]):
-                slopes[m] += features[d, m] * point[d]
+        _inner_products(program.biases[f], features, point, start, stop, slopes)
         for m in range(slopes.shape[0]):
             base, power = slopes[m], degree * weights[m]
             for _ in range(degree - 1):
@@ -224,11 +221,9 @@ def factor_pull_back(
     else:
         x = point[start:stop].copy()
         y = np.empty_like(x)
-        for d in range(stop - start):
-            out[start + d] = 0.0
+        out[start:stop] = 0.0
         for m in range(slopes.shape[0]):
-            for d in range(stop - start):
-                y[d] = features[start + d, m]
+            y[:] = features[start:stop, m]
             for d in range(stop - start):
                 value = x[d]
                 step = _DIFFERENCE_STEP * max(1.0, abs(value))

@@ -1,4 +1,4 @@
-"""Functions on knots, in orthonormal coordinates.
+"""Functions on knots, in orthonormal coordinates; the selection of knots from points.
 
 With K = L Lᵀ the knots' Gram matrix, the function of coordinates c is Σ_m κ(s_m, ·) w_m with
 w = L⁻ᵀ c; its norm is |c|, and its value at a point x is cᵀ φ(x) with φ(x) = L⁻¹ κ(knots, x).
@@ -7,15 +7,14 @@ The residual variance of x is κ(x, x) − |φ(x)|².
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.checks import Floats, Integers
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.pivoted_cholesky import pivoted_cholesky
+from crosslearning.rkhs.kernel import Kernel
 
 #: Points in a block, which bounds the memory.
 BLOCK = 4096
@@ -33,9 +32,31 @@ def blocks(points: int) -> Iterator[slice]:
         yield slice(first, min(first + BLOCK, points))
 
 
-def diagonal(kernel: Kernel, points: Floats) -> Floats:
-    """Return κ(x, x) at every point."""
-    return np.ones(len(points)) if kernel.normalised else kernel.diagonal(points)
+def pivoted_cholesky(
+    residual: Floats,
+    most: int,
+    column: Callable[[int], tuple[Floats, Floats | float]],
+    score: Callable[[Floats], Floats],
+    least: Floats | float,
+) -> tuple[Integers, Floats]:
+    """Return at most ``most`` pivots of a Gram matrix, and their rows of the factorisation.
+
+    ``residual`` (n,) is the diagonal, and overwritten; ``column(j)`` returns column j as two terms,
+    of which the second is subtracted. The next pivot has the largest ``score(residual)``; the
+    selection ends where its residual is not above ``least``, a number or an array (n,).
+    """
+    n = len(residual)
+    rows, free = np.zeros((min(most, n), n)), np.ones(n, dtype=np.bool_)
+    least, chosen = np.broadcast_to(least, n), np.zeros(len(rows), dtype=np.int64)
+    for k in range(len(rows)):
+        j = int(np.argmax(np.where(free, score(residual), -np.inf)))
+        if not residual[j] > least[j]:
+            return chosen[:k], rows[:k]
+        values, known = column(j)
+        rows[k] = (values - (known + rows[:k, j] @ rows[:k])) / np.sqrt(residual[j])
+        residual -= rows[k] ** 2
+        chosen[k], free[j] = j, False
+    return chosen, rows
 
 
 class KnotCoordinates:
@@ -77,7 +98,7 @@ class KnotCoordinates:
     def unexplained(self, points: Floats, features: Floats | None = None) -> Floats:
         """Return κ(x, x) − |φ(x)|² at points (n, q), shape (n,)."""
         phi = self.features(points) if features is None else features
-        left = diagonal(self.kernel, points) - np.einsum("mn,mn->n", phi, phi)
+        left = self.kernel.diagonal(points) - np.einsum("mn,mn->n", phi, phi)
         return np.asarray(np.maximum(left, 0.0))
 
     def grown(self, points: Floats, tolerance: float, most: int) -> KnotCoordinates:
@@ -92,7 +113,7 @@ class KnotCoordinates:
             if len(grown):
                 for part in blocks(len(points)):
                     x = points[part]
-                    share[part] = grown.unexplained(x) / _positive(diagonal(self.kernel, x))
+                    share[part] = grown.unexplained(x) / _positive(self.kernel.diagonal(x))
             new = np.flatnonzero(share > tolerance)
             evenly = np.linspace(0, len(new) - 1, min(len(new), _CANDIDATES)).round().astype(int)
             candidates = points[new[evenly]]
@@ -108,7 +129,7 @@ class KnotCoordinates:
 
     def _pivots(self, points: Floats, tolerance: float, most: int) -> Integers:
         """Return the points to take; unlike :meth:`Dictionary.novel`, in the geometry of κ."""
-        full = _positive(diagonal(self.kernel, points))
+        full = _positive(self.kernel.diagonal(points))
         known = self.features(points)
         left = full - np.einsum("mn,mn->n", known, known)
 

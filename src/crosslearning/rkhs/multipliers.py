@@ -3,7 +3,8 @@
 The dual is concave in the multipliers μ ≥ 0 and has slope ‖d_i‖² − ε² in μ_i. Where one multiplier
 serves all tasks, 1/‖d‖ is concave and nearly linear in it, as for the trust region of Moré and
 Sorensen: Newton's method on 1/‖d‖ − 1/ε needs a few steps. With one for each task a Newton
-step under μ ≥ 0 is a non-negative least-squares problem of N unknowns.
+step under μ ≥ 0 is a non-negative least-squares problem of N unknowns. Which constraints are active
+at first follows from the smallest ball around the separate functions.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from scipy.optimize import nnls
 
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
-from crosslearning.rkhs.enclosing_ball import smallest_ball
 
 #: The relative error of a distance at which the search ends, and at which a stall counts as solved.
 TOLERANCE = 1e-11
@@ -36,21 +36,14 @@ class FitStatus(enum.Enum):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from crosslearning.rkhs import CrossRegression, Gaussian
-    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
-    >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
-    >>> regression.add(0, x, np.sin(x))
-    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
-    >>> regression.fit(epsilon=0.05).status.name
-    'SOLVED'
+    >>> from crosslearning.rkhs import FitStatus
+    >>> print(FitStatus.SOLVED.value)
+    The multipliers were computed to the accuracy of float64.
     """
 
     POOLED = "Epsilon is 0: one function was fitted to the data of all tasks."
-    SEPARATE = (
-        "The tasks' own functions lie within epsilon of one function; no constraint is active."
-    )
-    SOLVED = "The multipliers were found to the accuracy of float64."
+    SEPARATE = "The separate functions lie within epsilon of one; no constraint is active."
+    SOLVED = "The multipliers were computed to the accuracy of float64."
     INACCURATE = (
         "Newton's method stopped before the wanted accuracy; the constraints hold, but the fit may "
         "not be the best one. Look at gap(), and check the scales of noise, targets and epsilon."
@@ -76,7 +69,8 @@ def search(problem: CoupledRidge, epsilon: float, method: str) -> SearchResult:
     if _weighted_distance(problem.alone, direction) <= epsilon:
         if method == "relaxed" or math.isinf(epsilon):
             return SearchResult(problem.alone, FitStatus.SEPARATE, 0.0, 0)
-        coefficients, reach = smallest_ball(_gram(problem.alone))
+        flat = problem.alone.differences.reshape(problem.size, -1)
+        coefficients, reach = smallest_ball(np.asarray(flat @ flat.T))
         if reach <= epsilon:
             solution = _recentred(problem.alone, coefficients, epsilon)
             return SearchResult(solution, FitStatus.SEPARATE, 0.0, 0)
@@ -86,21 +80,14 @@ def search(problem: CoupledRidge, epsilon: float, method: str) -> SearchResult:
     return start if method == "relaxed" else _exact(problem, start, epsilon)
 
 
-def _gram(solution: Solution) -> Floats:
-    flat = solution.differences.reshape(len(solution.differences), -1)
-    return np.asarray(flat @ flat.T)
-
-
 def _weighted_distance(solution: Solution, direction: Floats) -> float:
     """Return the weighted root mean square of ‖d_i‖."""
     return math.sqrt(float(direction @ solution.distances**2) / float(direction.sum()))
 
 
 def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solution:
-    """Move the centre from the mean towards that of the smallest ball, until all are within ε.
-
-    Without multipliers every centre within ε is optimal; this one is continuous in ε.
-    """
+    """Move the centre from the mean towards that of the smallest ball, until all are within ε."""
+    # Without multipliers every centre within ε is optimal; this one is continuous in ε.
     shift = np.einsum("i,imo->mo", coefficients, alone.differences)
     length = float(np.sum(shift**2))
     # ‖d_i − t·shift‖² = ε² is a quadratic equation in t for every task.
@@ -110,10 +97,8 @@ def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solutio
     for a, excess in zip(along, beyond, strict=True):
         if excess > 0.0:
             share = max(share, excess / (a + math.sqrt(max(a * a - length * excess, 0.0))))
-    share = min(share, 1.0)
-    return alone._replace(
-        centre=alone.centre + share * shift, differences=alone.differences - share * shift
-    )
+    move = min(share, 1.0) * shift
+    return alone._replace(centre=alone.centre + move, differences=alone.differences - move)
 
 
 def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> SearchResult:
@@ -133,52 +118,42 @@ def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> SearchRe
     return SearchResult(solution, FitStatus.INACCURATE, residual, steps)
 
 
-class _Misfit(NamedTuple):
-    """The errors of the distances relative to ε, and the largest violation of optimality."""
-
-    errors: Floats
-    largest: float
-
-    @classmethod
-    def of(cls, solution: Solution, epsilon: float) -> _Misfit:
-        errors = solution.distances / epsilon - 1.0
-        # With a multiplier the distance must be ε; with a negligible one it may be less.
-        largest = float(np.max(solution.multipliers))
-        short = np.minimum(solution.multipliers / (_NEGLIGIBLE * largest), 1.0)
-        counted = np.maximum(errors, -short * errors)
-        return cls(errors, float(np.max(counted)))
+def _misfit(solution: Solution, epsilon: float) -> float:
+    """Return the largest violation of optimality by a distance, relative to ε."""
+    errors = solution.distances / epsilon - 1.0
+    # With a multiplier the distance must be ε; with a negligible one it may be less.
+    largest = float(np.max(solution.multipliers))
+    short = np.minimum(solution.multipliers / (_NEGLIGIBLE * largest), 1.0)
+    return float(np.max(np.maximum(errors, -short * errors)))
 
 
 def _exact(problem: CoupledRidge, start: SearchResult, epsilon: float) -> SearchResult:
-    """Maximise the dual over μ ≥ 0 from a start.
-
-    A step is accepted if it reduces the largest misfit, or if the dual rises by Armijo's rule.
-    """
+    """Maximise the dual over μ ≥ 0 from a start."""
     solution, steps = start.solution, start.steps
-    misfit = _Misfit.of(solution, epsilon)
-    best = misfit.largest
-    while misfit.largest > TOLERANCE and steps < _MAX_STEPS:
+    best = misfit = _misfit(solution, epsilon)
+    while misfit > TOLERANCE and steps < _MAX_STEPS:
         steps += 1
         tried = _improved(problem, solution, misfit, best, epsilon)
         if tried is None:
             break  # stalled in float64
-        solution = tried
-        misfit = _Misfit.of(solution, epsilon)
-        best = min(best, misfit.largest)
-    solved = misfit.largest <= STALL_TOLERANCE
-    status = FitStatus.SOLVED if solved else FitStatus.INACCURATE
-    return SearchResult(solution, status, misfit.largest, steps)
+        solution, misfit = tried, _misfit(tried, epsilon)
+        best = min(best, misfit)
+    status = FitStatus.SOLVED if misfit <= STALL_TOLERANCE else FitStatus.INACCURATE
+    return SearchResult(solution, status, misfit, steps)
 
 
 def _improved(
-    problem: CoupledRidge, solution: Solution, misfit: _Misfit, best: float, epsilon: float
+    problem: CoupledRidge, solution: Solution, misfit: float, best: float, epsilon: float
 ) -> Solution | None:
-    """Return the solution after one step, or None if the search has stalled."""
+    """Return the solution after one step, or None if the search has stalled.
+
+    A step is accepted if it reduces the largest misfit, or if the dual rises by Armijo's rule.
+    """
     mu, distances = solution.multipliers, solution.distances
     slope = distances**2 - epsilon**2
     curvature = problem.curvature(solution)
     # ½ slope, and its counterpart in Newton's method on 1/‖d‖, which is nearly linear in μ.
-    plain, bent = 0.5 * slope, distances**2 * misfit.errors
+    plain, bent = 0.5 * slope, distances**2 * (distances / epsilon - 1.0)
     before = problem.dual(solution, epsilon)
     for right, halvings in ((bent, 3), (plain, 30)):
         step = -mu
@@ -190,13 +165,13 @@ def _improved(
             if not np.any(moved):
                 moved = 0.1 * mu
             tried = problem.solve(moved)
-            left = _Misfit.of(tried, epsilon).largest
+            left = _misfit(tried, epsilon)
             gain = problem.dual(tried, epsilon) - before
             promised = float(slope @ (moved - mu))
             # Where rounding hides the gain of the dual, only the distances count.
             hidden = max(abs(gain), promised) <= _ROUNDING * abs(before)
             rises = not hidden and promised > 0.0 and gain >= _SUFFICIENT * promised
-            if left <= 0.9 * best or rises or (hidden and left <= 0.9 * misfit.largest):
+            if left <= 0.9 * best or rises or (hidden and left <= 0.9 * misfit):
                 return tried
             length *= 0.5
     return None
@@ -211,3 +186,66 @@ def _newton_step(mu: Floats, curvature: Floats, right: Floats) -> Floats:
     aim = root @ (scale * mu) + solve_triangular(root, right / scale, trans=1)
     solved, _ = nnls(root, aim)
     return np.asarray(solved / scale - mu)
+
+
+def smallest_ball(gram: Floats) -> tuple[Floats, float]:
+    """Return the coefficients λ (N,) of the centre of the smallest enclosing ball, and its radius.
+
+    The centre is c = Σ_i λ_i x_i with λ_i ≥ 0 and Σ λ_i = 1. It maximises the dual,
+    Σ_i λ_i |x_i − c|², which is concave in λ: the largest |x_i − c|² less the dual bounds the
+    error.
+
+    The search is an active-set method. A Newton step moves λ on the simplex of the points with
+    λ_i > 0, as far as all stay positive; a point whose λ_i becomes 0 leaves. Where these points
+    are equally far from the centre, the farthest of the others joins. The dual never falls.
+    ``gram`` (N, N) is ⟨x_i, x_j⟩ from any origin; one among the points loses the fewest digits.
+    """
+    N = len(gram)
+    coefficients = np.full(N, 1.0 / N)
+    scale = float(np.max(np.diagonal(gram)))
+    if scale <= 0.0:
+        return coefficients, 0.0
+    gram = gram / scale
+    mean = gram.mean(axis=0)
+    gram = gram - mean - mean[:, None] + mean.mean()
+    spread = float(np.max(np.diagonal(gram)))
+    rounding = 4.0 * N * np.finfo(float).eps
+    if spread <= rounding:
+        return coefficients, 0.0
+    gram, rounding = gram / spread, rounding / spread
+    squares = np.diagonal(gram)
+    coefficients = np.eye(N)[np.argmax(squares)]
+    for _ in range(50 * N):
+        product = gram @ coefficients
+        distances = squares - 2.0 * product + coefficients @ product
+        dual = float(coefficients @ distances)
+        gap = float(np.max(distances)) - dual
+        if gap <= rounding:
+            break
+        carrying = coefficients > 0.0
+        if np.max(distances[carrying]) - dual <= 0.5 * gap:
+            carrying[np.argmax(distances)] = True
+        step = _ball_step(gram, distances, carrying, rounding)
+        shrinking = step < 0.0
+        lengths = np.where(shrinking, coefficients, np.inf) / np.where(shrinking, -step, 1.0)
+        first = int(np.argmin(lengths))
+        coefficients = np.maximum(coefficients + min(lengths[first], 1.0) * step, 0.0)
+        if lengths[first] <= 1.0:
+            coefficients[first] = 0.0
+        coefficients /= coefficients.sum()
+    return coefficients, math.sqrt(scale) * math.sqrt(spread * float(np.max(distances)))
+
+
+def _ball_step(gram: Floats, distances: Floats, carrying: Floats, rounding: float) -> Floats:
+    """Return the step of λ that makes the carrying points equally distant.
+
+    Its sum is 0. If the points are affinely dependent, it is a long step along the dependence.
+    """
+    base, *rest = np.flatnonzero(carrying)
+    edges = gram[rest] - gram[base]
+    values, vectors = np.linalg.eigh(edges[:, rest] - edges[:, [base]])
+    slope = vectors.T @ (distances[rest] - distances[base])
+    step = np.zeros(len(gram))
+    step[rest] = vectors @ (slope / (2.0 * np.maximum(values, rounding)))
+    step[base] = -step.sum()
+    return step

@@ -28,7 +28,7 @@ Method = Literal["exact", "relaxed"]
 TOLERANCE = 1e-13
 STALL_TOLERANCE = 1e-10
 _MAX_ITERATIONS = 200
-# The number of functions up to which one product with the whole matrix is the fastest.
+# Up to so many functions one product with the whole matrix is the fastest.
 _FEW = 64
 
 
@@ -37,12 +37,8 @@ class Status(enum.Enum):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from crosslearning.rkhs import Family, Gaussian, project
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
-    >>> project(family, epsilon=2.0)[1].status.name
+    >>> from crosslearning.rkhs import exact_projection
+    >>> exact_projection([[1.0]], epsilon=2.0).status.name
     'INSIDE'
     """
 
@@ -59,38 +55,22 @@ class Status(enum.Enum):
 class Projection:
     """The outcome of a projection: g = Σ_j centre_j h̄_j and h_i = pulls_i g + keeps_i h̄_i.
 
-    Attributes
-    ----------
-    pulls, keeps : arrays, shape (N,)
-        The coefficients of the new centre, and of the given function.
-    centre : array, shape (N+1,)
-        The new centre as a combination of the given functions, the old centre last.
-    multipliers : array, shape (N,)
-        μ_i ≥ 0 of the constraint of function i; infinite for ``epsilon = 0``.
-    distances : array, shape (N,)
-        ‖h_i − g‖ after the projection.
-    residual : float
-        Norm of the remaining gradient relative to the spread of the functions; zero for closed
-        forms.
-    iterations : int
-        Newton steps.
+    ``multipliers`` are μ_i ≥ 0 of the constraints, infinite for ``epsilon = 0``; ``distances`` are
+    ‖h_i − g‖ after the projection; ``residual`` is the norm of the remaining gradient relative to
+    the spread of the functions, zero for closed forms; ``iterations`` are Newton steps.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from crosslearning.rkhs import Family, Gaussian, project
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
-    >>> project(family, epsilon=0.5)[1].active
-    array([ True])
+    >>> from crosslearning.rkhs import exact_projection
+    >>> exact_projection([[4.0, 0.0], [0.0, 0.1]], epsilon=1.5).active
+    array([ True, False])
     """
 
-    pulls: Floats
-    keeps: Floats
-    centre: Floats
-    multipliers: Floats
-    distances: Floats
+    pulls: Floats  # (N,)
+    keeps: Floats  # (N,)
+    centre: Floats  # (N+1,), the old centre last
+    multipliers: Floats  # (N,)
+    distances: Floats  # (N,)
     residual: float
     iterations: int
     status: Status
@@ -117,17 +97,12 @@ class Projection:
     @property
     def moved(self) -> bool:
         """Whether any function changed."""
-        still = not np.any(self.pulls) and bool(np.all(self.keeps == 1.0))
-        return not (still and np.array_equal(self.centre, _unmoved(len(self.pulls))))
+        return self.status is not Status.INSIDE
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """The active constraints, shape (N,)."""
         return self.multipliers > 0
-
-
-def _unmoved(N: int) -> Floats:
-    return np.append(np.zeros(N), 1.0)
 
 
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
@@ -138,9 +113,7 @@ def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
     largest = _largest_square(D)
     if largest < 0.0:
         finite_array("differences", D, (None, None))
-        raise InputError(
-            "differences must be a Gram matrix ⟨h_i − g, h_j − g⟩: symmetric, no negative diagonal"
-        )
+        raise InputError("differences must be a Gram matrix: symmetric, no negative diagonal")
     return D, largest
 
 
@@ -160,7 +133,7 @@ def _largest_square(D: Floats) -> float:
 
 
 def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
-    r"""Project onto C = {‖h_i − g‖ ≤ ε for every i}.
+    """Project onto C = {‖h_i − g‖ ≤ ε for every i}.
 
     Solves min Σ_i ‖h_i − h̄_i‖² + ‖g − ḡ‖² over C. For a fixed g the best h_i is the projection
     of h̄_i onto the ball around g, so the problem is the smooth convex one
@@ -188,7 +161,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     spread = math.sqrt(largest)
     if spread <= epsilon:
         distances = np.sqrt(np.maximum(np.diag(D), 0.0))
-        parts = np.zeros(N), np.ones(N), _unmoved(N)
+        parts = np.zeros(N), np.ones(N), np.append(np.zeros(N), 1.0)
         return Projection(*parts, np.zeros(N), distances, 0.0, 0, Status.INSIDE)
     if epsilon == 0.0:
         parts = np.ones(N), np.zeros(N), np.full(N + 1, 1.0 / (N + 1))
@@ -198,7 +171,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     # g = (ḡ + Σ a_i h̄_i)/(1 + A) and h_i = a_i g + (1 − a_i) h̄_i.
     parts = pulls, 1.0 - pulls, np.append(pulls, 1.0) / (1.0 + _sum(pulls))
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
-    # A pull that rounds to 1 is consensus to the last digit, whose multiplier is infinite.
+    # A pull that rounds to 1 is consensus, whose multiplier is infinite.
     multipliers = np.divide(pulls, 1.0 - pulls, out=np.full(N, np.inf), where=pulls < 1.0)
     distances *= spread * (1.0 - pulls)
     return Projection(*parts, multipliers, distances, residual, iterations, status)
@@ -206,8 +179,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
 
 @compiled
 def _sum(values: Floats) -> float:
-    """Return the sum in the order of Newton's method."""
-    return float(values.sum())
+    return float(values.sum())  # in the order of Newton's method
 
 
 @compiled
@@ -239,13 +211,11 @@ def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int
     Returns the number of steps and the gradient's norm relative to (1 + A).
     """
     N = len(D)
-    c, trial = np.zeros(N), np.zeros(N)
-    q, bend = np.zeros(N), np.zeros(N)
+    c, trial, q, bend = np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N)
     # One step of the fixed point c = a / (1 + A) from g = ḡ.
     _pulls(D, epsilon, c, q, distance, a)
     c[:] = a / (1.0 + a.sum())
-    relative = np.inf
-    best = np.inf
+    relative = best = np.inf
     for iteration in range(_MAX_ITERATIONS):
         q[:] = np.dot(D, c)
         objective = _pulls(D, epsilon, c, q, distance, a)
@@ -254,20 +224,16 @@ def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int
         D_gradient = np.dot(D, gradient)
         squared = max(np.dot(gradient, D_gradient), 0.0)
         relative = math.sqrt(squared) / (1.0 + A)
-        if relative <= TOLERANCE:
-            return iteration, relative
         # In float64 the gradient stops falling a little above or below the tolerance.
-        if relative >= best and relative <= STALL_TOLERANCE:
+        if relative <= TOLERANCE or (relative >= best and relative <= STALL_TOLERANCE):
             return iteration, relative
         best = min(best, relative)
-
         active = 0
         for i in range(N):
             bend[i] = 0.0
             if a[i] > 0.0:
                 bend[i] = epsilon / distance[i] ** 3
                 active += 1
-
         # Conjugate gradients for H s = -gradient.
         s, D_s = np.zeros(N), np.zeros(N)
         r, D_r = -gradient, -D_gradient
@@ -291,11 +257,9 @@ def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int
             p[:] = r + (rr_next / rr) * p
             D_p[:] = D_r + (rr_next / rr) * D_p
             rr = rr_next
-
         # Armijo's rule with halving; q moves along D s, so a trial costs no product.
         slope = np.dot(gradient, D_s)
-        length = 1.0
-        accepted = False
+        length, accepted = 1.0, False
         for _ in range(40):
             trial[:] = c + length * s
             value = _pulls(D, epsilon, trial, q + length * D_s, distance, a)
@@ -314,7 +278,7 @@ def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int
 
 
 def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
-    r"""Project onto R = {Σ_i ‖h_i − g‖² ≤ N ε²}, leaving ḡ out of the cost.
+    """Project onto R = {Σ_i ‖h_i − g‖² ≤ N ε²}, leaving ḡ out of the cost.
 
     Solves min Σ_i ‖h_i − h̄_i‖² over R in closed form: g is the mean of the h̄_i and
     h_i = (1−ψ) g + ψ h̄_i with ψ = min(1, √N ε / √(Σ_i ‖h̄_i − g‖²)). A single function may
@@ -363,14 +327,10 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
     method : {"exact", "relaxed"}
         ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square.
 
-
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import Family, Gaussian, project
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0], [0.0]], [[0.5], [0.0]]])
     >>> projected, outcome = project(family, epsilon=0.5)
     >>> projected.distances().round(6), outcome.status.name
     (array([0.5]), 'SOLVED')

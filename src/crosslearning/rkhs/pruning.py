@@ -1,92 +1,67 @@
-"""CDKOMP's inner loop: greedy removal of knots, and its certificate.
+"""CDKOMP: greedy removal of knots until the budget is spent, and its certificate.
 
 Removing knot j and refitting the others is an orthogonal projection. With P = (K + λI)⁻¹ it
 moves function f by e(j, f) = Σ_p w_jfp² / P_jj (squared), and the squares of successive
 removals add up (Pythagoras), so the budget bounds the whole move of each function.
+
+A removal changes every weight of every function. Where the weights are more than a cache holds,
+the cheapest knots become candidates: removals go on among these alone until another knot would
+cost less, and then all other weights follow in one matrix product.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import blas, solve_triangular
 
 from crosslearning._base.compiled import compiled, compiled_reordered
 from crosslearning.rkhs.checks import Floats, Integers
+from crosslearning.rkhs.geometry import BLOCK, Geometry
+from crosslearning.rkhs.slots import Slots
 
-#: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the
-#: claimed error is never below the true one, and P stays computable in float64.
-RIDGE = 1e-6
 #: A knot with P_jj above this is numerically a combination of the others, and always removed.
 CONDITIONING = 1e5
+#: Knots that removals between two matrix products are chosen from.
+CANDIDATES = 96
 
 # The reasons of removals, in the order of the certificate's counters.
-WITHIN_BUDGET = 0
-FORCED_BY_CONDITIONING = 1
-FORCED_BY_CAP = 2
+WITHIN_BUDGET, FORCED_BY_CONDITIONING, FORCED_BY_CAP = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class PruningCertificate:
     """Upper bounds on the error of pruning, for every function.
 
-    Attributes
-    ----------
-    budget : float
-        The budget β, an RKHS norm.
-    errors : array, shape (functions,)
-        Bound on ‖f_before − f_after‖ for every function.
-    budgeted_errors, conditioning_errors, cap_errors : arrays, shape (functions,)
-        The parts of ``errors`` by the reason of the removals; for one call their squares add up to
-        its square. Removals within the budget count as budgeted.
-    removed : int
-        Knots removed in all.
-    forced_by_conditioning, forced_by_cap : int
-        Removals beyond the budget, because a knot was nearly a combination of others or because
-        more than ``max_knots`` would have remained.
-    knots : int
-        Knots that remain.
-    rebuilds : int
-        How often the maintained inverse was computed anew.
+    ``errors`` bounds ‖f_before − f_after‖. ``budgeted_errors``, ``conditioning_errors`` and
+    ``cap_errors`` are its parts by the reason of the removals; for one call their squares add up to
+    its square. ``forced_by_conditioning`` and ``forced_by_cap`` of the ``removed`` knots were
+    removed beyond the budget β, because a knot was nearly a combination of others or because more
+    than ``max_knots`` would have remained. The maintained inverse was computed anew ``rebuilds``
+    times.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import Family, Gaussian, prune
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0]], [[0.0]]])
     >>> prune(family, budget=0.01)[1].removed
     1
     """
 
     budget: float
-    errors: Floats
+    errors: Floats  # (functions,), as its parts
     budgeted_errors: Floats
     conditioning_errors: Floats
     cap_errors: Floats
     removed: int
     forced_by_conditioning: int
     forced_by_cap: int
-    knots: int
+    knots: int  # that remain
     rebuilds: int
-
-    @classmethod
-    def of(
-        cls,
-        budget: float,
-        errors: Floats,
-        by_reason: Floats,
-        counts: Integers,
-        knots: int,
-        rebuilds: int,
-    ) -> PruningCertificate:
-        """Return a certificate from errors (3, functions) and counts (3,) by reason."""
-        numbers = int(counts.sum()), int(counts[1]), int(counts[2])
-        budgeted, conditioning, cap = by_reason
-        return cls(budget, errors, budgeted, conditioning, cap, *numbers, knots, rebuilds)
 
     @property
     def within_budget(self) -> bool:
@@ -119,9 +94,7 @@ def _inverse_column(
     P: Floats, Z: Floats, V: Floats, removed: int, j: int, m: int, out: Floats
 ) -> None:
     """Fill out = column j of P + ZZᵀ − VVᵀ on the first m rows, V's first ``removed`` counted."""
-    row = P[j]
-    for i in range(m):
-        out[i] = row[i]
+    out[:m] = P[j, :m]
     for k in range(Z.shape[0]):
         factor, column = Z[k, j], Z[k]
         if factor != 0.0:
@@ -194,8 +167,7 @@ def remove_knots(
     """
     m = size = len(alive)
     functions, outputs = weights.shape[0], weights.shape[1]
-    guarded = len(spent)
-    removed = 0
+    guarded, removed = len(spent), 0
     column, scores = np.empty(m), np.empty(m)
     while removed < V.shape[0] and size > 0:
         ill_conditioned = False
@@ -248,3 +220,122 @@ def remove_knots(
         size -= 1
         removed += 1
     return removed
+
+
+class _Tally(NamedTuple):
+    """The accumulated errors and counts, as :func:`remove_knots` takes them."""
+
+    spent: Floats  # (guarded,)
+    squared_errors: Floats  # (3, functions)
+    counts: Integers  # (3,)
+
+
+def remove_within(
+    geometry: Geometry, budget: float, cap: int, moved: Floats, many: bool
+) -> PruningCertificate:
+    """Prune to at most ``cap`` knots; an earlier pruning has ``moved`` the guarded functions."""
+    squared_errors, counts = np.zeros((3, len(geometry.slots.rows))), np.zeros(3, np.int64)
+    # What is spent of β²: for a further move e, moved + e ≤ β is spent + e² ≤ β². Beyond the
+    # budget it is the square of the move, so that the functions that moved least go first.
+    within = (moved > 0.0) & (moved < budget)
+    tally = _Tally(moved**2, squared_errors, counts)
+    tally.spent[within] = (2.0 * budget - moved[within]) * moved[within]
+    rebuilds_before = geometry.rebuilds
+    _scale_rows(geometry, np.divide)  # weights of the normalised kernel
+    try:
+        removed = BLOCK
+        while removed < 0 or removed == BLOCK:
+            Z, alive = geometry.insertion(), np.ones(geometry.size, dtype=np.bool_)
+            slots, limits = geometry.slots, (cap, budget**2, np.inf)
+            diagonal = np.diagonal(slots.inverse) + np.einsum("kc,kc->c", Z, Z)
+            if many:
+                _remove_from_many(slots, Z, diagonal, alive, limits, tally)
+                geometry.close(alive)
+                break
+            V, order = np.zeros((BLOCK, geometry.capacity)), np.zeros(BLOCK, dtype=np.int64)
+            removed = remove_knots(
+                slots.inverse, Z, V, diagonal, slots.rows, alive, *limits, *tally, order
+            )
+            geometry.update(Z, V[: abs(removed)], alive)
+            if removed < 0:
+                geometry.rebuild(geometry.size)
+    finally:
+        _scale_rows(geometry, np.multiply)
+    geometry.reserve(geometry.size)
+    budgeted, conditioning, capped = np.sqrt(squared_errors)
+    numbers = int(counts.sum()), int(counts[1]), int(counts[2]), geometry.size
+    errors, rebuilds = np.sqrt(squared_errors.sum(axis=0)), geometry.rebuilds - rebuilds_before
+    return PruningCertificate(budget, errors, budgeted, conditioning, capped, *numbers, rebuilds)
+
+
+def _scale_rows(geometry: Geometry, operation: np.ufunc) -> None:
+    if not geometry.kernel.normalised:
+        rows = geometry.slots.rows[:, :, : geometry.size]
+        operation(rows, geometry.slots.scale[: geometry.size], out=rows)
+
+
+def _remove_from_many(
+    slots: Slots,
+    Z: Floats,
+    diagonal: Floats,
+    alive: NDArray[np.bool_],
+    limits: tuple[int, float, float],
+    tally: _Tally,
+) -> None:
+    """Remove knots until the budget is spent; P + ZZᵀ is not updated."""
+    # Rows v of all removals so far: the inverse is then P + ZZᵀ − VVᵀ.
+    V = np.empty((len(alive), slots.inverse.shape[1]))
+    removed, more = 0, True
+    cap, squared_budget, _ = limits
+    while more:
+        few, bar = _cheapest(slots.rows, diagonal, alive, tally.spent)
+        if len(few) == 0:
+            break
+        columns = slots.inverse[few] + Z[:, few].T @ Z - V[:removed, few].T @ V[:removed]
+        limits = cap - (int(alive.sum()) - len(few)), squared_budget, bar
+        taken, new = _remove_among(slots.rows, columns, few, limits, tally)
+        stop = removed + len(new)
+        V[removed:stop] = new
+        diagonal -= np.einsum("kc,kc->c", new, new)
+        alive[taken] = False
+        removed, more = stop, len(taken) > 0
+
+
+def _cheapest(
+    rows: Floats, diagonal: Floats, alive: NDArray[np.bool_], spent: Floats
+) -> tuple[Integers, float]:
+    """Return the candidates, the cheapest first, and the lowest score of the other knots."""
+    scores, costs = np.empty(len(alive)), np.empty(len(alive))
+    removal_scores(rows, diagonal, spent, scores)
+    removal_scores(rows, diagonal, np.zeros_like(spent), costs)
+    # Once a function has moved far, many knots have its score: the costs break the tie.
+    order = np.lexsort((costs, scores, diagonal[: len(alive)] <= CONDITIONING))
+    order = order[alive[order]]
+    bar = float(scores[order[CANDIDATES]]) if len(order) > CANDIDATES else np.inf
+    return order[:CANDIDATES], bar
+
+
+def _remove_among(
+    rows: Floats, columns: Floats, few: Integers, limits: tuple[int, float, float], tally: _Tally
+) -> tuple[Integers, Floats]:
+    """Remove candidates, by their columns of the inverse; return which, and their rows of V."""
+    m = len(few)
+    among, weights = np.ascontiguousarray(columns[:, few]), np.ascontiguousarray(rows[:, :, few])
+    V, alive, order = np.zeros((BLOCK, m)), np.ones(m, dtype=np.bool_), np.zeros(BLOCK, np.int64)
+    Z, diagonal = np.zeros((0, m)), np.diagonal(among).copy()
+    removed = remove_knots(among, Z, V, diagonal, weights, alive, *limits, *tally, order)
+    # A negative count requests a fresh inverse, which this one is.
+    order = order[: abs(removed)]
+    taken = few[order]
+    if len(taken) == 0:
+        return taken, np.empty((0, columns.shape[1]))
+    # P over the removed knots is CCᵀ, and Cᵀ is in V.
+    factor = V[: len(taken), order].T
+    flat = rows.reshape(-1, rows.shape[2])
+    weights = np.ascontiguousarray(flat[:, taken].T)
+    V = np.ascontiguousarray(solve_triangular(factor, columns[order], lower=True))
+    U = np.ascontiguousarray(solve_triangular(factor, weights, lower=True))
+    # W −= UᵀV in place; BLAS reads our row-major arrays as their transposes.
+    blas.dgemm(-1.0, V.T, U.T, 1.0, flat.T, trans_b=1, overwrite_c=1)
+    flat[:, taken] = 0.0
+    return taken, V

@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from crosslearning.errors import FileFormatError, NumericalError
-from crosslearning.rkhs.kernels.base import Kernel
-from crosslearning.rkhs.pruning import RIDGE
-
-Floats = NDArray[np.float64]
+from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.geometry import RIDGE
+from crosslearning.rkhs.kernel import Kernel
 
 #: With more tasks no matrices are kept.
 MANY_TASKS = 64
@@ -125,8 +123,7 @@ class FamilyRegression:
     def restore(self, arrays: Mapping[str, Floats], states: Sequence[Sequence[Floats]]) -> None:
         """Restore a state, with the states of each block, newest first."""
         m = len(arrays["knots"])
-        shapes: dict[str, tuple[int, ...]]
-        shapes = {"knots": (m, self.kernel.dimension), "gram": (m, m)}
+        shapes: dict[str, tuple[int, ...]] = {"knots": (m, self.kernel.dimension), "gram": (m, m)}
         if self._keeps:
             shapes["products"] = (len(states), self.tasks, m, m)
         for name, shape in shapes.items():
@@ -144,8 +141,7 @@ class FamilyRegression:
 def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
     """Return κ between knots and states, shape (m, n).
 
-    The last bit of a value may depend on the position of its state, but not on the other knots:
-    recomputed for the same states it has the same bits.
+    The bits of a value depend on its state's position at most, not on the other knots.
     """
     if len(knots) == 0 or len(states) == 0:
         return np.empty((len(knots), len(states)))

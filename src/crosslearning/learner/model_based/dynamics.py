@@ -20,7 +20,8 @@ from crosslearning.learner.core import misfit
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
-from crosslearning.rkhs.cross_regression import CrossFit, CrossRegression
+from crosslearning.rkhs.cross_fit import CrossFit
+from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
 

@@ -1,11 +1,11 @@
-"""Kernels of the difference of two points: Gaussian, Matérn, Laplacian."""
+"""Kernels of the difference of two points, and polynomial ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,11 +14,11 @@ from crosslearning.errors import LARGEST, InputError
 from crosslearning.rkhs import formulas
 from crosslearning.rkhs import program as programs
 from crosslearning.rkhs.checks import Floats, finite_array
-from crosslearning.rkhs.kernels.base import Factor, Kernel, Term, positive_vector, scaled_factor
+from crosslearning.rkhs.kernel import Factor, Kernel, Term, positive_vector, scaled_factor
 
 
 def _marked(
-    what: str, given: Mapping[int, float] | Sequence[Any], dimension: int, usual: float | None
+    what: str, given: Mapping[int, float] | Sequence[Any], matrix: Floats, usual: float | None
 ) -> tuple[tuple[int, float], ...]:
     """Return ((dimension, size), ...) of marked dimensions; those without a size have the usual."""
     pairs = []
@@ -28,18 +28,40 @@ def _marked(
         elif usual is not None:
             pairs.append((int(entry), usual))
         else:
-            raise InputError(
-                f"{what} is {given!r}; give each dimension with its size, such as {{0: 0.1}}"
-            )
+            raise InputError(f"{what} is {given!r}; give each with its size, such as {{0: 0.1}}")
     for d, size in pairs:
-        if not 0 <= d < dimension:
-            raise InputError(f"{what} dimension {d} is not among 0 … {dimension - 1}")
+        if not 0 <= d < len(matrix):
+            raise InputError(f"{what} dimension {d} is not among 0 … {len(matrix) - 1}")
         if not (math.isfinite(size) and size > 0):
             name = "period" if what == "periodic" else "size"
             raise InputError(f"the {name} of dimension {d} must be positive, got {size}")
-    if len({d for d, _ in pairs}) < len(pairs):
+        if np.count_nonzero(matrix[d]) > 1:
+            raise InputError(f"{what} dimension {d} has covariance with others; set those to zero")
+    if len(dict(pairs)) < len(pairs):
         raise InputError(f"a {what} dimension is listed twice: {[d for d, _ in pairs]}")
     return tuple(sorted(pairs))
+
+
+def _covariance(name: str, std: ArrayLike | None, covariance: ArrayLike | None) -> Floats:
+    """Return Σ as a checked matrix, from widths or from itself."""
+    if std is not None and covariance is None:
+        widths = positive_vector("std", std)
+        if not 1.0 / LARGEST <= min(widths) <= max(widths) <= LARGEST:
+            raise InputError(f"std must be from {1.0 / LARGEST:g} to {LARGEST:g}, got {std!r}")
+        return np.diag(np.square(widths))
+    if covariance is None or std is not None:
+        given = "neither" if std is None else "both"
+        raise InputError(f"{name} needs std= (widths) or covariance= (their squares), got {given}")
+    if np.ndim(covariance) != 2:
+        return np.diag(positive_vector("covariance", covariance))
+    matrix = finite_array("covariance", covariance, np.shape(covariance)[:1] * 2)
+    if not np.array_equal(matrix, matrix.T):
+        raise InputError(
+            "covariance must be a symmetric matrix or squared widths; it is not symmetric"
+        )
+    if np.linalg.eigvalsh(matrix)[0] <= 0:
+        raise InputError("covariance must be positive definite; an eigenvalue is not positive")
+    return matrix
 
 
 @dataclass(frozen=True, init=False)
@@ -75,40 +97,9 @@ class _Stationary(Kernel):
         periodic: Mapping[int, float] | Sequence[int] = (),
         logarithmic: Mapping[int, float] | Sequence[tuple[int, float]] = (),
     ) -> None:
-        if (std is None) == (covariance is None):
-            raise InputError(
-                f"{type(self).__name__} needs its widths once: either std= (widths) or "
-                f"covariance= (their squares), got {'neither' if std is None else 'both'}"
-            )
-        if std is not None:
-            widths = positive_vector("std", std)
-            if not 1.0 / LARGEST <= min(widths) <= max(widths) <= LARGEST:
-                raise InputError(
-                    f"std must be from {1.0 / LARGEST:g} to {LARGEST:g} in every dimension, got "
-                    f"{std!r}: float64 cannot square it"
-                )
-            matrix = np.diag(np.square(widths))
-        elif np.ndim(cast("Any", covariance)) == 2:
-            matrix = finite_array("covariance", cast("ArrayLike", covariance), (None, None))
-        else:
-            matrix = np.diag(positive_vector("covariance", cast("ArrayLike", covariance)))
-        if matrix.shape[0] != matrix.shape[1] or not np.array_equal(matrix, matrix.T):
-            raise InputError(
-                f"covariance must be a symmetric (q, q) matrix or a vector of q squared widths, "
-                f"got shape {matrix.shape}"
-                + (" that is not symmetric" if matrix.shape[0] == matrix.shape[1] else "")
-            )
-        if np.linalg.eigvalsh(matrix)[0] <= 0:
-            raise InputError("covariance must be positive definite; an eigenvalue is not positive")
-        periods = _marked("periodic", periodic, len(matrix), 2 * math.pi)
-        sizes = _marked("logarithmic", logarithmic, len(matrix), None)
-        for what, marked in (("periodic", periods), ("logarithmic", sizes)):
-            for d, _ in marked:
-                if np.count_nonzero(matrix[d]) > 1:
-                    raise InputError(
-                        f"{what} dimension {d} has covariance with others; set those entries to "
-                        "zero"
-                    )
+        matrix = _covariance(type(self).__name__, std, covariance)
+        periods = _marked("periodic", periodic, matrix, 2 * math.pi)
+        sizes = _marked("logarithmic", logarithmic, matrix, None)
         for d in dict(periods).keys() & dict(sizes).keys():
             raise InputError(f"dimension {d} is both periodic and logarithmic; drop one of them")
         rows = tuple(map(tuple, matrix.tolist()))
@@ -140,22 +131,21 @@ class _Stationary(Kernel):
         return float(difference @ np.linalg.solve(np.array(self.covariance), difference)) + wrapped
 
     def _products(self) -> list[list[Factor]]:
-        periods = dict(self.periodic)
+        periods, sizes = dict(self.periodic), dict(self.logarithmic)
         plain = [d for d in range(self.dimension) if d not in periods]
         sigma = np.array(self.covariance)[np.ix_(plain, plain)]
         if np.array_equal(sigma, np.diag(np.diag(sigma))):
             whitening = np.diag(1.0 / np.sqrt(np.diag(sigma)))
         else:
             whitening = np.linalg.inv(np.linalg.cholesky(sigma))
-        sizes = dict(self.logarithmic)
         terms = []
-        for row, column in np.argwhere(whitening):
+        for row, column in np.argwhere(whitening).tolist():
             scale, source = float(whitening[row, column]), plain[column]
             if source in sizes:
                 size = sizes[source]
-                terms.append(Term(source, int(row), scale * size, programs.LOGARITHM, 1 / size))
+                terms.append(Term(source, row, scale * size, programs.LOGARITHM, 1 / size))
             else:
-                terms.append(Term(source, int(row), scale))
+                terms.append(Term(source, row, scale))
         features = len(plain)
         for d, period in periods.items():
             frequency = 2 * math.pi / period
@@ -223,7 +213,17 @@ class Matern52(_Stationary):
 
 
 @dataclass(frozen=True)
-class Laplacian(Kernel):
+class _Scaled(Kernel):
+    """A function of coordinates that are divided by their widths."""
+
+    std: Sequence[float]
+
+    def __post_init__(self) -> None:
+        std = positive_vector("std", self.std)
+        vars(self).update(std=std, dimension=len(std))
+
+
+class Laplacian(_Scaled):
     """κ(x, y) = exp(−Σ_d |x_d − y_d| / std_d): continuous, not differentiable functions.
 
     Parameters
@@ -238,13 +238,8 @@ class Laplacian(Kernel):
     array([[0.3679]])
     """
 
-    std: Sequence[float]
-    name: ClassVar[str] = "laplacian"
+    name = "laplacian"
     normalised = True
-
-    def __post_init__(self) -> None:
-        std = positive_vector("std", self.std)
-        vars(self).update(std=std, dimension=len(std))
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -252,3 +247,62 @@ class Laplacian(Kernel):
 
     def _products(self) -> list[list[Factor]]:
         return [[scaled_factor(formulas.LAPLACIAN, self.std)]]
+
+
+@dataclass(frozen=True)
+class Polynomial(_Scaled):
+    """κ(x, y) = (bias + Σ_d x_d y_d / std_d²)^degree: polynomials of the state.
+
+    Parameters
+    ----------
+    std : sequence of q floats
+        The unit of each coordinate.
+    degree : int
+        At least 1.
+    bias : float
+        At least 0; with 0 only the monomials of exactly this degree remain.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Polynomial
+    >>> Polynomial([1.0], degree=2)([[2.0]], [[3.0]])
+    array([[49.]])
+    """
+
+    degree: int
+    bias: float = 1.0
+    name: ClassVar[str] = "polynomial"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.degree, bool) or int(self.degree) != self.degree or self.degree < 1:
+            raise InputError(f"degree must be a whole number of at least 1, got {self.degree!r}")
+        if not (math.isfinite(self.bias) and self.bias >= 0):
+            raise InputError(f"bias must be at least 0, got {self.bias!r}")
+
+    def formula(self, x: Floats, y: Floats) -> float:
+        """Return κ(x, y)."""
+        terms = (a / s * b / s for a, b, s in zip(x, y, self.std, strict=True))
+        return float((self.bias + sum(terms)) ** self.degree)
+
+    def _products(self) -> list[list[Factor]]:
+        return [[scaled_factor(formulas.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]]
+
+
+@dataclass(frozen=True)
+class Linear(Polynomial):
+    """κ(x, y) = bias + Σ_d x_d y_d / std_d²: linear policies, or affine ones if bias > 0.
+
+    Its functions are known in closed form: h(s) = (Σ_m w_m s_mᵀ/std²) s + bias Σ_m w_m.
+    The parameters are those of :class:`Polynomial`, but for the degree.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import Linear
+    >>> Linear([1.0], bias=1.0)([[2.0]], [[3.0]])
+    array([[7.]])
+    """
+
+    degree: int = field(default=1, init=False)
+    bias: float = 0.0
+    name: ClassVar[str] = "linear"

@@ -1,94 +1,23 @@
-"""Polynomial kernels, products and sums of kernels, and kernels from formulas or files."""
+"""Products and sums of kernels, and kernels from formulas or files."""
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
-from crosslearning.rkhs import formulas
+from crosslearning.rkhs import formulas, kernels
 from crosslearning.rkhs import program as programs
-from crosslearning.rkhs.checks import Floats, finite_array
-from crosslearning.rkhs.kernels import stationary
-from crosslearning.rkhs.kernels.base import (
-    Factor,
-    Kernel,
-    Parts,
-    constant_factor,
-    positive_vector,
-    scaled_factor,
-)
-
-
-@dataclass(frozen=True)
-class Polynomial(Kernel):
-    """κ(x, y) = (bias + Σ_d x_d y_d / std_d²)^degree: polynomials of the state.
-
-    Parameters
-    ----------
-    std : sequence of q floats
-        The unit of each coordinate.
-    degree : int
-        At least 1.
-    bias : float
-        At least 0; with 0 only the monomials of exactly this degree remain.
-
-    Examples
-    --------
-    >>> from crosslearning.rkhs import Polynomial
-    >>> Polynomial([1.0], degree=2)([[2.0]], [[3.0]])
-    array([[49.]])
-    """
-
-    std: Sequence[float]
-    degree: int
-    bias: float = 1.0
-    name: ClassVar[str] = "polynomial"
-
-    def __post_init__(self) -> None:
-        std = positive_vector("std", self.std)
-        vars(self).update(std=std, dimension=len(std))
-        if isinstance(self.degree, bool) or int(self.degree) != self.degree or self.degree < 1:
-            raise InputError(f"degree must be a whole number of at least 1, got {self.degree!r}")
-        if not (math.isfinite(self.bias) and self.bias >= 0):
-            raise InputError(
-                f"bias must be at least 0, got {self.bias!r}: with less the kernel is not "
-                "positive definite"
-            )
-
-    def formula(self, x: Floats, y: Floats) -> float:
-        """Return κ(x, y)."""
-        terms = (a / s * b / s for a, b, s in zip(x, y, self.std, strict=True))
-        return float((self.bias + sum(terms)) ** self.degree)
-
-    def _products(self) -> list[list[Factor]]:
-        return [[scaled_factor(formulas.POLYNOMIAL, self.std, bias=self.bias, degree=self.degree)]]
-
-
-@dataclass(frozen=True)
-class Linear(Polynomial):
-    """κ(x, y) = bias + Σ_d x_d y_d / std_d²: linear policies, or affine ones if bias > 0.
-
-    Its functions are known in closed form: h(s) = (Σ_m w_m s_mᵀ/std²) s + bias Σ_m w_m.
-    The parameters are those of :class:`Polynomial`, but for the degree.
-
-    Examples
-    --------
-    >>> from crosslearning.rkhs import Linear
-    >>> Linear([1.0], bias=1.0)([[2.0]], [[3.0]])
-    array([[7.]])
-    """
-
-    degree: int = field(default=1, init=False)
-    bias: float = 0.0
-    name: ClassVar[str] = "linear"
+from crosslearning.rkhs.checks import Floats, count, finite_array
+from crosslearning.rkhs.kernel import Factor, Kernel, Parts, scaled_factor
 
 
 class _Composed(Kernel):
@@ -96,37 +25,30 @@ class _Composed(Kernel):
 
     parts: Parts
 
-    def _set_parts(self, parts: tuple[Any, ...]) -> None:
-        """Check the parts, and set them and the dimension."""
+    def _set(self, parts: tuple[Any, ...], **others: Any) -> None:
+        """Check the parts, and set all attributes."""
         if not parts:
             raise InputError(f"a {self.name} needs at least one part: (kernel, dimensions)")
+        checked = []
         for part in parts:
             two = isinstance(part, tuple | list) and len(part) == 2
             if not (two and isinstance(part[0], Kernel)):
-                raise InputError(
-                    f"a part of a {self.name} must be a kernel with the dimensions that it reads, "
-                    f"such as (kernel, [0, 2]), got {part!r}"
-                )
-        checked = tuple((kernel, tuple(int(d) for d in dims)) for kernel, dims in parts)
-        for kernel, dims in checked:
+                expected = "a kernel with the dimensions that it reads, as (kernel, [0, 2])"
+                raise InputError(f"a part of a {self.name} must be {expected}, got {part!r}")
+            kernel, dims = part[0], tuple(int(d) for d in part[1])
             if len(dims) != kernel.dimension:
-                raise InputError(
-                    f"{type(kernel).__name__} reads {kernel.dimension} dimensions, got the "
-                    f"{len(dims)} dimensions {dims}"
-                )
+                reads = f"{type(kernel).__name__} reads {kernel.dimension} dimensions"
+                raise InputError(f"{reads}, got {dims}")
+            checked.append((kernel, dims))
         read = {d for _, dims in checked for d in dims}
         if read != set(range(len(read))):
-            raise InputError(
-                f"the parts must read every dimension 0 … {max(read)}; they read {sorted(read)}"
-            )
-        vars(self).update(parts=checked, dimension=len(read))
-
-    def _set_normalised(self) -> None:
-        """Set whether the kernel is one on its diagonal, with the rounding of compiled code."""
+            raise InputError(f"the parts must read every dimension 0 … {max(read)}, got {read}")
+        vars(self).update(parts=tuple(checked), dimension=len(read), **others)
+        # Whether κ(x, x) = 1, with the rounding of compiled code.
         total = 0.0
         for product in self._products():
             total += math.prod(f.bias for f in product if f.kind == formulas.CONSTANT)
-        normalised = all(kernel.normalised for kernel, _ in self.parts) and total == 1.0
+        normalised = all(kernel.normalised for kernel, _ in checked) and total == 1.0
         vars(self).update(normalised=normalised)
 
     def _values(self, x: Floats, y: Floats) -> list[float]:
@@ -161,8 +83,7 @@ class Product(_Composed):
     name: ClassVar[str] = "product"
 
     def __init__(self, *parts: tuple[Kernel, Sequence[int]]) -> None:
-        self._set_parts(parts)
-        self._set_normalised()
+        self._set(parts)
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -198,16 +119,11 @@ class Sum(_Composed):
     def __init__(
         self, *parts: tuple[Kernel, Sequence[int]], scales: Sequence[float] | None = None
     ) -> None:
-        self._set_parts(parts)
         given = [1.0] * len(parts) if scales is None else scales
         checked = finite_array("scales", given, (len(parts),))
-        if np.any(checked < 0) or not np.any(checked > 0):
-            raise InputError(
-                f"scales must be at least 0 and not all 0, got {checked.tolist()}: with others the "
-                "sum is not positive definite"
-            )
-        vars(self).update(scales=tuple(checked.tolist()))
-        self._set_normalised()
+        if np.any(checked < 0) or (parts and not np.any(checked > 0)):
+            raise InputError(f"scales must be at least 0 and not all 0, got {checked.tolist()}")
+        self._set(parts, scales=tuple(checked.tolist()))
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""
@@ -215,7 +131,7 @@ class Sum(_Composed):
 
     def _products(self) -> list[list[Factor]]:
         return [
-            [*product, constant_factor(scale)] if scale != 1.0 else product
+            [*product, Factor(formulas.CONSTANT, 0, (), bias=scale)] if scale != 1.0 else product
             for scale, products in zip(self.scales, self._part_products(), strict=True)
             for product in products
         ]
@@ -257,18 +173,15 @@ class PairKernel(Kernel):
     ) -> None:
         if not callable(formula):
             raise InputError(f"formula must be a function of two points, got {formula!r}")
-        if int(dimension) != dimension or dimension < 1:
-            raise InputError(f"dimension must be a whole number of at least 1, got {dimension!r}")
-        self.dimension = int(dimension)
+        self.dimension = count("dimension", dimension)
         self._pointer = FunctionPointer(formula, programs.PAIR_SIGNATURE)
         try:
             with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError):
                 self._pointer.python(np.ones(self.dimension), np.zeros(self.dimension))
         except IndexError as problem:
             # Compiled code does not check bounds.
-            raise InputError(
-                f"the formula reads more than the {dimension} coordinates it was said to: {problem}"
-            ) from problem
+            message = f"the formula reads more than the {dimension} coordinates given: {problem}"
+            raise InputError(message) from problem
         self.label = label or str(getattr(self._pointer.python, "__name__", "formula"))
 
     def __repr__(self) -> str:
@@ -294,11 +207,9 @@ class PairKernel(Kernel):
         return hash((self._pointer.python, self.dimension))
 
 
-_STATIONARY = (stationary.Gaussian, stationary.Matern32, stationary.Matern52)
-_KERNELS: dict[str, Any] = {
-    kernel.name: kernel
-    for kernel in (*_STATIONARY, stationary.Laplacian, Polynomial, Linear, Product, Sum)
-}
+_STATIONARY = (kernels.Gaussian, kernels.Matern32, kernels.Matern52, kernels.Laplacian)
+_OTHERS = (kernels.Polynomial, kernels.Linear, Product, Sum)
+_KERNELS: dict[str, Any] = {kind.name: kind for kind in (*_STATIONARY, *_OTHERS)}
 
 
 def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
@@ -312,34 +223,23 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     """
     name = data.get("kernel") if isinstance(data, Mapping) else None
     if name == PairKernel.name:
-        raise MissingFormulaError(
-            f"the kernel {data.get('label')!r} is a formula of its author's and is not in the "
-            "file; pass it when loading: Family.load(path, kernel=...)"
-        )
+        owner = f"the kernel {data.get('label')!r} is a formula of its author's, not in the file"
+        raise MissingFormulaError(f"{owner}; pass it when loading: Family.load(path, kernel=...)")
     if not isinstance(name, str):
         raise FileFormatError(f"the kernel's description is not readable: {data!r}")
     if name not in _KERNELS:
         raise unknown_name("kernel", name, _KERNELS)
-    kind = _KERNELS[name]
-    known = ["std", "covariance", "periodic", "logarithmic"] if kind in _STATIONARY else []
-    known += ["kernel", *(f.name for f in fields(kind))]
-    for given in data:
-        if given not in known:
-            raise unknown_name(f"field of a {name} kernel", str(given), known)
+    kind, given = _KERNELS[name], {key: data[key] for key in data if key != "kernel"}
+    known = list(inspect.signature(kind).parameters)
+    for field in given:
+        if field not in known:
+            raise unknown_name(f"field of a {name} kernel", str(field), ["kernel", *known])
     try:
-        if kind in (Product, Sum):
-            parts = [(kernel_from_dict(part), dims) for part, dims in data["parts"]]
-            return Product(*parts) if kind is Product else Sum(*parts, scales=data.get("scales"))
-        if kind in _STATIONARY:
-            periods = {int(d): float(period) for d, period in data.get("periodic", ())}
-            widths = {"std": data.get("std"), "covariance": data.get("covariance")}
-            sizes = {int(d): float(size) for d, size in data.get("logarithmic", ())}
-            kernel: Kernel = kind(**widths, periodic=periods, logarithmic=sizes)
-        else:
-            kernel = kind(**{f.name: data[f.name] for f in fields(kind) if f.init})
+        parts = [(kernel_from_dict(part), dims) for part, dims in given.pop("parts", ())]
+        kernel: Kernel = kind(*parts, **given)
         return kernel
     except MissingFormulaError:
         raise
-    except (KeyError, TypeError, ValueError) as problem:
+    except (OverflowError, TypeError, ValueError) as problem:
         message = f"the description of the {name} kernel is damaged: {problem}"
         raise FileFormatError(message) from problem

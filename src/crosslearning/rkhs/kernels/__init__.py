@@ -1,1 +1,0 @@
-"""Kernels. To use one of your own, give its formula to :class:`PairKernel`."""
