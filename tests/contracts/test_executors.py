@@ -4,7 +4,7 @@ import collections
 import copy
 import re
 import threading
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,7 +22,6 @@ from crosslearning.rollouts import (
     plan_samples,
 )
 from crosslearning.rollouts.env_runner import SEGMENT
-from crosslearning.rollouts.pool import WorkerPool
 from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.rollouts.worker import WorkerState
 from crosslearning.tasks import LinearQuadratic, Task, task_set
@@ -30,54 +29,39 @@ from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
 
 
-class Here(WorkerPool):
+class Here(ShardedExecutor):
     """Workers in threads of this process: all travels as it would to another one."""
 
     alone = threading.Lock()  # to catch warnings is for one thread at a time
+    states = ()
 
-    def __init__(self, setup, names, workers):
-        super().__init__(names)
-        self.states = [WorkerState(setup) for _ in range(workers)]
-        self.threads, self.call = ThreadPoolExecutor(workers), 0
+    def start(self):
+        if not self.states:
+            self.states = [WorkerState(self._setup) for _ in range(self._wanted)]
+            self.threads = ThreadPoolExecutor(self._wanted)
 
-    @property
-    def size(self):
+    def _alive(self):
         return len(self.states)
 
-    alive = size
+    def _submit(self, job):
+        return self.threads.submit(self._run, job)
 
-    def _share(self, policies):
-        self.call += 1
-        return self.call, policies
-
-    def _submit(self, shared, job):
-        return self.threads.submit(self._run, *shared, job)
-
-    def _run(self, call, policies, job):
+    def _run(self, job):
         with self.alone:
             self.states.append(self.states.pop(0))
-            self.states[0].take(call, policies)
             return self.states[0].answer(job)
 
-    def _wait(self, futures):
-        return wait(futures, return_when=FIRST_COMPLETED).done
-
-    def _result(self, future):
-        return future.result()
-
-    def _abandon(self):
-        pass
+    def _how_lost(self, problem):
+        raise problem
 
     def close(self):
-        self.threads.shutdown()
+        if self.states:
+            self.threads.shutdown()
+            self.states = ()
 
 
 def in_shards(workers):
-    def make(tasks):
-        names = [task.name for task in tasks]
-        return ShardedExecutor(tasks, lambda setup: Here(setup, names, workers))
-
-    return make
+    return lambda tasks: Here(tasks, workers)
 
 
 _started = {}

@@ -137,7 +137,7 @@ class Episodes(NamedTuple):
 
     @classmethod
     def empty(cls, shape: tuple[int, int, int], q: int, p: int, state_size: int = 0) -> Episodes:
-        """Return zero arrays for (N, n, horizon) episodes."""
+        """Return zero arrays for (N, n, horizon) episodes; without states, room for outcomes."""
         N, n, horizon = shape
         return cls(
             rewards=np.zeros(shape),
@@ -146,6 +146,7 @@ class Episodes(NamedTuple):
             observations=np.zeros((N, n, horizon + 1, q)),
             actions=np.zeros((N, n, horizon, p)),
             states=np.zeros((N, n, horizon + 1, state_size)) if state_size else None,
+            outcomes=() if state_size else np.empty((N, n), dtype=np.object_),
         )
 
     def of_task(self, task: int) -> Episodes:

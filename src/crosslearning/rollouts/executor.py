@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
 from typing import overload
 
@@ -25,6 +26,13 @@ class Executor(ABC):
     def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
         self.scale = scale or ActionScale.none(tasks[0].action_size)
+        #: Sentences about lost workers and the like, for a learner to report.
+        self.events: deque[str] = deque()
+
+    @property
+    def workers(self) -> tuple[int, int]:
+        """The number of live workers, and of those wanted; both 0 without other processes."""
+        return 0, 0
 
     @abstractmethod
     def run(
