@@ -145,10 +145,9 @@ def difference_of_shares(first: NDArray[Any], second: NDArray[Any]) -> Interval:
 def mean_of_known(values: ArrayLike) -> Floats:
     """Return means along the first axis that leave NaN out; NaN where there is nothing else."""
     numbers = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(numbers)
-    count = known.sum(axis=0)
-    total = np.where(known, numbers, 0.0).sum(axis=0)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+    count = np.count_nonzero(~np.isnan(numbers), axis=0)
+    mean = np.nansum(numbers, axis=0) / np.maximum(count, 1)
+    return np.asarray(np.where(count > 0, mean, np.nan))
 
 
 def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import Episodes, Samples
-from crosslearning.rollouts.executor import Executor
+from crosslearning.rollouts.data import Samples
+from crosslearning.rollouts.executor import Executor, Result
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
+from crosslearning.rollouts.plan import Plan
 from crosslearning.rollouts.process_executor import ProcessExecutor
 
 #: Seconds of rollouts before processes are started: about the cost of starting them.
@@ -50,9 +50,7 @@ class AutoExecutor(Executor):
         """The number of live workers, and of those wanted, if they were chosen."""
         return self._parallel.workers if self._decided and self._parallel is not None else (0, 0)
 
-    def run(
-        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Samples | Episodes:
+    def run(self, policies: Expansion, plan: Plan, mirrored: bool = False) -> Result:
         """Run a plan, here or on workers as soon as they are ready."""
         executor: Executor = self._serial
         if self._parallel is not None and (self._decided or self._parallel.ready):

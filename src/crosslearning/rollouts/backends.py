@@ -76,9 +76,7 @@ def executor_for(
     from crosslearning.rollouts.process_executor import ProcessExecutor
     from crosslearning.rollouts.ray_cluster import RayExecutor
 
-    if workers is not None and (
-        isinstance(workers, bool) or int(workers) != workers or workers < 1
-    ):
+    if workers is not None and (workers is True or int(workers) != workers or workers < 1):
         raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
     backend, processes = read_backend(on), workers or cpu_count()
     slow = [task.name for task in tasks if task.dynamics is None]
@@ -106,17 +104,15 @@ def executor_for(
 def _check_limit(step_seconds: float | None, backend: Backend, slow: Sequence[str]) -> None:
     if step_seconds is None:
         return
-    if isinstance(step_seconds, bool) or not 0.0 < step_seconds < math.inf:
+    if step_seconds is True or not 0.0 < step_seconds < math.inf:
         raise InputError(f"step_seconds must be above 0 and finite, got {step_seconds!r}")
     if not slow:
         raise InputError(
-            "step_seconds is for environments of Python; the steps of compiled tasks cannot be "
-            "watched one by one: leave it out"
+            "step_seconds is for environments of Python; leave it out for compiled tasks"
         )
     if backend.kind == "threads":
         raise InputError(
-            f"step_seconds is {step_seconds:g}, but a step on a thread cannot be ended from "
-            "outside; take on = 'processes'"
+            "step_seconds: a step on a thread cannot be ended from outside; take on = 'processes'"
         )
 
 

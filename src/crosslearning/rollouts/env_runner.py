@@ -7,6 +7,10 @@ error can say what is wrong and where.
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -20,8 +24,6 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError, describe_exception
 from crosslearning.rollouts.data import Floats, Integers
 from crosslearning.rollouts.executor import not_finite
-from crosslearning.rollouts.outcomes import outcome_of
-from crosslearning.rollouts.step_timer import StepTimeout, StepTimer
 from crosslearning.tasks import Task
 from crosslearning.tasks.vector import InvalidResult, env_batch_of
 
@@ -31,6 +33,8 @@ Act = Callable[
     [Sequence[Any], Floats, Integers, Floats], tuple[Sequence[NDArray[Any]], NDArray[Any]]
 ]
 
+#: Booleans that some environments report as 0 and 1.
+_TRUTHS = ("is_success", "success", "crashed")
 #: The most steps of a segment.
 SEGMENT = 64
 
@@ -66,6 +70,47 @@ class Rollout:
         self.actions[first:last] = actions
         self.steps, self.terminated = last, terminated
         self.finished = terminated or (truncated and self.is_episode) or last == len(self.noise)
+
+
+class StepTimeout(BaseException):
+    """A step took too long. Not an Exception: an environment must not catch it by accident."""
+
+
+class StepTimer:
+    """Interrupts steps that take longer than so many seconds.
+
+    An alarm raises :class:`StepTimeout` where Python can be interrupted. Code that holds the
+    interpreter, such as an endless compiled loop, ends its process after twice the time.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._alarm = hasattr(signal, "setitimer")  # not on Windows
+        self._armed = -seconds
+        self._devnull = open(os.devnull, "w")  # noqa: PTH123, SIM115  (kept open)
+        if self._alarm:
+            signal.signal(signal.SIGALRM, _interrupt)
+
+    def __enter__(self) -> None:
+        now = time.monotonic()
+        if now - self._armed > 0.25 * self.seconds:
+            self._armed = now
+            faulthandler.dump_traceback_later(2.0 * self.seconds, exit=True, file=self._devnull)
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    def stop(self) -> None:
+        """Disarm while the worker waits for a job."""
+        faulthandler.cancel_dump_traceback_later()
+        self._armed = -self.seconds
+
+
+def _interrupt(*_: Any) -> None:
+    raise StepTimeout
 
 
 class EnvRunner:
@@ -134,7 +179,7 @@ class EnvRunner:
             outcomes = self.task.outcomes(np.array(state, dtype=np.float64)[None])
             rollout.outcome = {name: values[0] for name, values in outcomes.items()}
         else:
-            rollout.outcome = outcome_of(self.task, rollout.info)
+            rollout.outcome = _outcome_of(self.task, rollout.info)
 
     def checked(self, rollout: Rollout, result: Any) -> tuple[Floats, float, bool, bool, Any]:
         """Return a step result in the usual types, or raise an error that says what is wrong."""
@@ -255,3 +300,23 @@ def _checked_one_by_one(
     checked = [runner.checked(rollout, result) for (runner, _, rollout), result in pairs]
     rows, rewards, terminated, truncated, infos = zip(*checked, strict=True)
     return np.array(rows), np.array(rewards), terminated, truncated, infos
+
+
+def _outcome_of(task: Task, info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outcome of an episode from its last info: booleans, and numbers that it lists."""
+    outcome: dict[str, Any] = {}
+    for name, value in info.items():
+        if isinstance(value, bool | np.bool_):
+            outcome[name] = bool(value)
+        elif name in _TRUTHS and np.size(value) == 1 and np.ravel(value)[0] in (0, 1):
+            outcome[name] = bool(np.ravel(value)[0])
+    for name in task.listed_outcomes:
+        if name not in outcome and info.get(name) is not None:
+            try:
+                outcome[name] = float(np.asarray(info[name], dtype=np.float64).reshape(()))
+            except (TypeError, ValueError):
+                raise TaskError(
+                    f"task {task.name!r} lists the outcome {name!r}, but info[{name!r}] is "
+                    f"{info[name]!r}; expected a number or a truth value"
+                ) from None
+    return outcome

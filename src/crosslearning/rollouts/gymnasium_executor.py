@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Integers, Samples, within
-from crosslearning.rollouts.env_runner import EnvRunner, Rollout, run_segment
-from crosslearning.rollouts.executor import Executor, check_finite, empty_result
-from crosslearning.rollouts.outcomes import collect_outcomes
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.rollouts.step_timer import StepTimer
+from crosslearning.rollouts.env_runner import EnvRunner, Rollout, StepTimer, run_segment
+from crosslearning.rollouts.executor import Executor, Result, check_finite, collect_outcomes
+from crosslearning.rollouts.plan import EpisodePlan, Plan, SamplePlan
 from crosslearning.tasks import Task
 
 #: The most environments that are open at a time, if there are not more tasks than that.
@@ -57,9 +55,7 @@ class GymnasiumExecutor(Executor):
         self._timer = timer
         self._runners: list[list[EnvRunner]] = [[] for _ in tasks]
 
-    def run(
-        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Samples | Episodes:
+    def run(self, policies: Expansion, plan: Plan, mirrored: bool = False) -> Result:
         """Run a plan; the outcomes of episodes are one mapping per episode."""
         if isinstance(plan, SamplePlan):
             return self._samples(policies, plan, mirrored)
@@ -68,7 +64,8 @@ class GymnasiumExecutor(Executor):
         return _completed(result, rollouts)
 
     def _samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        result = empty_result(self.tasks, plan)
+        q = self.tasks[0].observation_size
+        result = Samples.empty(plan.seeds.shape, q, plan.noise.shape[3])
         places = list(np.ndindex(*plan.before.shape))
         at = (*np.indices(plan.before.shape), plan.before)
         result.deviations[:] = plan.noise[at]
@@ -76,7 +73,6 @@ class GymnasiumExecutor(Executor):
         if mirrored:
             noises.append(plan.noise.copy())
             noises[1][at] *= -1.0
-        q = result.observations.shape[2]
         branches = [[_sample(plan, noise, place, q) for noise in noises] for place in places]
         self._run(policies, [rollout for pair in branches for rollout in pair])
         for place, pair in zip(places, branches, strict=True):

@@ -9,12 +9,12 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from crosslearning._base.interrupts import kept_handlers
 from crosslearning.errors import InputError, MissingExtraError
 from crosslearning.rollouts.sharded_executor import POLL, ShardedExecutor
 from crosslearning.rollouts.worker import run_job
@@ -55,9 +55,9 @@ def join(address: str | None = None) -> Any:
     with _lock:
         if not ray.is_initialized():
             try:
-                with _kept_signal_handlers(), warnings.catch_warnings():
+                with kept_handlers(signal.SIGINT, signal.SIGTERM), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    _connect(ray, address)
+                    _connect(ray, address)  # it replaces the handlers
             except Exception as problem:  # of many kinds, and Ray's own say what to do
                 raise InputError(
                     f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
@@ -74,26 +74,12 @@ def _connect(ray: Any, address: str | None) -> None:
         # Fail at once if nothing answers there: Ray itself would retry for minutes.
         host, _, port = address.rpartition(":")
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
-        ray.init(address=address, **options)
-        return
     try:
-        ray.init(address="auto", **options)
+        ray.init(address=address or "auto", **options)
     except ConnectionError:
+        if address is not None:
+            raise
         ray.init(include_dashboard=False, **options)
-
-
-@contextmanager
-def _kept_signal_handlers() -> Iterator[None]:
-    """Restore the signal handlers that Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def leave() -> None:

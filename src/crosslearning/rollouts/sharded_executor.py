@@ -23,9 +23,9 @@ import numpy as np
 
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import Executor, empty_result
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
+from crosslearning.rollouts.data import ActionScale
+from crosslearning.rollouts.executor import Executor, Result, empty_result
+from crosslearning.rollouts.plan import Plan, SamplePlan
 from crosslearning.rollouts.worker import PROTOCOL, Job, pack_setup
 from crosslearning.tasks import Task
 
@@ -87,12 +87,10 @@ class ShardedExecutor(Executor):
     def _size(self) -> int:
         return self._wanted or self._alive()
 
-    def run(
-        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Samples | Episodes:
+    def run(self, policies: Expansion, plan: Plan, mirrored: bool = False) -> Result:
         """Run a plan on the workers; the longest jobs start first."""
         self.start()
-        result: Samples | Episodes = empty_result(self.tasks, plan)
+        result = empty_result(self.tasks, plan)
         places = cut(plan, self._size, self._whole_tasks)
         jobs = [job_of(k, place, plan, mirrored, policies) for k, place in enumerate(places)]
         queue = deque(sorted(jobs, key=lambda job: -job.steps))
@@ -169,7 +167,7 @@ class ShardedExecutor(Executor):
 Place = tuple[slice, slice]
 
 
-def cut(plan: SamplePlan | EpisodePlan, workers: int, whole_tasks: bool = False) -> list[Place]:
+def cut(plan: Plan, workers: int, whole_tasks: bool = False) -> list[Place]:
     """Return the places of shards; with ``whole_tasks``, a task's rollouts stay together."""
     (tasks, samples), wanted = plan.seeds.shape, SHARDS_PER_WORKER * workers
     blocks = min(tasks, wanted)
@@ -182,7 +180,7 @@ def cut(plan: SamplePlan | EpisodePlan, workers: int, whole_tasks: bool = False)
 def job_of(
     number: int,
     place: Place,
-    plan: SamplePlan | EpisodePlan,
+    plan: Plan,
     mirrored: bool,
     policies: Expansion,
 ) -> Job:
@@ -206,7 +204,7 @@ def split(job: Job) -> Iterator[Job]:
         yield one
 
 
-def put(part: Samples | Episodes, place: Place, result: Samples | Episodes) -> None:
+def put(part: Result, place: Place, result: Result) -> None:
     """Write the result of a shard into that of the whole plan."""
     for source, target in zip(part, result, strict=True):
         if isinstance(target, np.ndarray):

@@ -12,6 +12,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +26,11 @@ from threadpoolctl import threadpool_limits
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import Executor
+from crosslearning.rollouts.data import ActionScale
+from crosslearning.rollouts.env_runner import StepTimer
+from crosslearning.rollouts.executor import Executor, Result
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.rollouts.step_timer import StepTimer
+from crosslearning.rollouts.plan import EpisodePlan, Plan
 from crosslearning.tasks import Task
 
 #: Its arrays are writable when unpickled, as compiled code requires.
@@ -44,7 +45,7 @@ class Job:
 
     number: int  # its order in the plan
     place: tuple[slice, slice]  # tasks, and rollouts of each
-    plan: SamplePlan | EpisodePlan
+    plan: Plan
     mirrored: bool
     policies: Expansion
     lost: int = 0  # how many workers were lost over it
@@ -84,7 +85,7 @@ class WorkerState:
 
     def answer(self, job: bytes) -> bytes:
         """Run a job; return its result or its exception, and its warnings."""
-        result: Samples | Episodes | None = None
+        result: Result | None = None
         problem: Exception | None = None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -105,7 +106,7 @@ class WorkerState:
             warned.append((str(w.message), category, w.filename, w.lineno))
         return pickle.dumps((result, problem, warned), PROTOCOL)
 
-    def _run(self, job: Job) -> Samples | Episodes:
+    def _run(self, job: Job) -> Result:
         tasks = job.place[0]
         block = tasks.start, tasks.stop
         executor = self._executors.pop(block, None)
@@ -172,13 +173,9 @@ def pack_setup(
         raise _cannot_be_sent(tasks, problem) from problem
     registered = {}
     for name, spec in gymnasium.registry.items():
-        entry = spec.entry_point
-        if entry is None or (isinstance(entry, str) and entry.startswith("gymnasium.")):
-            continue
-        try:
-            registered[name] = cloudpickle.dumps(spec, PROTOCOL)
-        except Exception:  # perhaps no task uses it
-            continue
+        if spec.entry_point and not str(spec.entry_point).startswith("gymnasium."):
+            with suppress(Exception):  # perhaps no task uses it
+                registered[name] = cloudpickle.dumps(spec, PROTOCOL)
     modules = [str(Path(place).absolute()) for place in sys.path]
     return pickle.dumps((_versions(), modules, registered, content), PROTOCOL)
 
