@@ -1,4 +1,4 @@
-"""Workers in other processes: the same bits, whatever becomes of them."""
+"""Workers in other processes: the same bits, even if some are lost."""
 
 import collections
 import os
@@ -17,22 +17,22 @@ from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
     Samples,
-    auto_executor,
     executor_for,
     plan_episodes,
     plan_samples,
+    process_executor,
 )
-from crosslearning.rollouts.auto_executor import AutoExecutor
 from crosslearning.rollouts.backends import Backend, read_backend
+from crosslearning.rollouts.process_executor import AutoExecutor
 from crosslearning.rollouts.sharded_executor import (
     MOST_LOST,
     SHARDS_PER_WORKER,
     cut,
-    job_of,
+    part_of,
     put,
-    split,
+    single,
 )
-from crosslearning.rollouts.worker import WorkerState, pack_setup
+from crosslearning.rollouts.worker import Job, WorkerState, pack_setup
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task
 from tests.contracts.test_executors import Here, in_shards, random_policies
@@ -66,19 +66,15 @@ def test_a_plan_is_cut_into_parts_that_make_it_whole():
         places = cut(plan, workers)
         assert len(places) >= min(SHARDS_PER_WORKER * workers, 40)
         again = plan._replace(noise=np.zeros_like(plan.noise))._make(map(np.zeros_like, plan))
-        for number, place in enumerate(places):
-            job = job_of(number, place, plan, True, policies)
-            part = job.plan
+        for place in places:
+            part = part_of(plan, place)
             lengths = part.before + part.after + 1
             assert part.noise.shape[2] == lengths.max()
-            np.testing.assert_array_equal(job.policies.rows, policies.rows[place[0]])
             short = again._replace(noise=again.noise[:, :, : part.noise.shape[2]])
             put(part, place, short)
-            jobs = list(split(job))
+            jobs = [Job(0, one, part_of(plan, one), True, policies) for one in single(place)]
             assert sum(job.steps for job in jobs) == 2 * lengths.sum()
             assert [int(job.plan.seeds[0, 0]) for job in jobs] == part.seeds.ravel().tolist()
-            for one in jobs:
-                np.testing.assert_array_equal(one.policies.rows, policies.rows[one.place[0]])
         for one, other in zip(again[:4], plan[:4], strict=True):
             np.testing.assert_array_equal(one, other)
         used = np.arange(plan.noise.shape[2]) <= (plan.before + plan.after)[:, :, None]
@@ -90,8 +86,8 @@ def test_a_plan_is_cut_into_parts_that_make_it_whole():
 
 
 def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path):
-    own = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
-    expected = learned(tmp_path / "serial", **own)
+    settings = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
+    expected = learned(tmp_path / "serial", **settings)
     for workers in (1, 2, 4):
         heard = []
 
@@ -105,7 +101,7 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
             return after
 
         how = {"on": "processes", "workers": workers, "callback": kill_half_way}
-        assert learned(tmp_path / "others", **how, **own) == expected
+        assert learned(tmp_path / "others", **how, **settings) == expected
         killed = workers == 2
         assert len(heard) == killed
         assert not killed or heard[0].startswith(
@@ -115,11 +111,11 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_the_same_bits_through_shards(tmp_path, method):
-    own = {"method": method, **METHODS[method], "iterations": 2}
-    expected = learned(tmp_path / "serial", **own)
+    settings = {"method": method, **METHODS[method], "iterations": 2}
+    expected = learned(tmp_path / "serial", **settings)
     # Policies are scaled to the box in all of these but the paper's.
     executor = Here(slow_tasks(), 3, CrossLearner(slow_tasks())._scale)
-    assert learned(tmp_path / "others", executor=executor, **own) == expected
+    assert learned(tmp_path / "others", executor=executor, **settings) == expected
 
 
 def test_outcomes_are_told_once_for_all_shards():
@@ -128,10 +124,10 @@ def test_outcomes_are_told_once_for_all_shards():
     policies = random_policies(tasks, 0)
     expected = GymnasiumExecutor(tasks).episodes(policies.expansion, plan)
     executor = in_shards(3)(tasks)
-    found = executor.episodes(policies.expansion, plan)
+    actual = executor.episodes(policies.expansion, plan)
     executor.close()
     assert odd_seed(plan.seeds)
-    for one, other in zip(found.outcomes, expected.outcomes, strict=True):
+    for one, other in zip(actual.outcomes, expected.outcomes, strict=True):
         assert one.keys() == other.keys() == {"far"}
         np.testing.assert_array_equal(one["far"], other["far"])
 
@@ -175,11 +171,11 @@ def test_what_is_run_rollout_by_rollout_is_put_where_it_belongs():
     plan = plan_episodes(np.random.default_rng(3), tasks, 12, 4)
     expected = GymnasiumExecutor(tasks).episodes(policies, plan)
     executor = Fragile(tasks, 1)
-    found = executor.episodes(policies, plan)
+    actual = executor.episodes(policies, plan)
     assert len(executor.events) == 2
     executor.close()
     for name in ("observations", "actions", "rewards", "lengths", "terminated"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), name)
 
 
 def test_workers_that_die_over_a_rollout_name_it():
@@ -205,8 +201,8 @@ def test_an_environment_that_hangs_is_ended_and_the_run_goes_on_from_there(tmp_p
     with pytest.raises(TaskError, match=r"took longer than step_seconds = 1\.5") as caught:
         train(tmp_path / "hanging", limited)
     text, folder = str(caught.value), RunFolder(tmp_path / "hanging")
-    found = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+)\.", text)
-    assert odd_seed(np.array([int(found[1])]))
+    actual = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+)\.", text)
+    assert odd_seed(np.array([int(actual[1])]))
     ((kept, _),) = folder.checkpoints()
     assert text.endswith(f"Iteration {kept} is kept; go on with: {folder.resume_command}")
     monkeypatch.delenv("SLOW_FAULT")
@@ -305,7 +301,7 @@ class Paced:
 )
 def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, chosen):
     clock = [0.0]
-    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
     slow, fast = Paced(clock, here), Paced(clock, there)
     executor = AutoExecutor(slow, lambda: fast)
     for _ in range(3000):
@@ -329,7 +325,7 @@ def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, c
 
 def test_what_cannot_be_sent_stays_here(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
 
     def refuse():
         raise InputError("it has wheels")
@@ -347,7 +343,7 @@ class Refusing(Paced):
 
 def test_what_workers_cannot_make_stays_here(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
     serial, parallel = Paced(clock, 1.0), Refusing(clock, 0.1)
     executor = AutoExecutor(serial, lambda: parallel)
     for _ in range(20):

@@ -61,7 +61,7 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     temporary = f".{target.name[:40]}.{secrets.token_hex(6)}{PART}"
     try:
         with _folder_of(target, make=True) as (folder, name):
-            part = Path(name).with_name(temporary)
+            part = Path(name).parent / temporary
             try:
                 handle = os.open(part, _NEW, 0o666, dir_fd=folder)
                 with os.fdopen(handle, "wb") as stream:
@@ -212,7 +212,7 @@ def remove_file(path: Path) -> None:
 def rename_file(path: Path, name: str) -> None:
     """Rename a file within its folder, atomically."""
     with _folder_of(path) as (folder, old):
-        _rename(folder, old, str(Path(old).with_name(name)))
+        _rename(folder, old, str(Path(old).parent / name))
 
 
 # Tensor files and documents ---------------------------------------------------------------------

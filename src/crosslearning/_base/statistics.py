@@ -69,12 +69,9 @@ def checked_confidence(confidence: float) -> float:
 
 def student_quantile(level: float, degrees: float) -> float:
     """Return the quantile of Student's t."""
-    # Not scipy.stats, which takes a second to import.
-    from scipy.special import stdtrit
+    from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
-    if not 0.0 < level < 1.0:
-        raise InputError(f"a level of confidence must be between 0 and 1, got {level}")
-    return float(stdtrit(degrees, level))
+    return float(stdtrit(degrees, checked_confidence(level)))
 
 
 def f_tail(value: float, first: float, second: float) -> float:

@@ -70,10 +70,9 @@ def executor_for(
     """
     from loky import cpu_count
 
-    from crosslearning.rollouts.auto_executor import AutoExecutor
     from crosslearning.rollouts.compiled_executor import CompiledExecutor
     from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-    from crosslearning.rollouts.process_executor import ProcessExecutor
+    from crosslearning.rollouts.process_executor import AutoExecutor, ProcessExecutor
     from crosslearning.rollouts.ray_cluster import RayExecutor
 
     if workers is not None and (workers is True or int(workers) != workers or workers < 1):

@@ -128,7 +128,7 @@ def run_samples(
     Algorithm 1, lines 2 to 5: run the system for t steps, save the state, take the sampled
     action, and sum the rewards of T more steps. If ``mirrored``, repeat the last part from the
     saved state with the action mirrored at the policy's mean and the same noise afterwards.
-    Each sample writes only to its own rows, so any split of the range gives the same result.
+    Each sample writes to its rows only, so any split of the range gives the same result.
     """
     program, features, weights = policies
     noise, deviations = plan.noise, result.deviations

@@ -58,7 +58,7 @@ def join(address: str | None = None) -> Any:
                 with kept_handlers(signal.SIGINT, signal.SIGTERM), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     _connect(ray, address)  # it replaces the handlers
-            except Exception as problem:  # of many kinds, and Ray's own say what to do
+            except Exception as problem:  # of many kinds
                 raise InputError(
                     f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
                     "Start one with 'ray start --head', and run this on a machine of it"

@@ -14,9 +14,9 @@ import time
 import warnings
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -91,8 +91,13 @@ class ShardedExecutor(Executor):
         """Run a plan on the workers; the longest jobs start first."""
         self.start()
         result = empty_result(self.tasks, plan)
+
+        def job_at(number: int, place: Place, lost: int = 0) -> Job:
+            rows = policies._replace(rows=policies.rows[place[0]])
+            return Job(number, place, part_of(plan, place), mirrored, rows, lost)
+
         places = cut(plan, self._size, self._whole_tasks)
-        jobs = [job_of(k, place, plan, mirrored, policies) for k, place in enumerate(places)]
+        jobs = [job_at(number, place) for number, place in enumerate(places)]
         queue = deque(sorted(jobs, key=lambda job: -job.steps))
         # Rollouts lost twice run one at a time, to identify the one that ends its worker.
         suspects: deque[Job] = deque()
@@ -117,7 +122,8 @@ class ShardedExecutor(Executor):
                         if job.lost == MOST_LOST:
                             problems[job.number] = self._culprit(job, how)
                         elif job.lost == MOST_LOST - 1:
-                            suspects.extend(split(job))
+                            number, lost = job.number, job.lost
+                            suspects += [job_at(number, one, lost) for one in single(job.place)]
                         else:
                             queue.appendleft(job)
                         continue
@@ -177,31 +183,20 @@ def cut(plan: Plan, workers: int, whole_tasks: bool = False) -> list[Place]:
     return [(slice(*row), slice(*column)) for row in pairwise(rows) for column in pairwise(columns)]
 
 
-def job_of(
-    number: int,
-    place: Place,
-    plan: Plan,
-    mirrored: bool,
-    policies: Expansion,
-) -> Job:
-    """Return the job of a place: its part of a plan, without unused noise, and its policies."""
+def single(place: Place) -> list[Place]:
+    """Return the places of the rollouts of a shard, one by one."""
+    rows, columns = place
+    pairs = product(range(rows.start, rows.stop), range(columns.start, columns.stop))
+    return [(slice(task, task + 1), slice(sample, sample + 1)) for task, sample in pairs]
+
+
+def part_of(plan: Plan, place: Place) -> Plan:
+    """Return a part of a plan, without rows of noise that it does not use."""
     arrays: dict[str, Any] = {name: array[place] for name, array in plan._asdict().items()}
     if isinstance(plan, SamplePlan):
         rows = 1 + int(np.max(arrays["before"] + arrays["after"]))
         arrays["noise"] = arrays["noise"][:, :, :rows]
-    part = plan._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    return Job(number, place, part, mirrored, policies._replace(rows=policies.rows[place[0]]))
-
-
-def split(job: Job) -> Iterator[Job]:
-    """Yield one job for each rollout of a job."""
-    first, first_sample = (part.start for part in job.place)
-    for i, b in np.ndindex(*job.plan.seeds.shape):
-        task, sample = first + i, first_sample + b
-        inside = slice(i, i + 1), slice(b, b + 1)
-        one = job_of(job.number, inside, job.plan, job.mirrored, job.policies)
-        one.place, one.lost = (slice(task, task + 1), slice(sample, sample + 1)), job.lost
-        yield one
+    return plan._replace(**{name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 def put(part: Result, place: Place, result: Result) -> None:
