@@ -120,8 +120,12 @@ class RayExecutor(ShardedExecutor):
         if self._ray is None:
             return 0
         if time.monotonic() - self._polled > POLL:
-            self._polled = time.monotonic()
+            self._polled, before = time.monotonic(), self._processors
             self._processors = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+            if self._processors < before:
+                self.events.append(
+                    f"A machine of the cluster was lost; {self._processors} processors are left."
+                )
         return min(self._wanted or self._processors, self._processors)
 
     def _submit(self, job: bytes) -> Future[bytes]:
