@@ -222,11 +222,7 @@ FAULTS = {
         TaskError,
         r"at step 4 .*seeds .*raised ValueError: .*on fire \(.*test_vector.py, line",
     ),
-<<<<<<< HEAD
-    "short": (lambda found: found[:4], TaskError, "expected observations, rewards"),
-=======
-    "short": (lambda actual: actual[:4], TaskError, "five things"),
->>>>>>> e8c21d4 (Time processes where they are started; place lost rollouts by the plan; plainer words in tests)
+    "short": (lambda actual: actual[:4], TaskError, "expected observations, rewards"),
     "one observation": (_replaced(0, np.zeros(2)), TaskError, r"observations of 3 .*shape \(2,\)"),
     "wide": (_replaced(0, np.zeros((3, 4))), TaskError, r"shape is \(4,\) at step 4"),
     "one reward": (_replaced(1, 0.0), TaskError, r"rewards of 3 .*shape \(\)"),
