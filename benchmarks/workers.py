@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from contextlib import ExitStack
 from functools import partial
@@ -15,8 +16,7 @@ from benchmarks.timing import exponent, human, in_turns
 from crosslearning import CrossLearner, Task
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import executor_for, plan_episodes
-from crosslearning.rollouts.shards import SHARDS_PER_WORKER
-from crosslearning.rollouts.worker import pack_policies
+from crosslearning.rollouts.sharded_executor import SHARDS_PER_WORKER
 
 #: A plan: tasks, episodes of each, and steps of an episode.
 TASKS, EPISODES, STEPS = 4, 8, 25
@@ -76,7 +76,7 @@ def speed_up(on: str, counts: tuple[int, ...] = (1, 2)) -> list[Row]:
         for executor in executors:
             stack.callback(executor.close)
             executor.episodes(expansion, plan)
-            while executor.pool.alive < executor.pool.size:  # type: ignore[attr-defined]
+            while executor.workers[0] < executor.workers[1]:
                 time.sleep(0.1)
         calls = [partial(executor.episodes, expansion, plan) for executor in executors]
         seconds = in_turns(*calls, rounds=7)
@@ -163,7 +163,7 @@ def handing_over() -> list[Row]:
     (clock,) = in_turns(run, rounds=30)
     (processor,) = in_turns(run, rounds=30, clock=time.process_time)
     executor.close()
-    size, shards = len(pack_policies(expansion, 16)) / 1024, 2 * SHARDS_PER_WORKER
+    size, shards = len(pickle.dumps(expansion)) / 1024, 2 * SHARDS_PER_WORKER
     return [
         Row(
             f"processes: a shard there and back, one of {shards}, two workers, {size:.0f} KiB of "

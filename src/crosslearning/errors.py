@@ -27,105 +27,46 @@ class CrossLearningError(Exception):
 
     Examples
     --------
-    >>> from crosslearning.errors import CrossLearningError, InputError
-    >>> issubclass(InputError, CrossLearningError)
-    True
+    >>> from crosslearning import task_set
+    >>> from crosslearning.errors import CrossLearningError
+    >>> try:
+    ...     task_set("pendulum:2")
+    ... except CrossLearningError as problem:
+    ...     print(type(problem).__name__, "pendulums" in str(problem))
+    InputError True
     """
 
 
 class InputError(CrossLearningError, ValueError):
-    """An argument has the wrong shape, type or value; nothing was changed.
-
-    Examples
-    --------
-    >>> from crosslearning import task_set
-    >>> from crosslearning.errors import InputError
-    >>> try:
-    ...     task_set("pendulum:2")
-    ... except InputError as problem:
-    ...     print("pendulums" in str(problem))
-    True
-    """
+    """An argument has the wrong shape, type or value; nothing was changed."""
 
 
 class NumericalError(CrossLearningError, ArithmeticError):
-    """A computation cannot go on; the message names the remedy.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import NumericalError
-    >>> issubclass(NumericalError, ArithmeticError)
-    True
-    """
+    """A computation cannot go on; the message names the remedy."""
 
 
 class TaskError(CrossLearningError, RuntimeError):
-    """A task's environment raised, or returned what it may not; nothing was changed.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import TaskError
-    >>> issubclass(TaskError, RuntimeError)
-    True
-    """
+    """A task's environment raised, or returned what it may not; nothing was changed."""
 
 
 class FileFormatError(CrossLearningError, ValueError):
-    """A file is damaged, edited, of another kind or of a newer version.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import FileFormatError
-    >>> issubclass(FileFormatError, ValueError)
-    True
-    """
+    """A file is damaged, edited, of another kind or of a newer version."""
 
 
 class MissingFormulaError(InputError):
-    """A file was saved with a kernel of its author's own, which must be given to load it.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import MissingFormulaError
-    >>> issubclass(MissingFormulaError, ValueError)
-    True
-    """
+    """A file was saved with a kernel of its author's own, which must be given to load it."""
 
 
 class StorageError(CrossLearningError, OSError):
-    """A file or folder cannot be read, written or owned; what was there before is unchanged.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import StorageError
-    >>> issubclass(StorageError, OSError)
-    True
-    """
+    """A file or folder cannot be read, written or owned; what was there before is unchanged."""
 
 
 class MissingExtraError(CrossLearningError, ImportError):
-    """An optional package is needed; the message names the extra to install.
-
-    Examples
-    --------
-    >>> from crosslearning.errors import MissingExtraError
-    >>> issubclass(MissingExtraError, ImportError)
-    True
-    """
+    """An optional package is needed; the message names the extra to install."""
 
 
 def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
-    """Return the error for a name that is not known, with the nearest one that is.
-
-    Parameters
-    ----------
-    kind : str
-        What the name stands for, such as ``"task set"``.
-    given : str
-        The name as it was given.
-    known : iterable of str
-        The names that would have been accepted.
-    """
+    """Return the error for a name of a kind, such as a task set, with the nearest known one."""
     names = sorted(known)
     close = difflib.get_close_matches(given, names, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
@@ -133,19 +74,15 @@ def unknown_name(kind: str, given: str, known: Iterable[str]) -> InputError:
 
 
 def visible(given: object, most: int | None = None) -> str:
-    """Return a text that anybody may have written as it may be shown: one line, nothing hidden.
-
-    What a terminal would obey is written as Python writes it, and beyond ``most`` characters the
-    text is cut.
-    """
+    """Return any text in one line, cut to ``most`` characters; controls are written as escapes."""
     text = str(given)
     if most is not None and len(text) > most:
         text = f"{text[:most]}… ({len(text)} characters)"
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def describe_exception(problem: BaseException) -> str:
-    """Return what an error of a user's own code says, and which of their lines it came from."""
+    """Return the message of an error in a user's code, and the line of theirs that raised it."""
     said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
     installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     others = [Path(__file__).parent, *map(Path, installed)]

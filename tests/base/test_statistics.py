@@ -39,9 +39,9 @@ def test_thousands_are_written_in_full(interval, text):
 
 def test_students_interval_is_scipys():
     values = np.array([1.0, 2.5, -0.5, 3.0])
-    found = student(values)
+    actual = student(values)
     low, high = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
-    assert (found.value, found.low, found.high) == pytest.approx((1.5, low, high))
+    assert (actual.value, actual.low, actual.high) == pytest.approx((1.5, low, high))
     with pytest.raises(InputError, match="finite numbers"):
         student([1.0, math.nan])
 
@@ -81,10 +81,10 @@ def test_the_root_of_nothing():
 @pytest.mark.parametrize("skewness", [-8.0, -1e-9, 0.0, 0.5, 8.0])
 def test_the_margin_inverts_the_polynomial_and_is_never_below_normal(skewness):
     z, count = 1.7, 400
-    found = float(hall_margin(skewness, count, z))
-    assert found >= z
+    actual = float(hall_margin(skewness, count, z))
+    assert actual >= z
     a = skewness / np.sqrt(count)
-    value = found + a * found**2 / 3 + a**2 * found**3 / 27 + a / 6
+    value = actual + a * actual**2 / 3 + a**2 * actual**3 / 27 + a / 6
     assert value == pytest.approx(z) if skewness <= 0.0 else value >= z
 
 

@@ -4,7 +4,7 @@ import collections
 import copy
 import re
 import threading
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -22,7 +22,6 @@ from crosslearning.rollouts import (
     plan_samples,
 )
 from crosslearning.rollouts.env_runner import SEGMENT
-from crosslearning.rollouts.pool import WorkerPool
 from crosslearning.rollouts.sharded_executor import ShardedExecutor
 from crosslearning.rollouts.worker import WorkerState
 from crosslearning.tasks import LinearQuadratic, Task, task_set
@@ -30,54 +29,39 @@ from tests.learner.examples import Drift, drift
 from tests.rollouts.examples import SCALAR, rope_task, wide_system
 
 
-class Here(WorkerPool):
+class Here(ShardedExecutor):
     """Workers in threads of this process: all travels as it would to another one."""
 
     alone = threading.Lock()  # to catch warnings is for one thread at a time
+    states = ()
 
-    def __init__(self, setup, names, workers):
-        super().__init__(names)
-        self.states = [WorkerState(setup) for _ in range(workers)]
-        self.threads, self.call = ThreadPoolExecutor(workers), 0
+    def start(self):
+        if not self.states:
+            self.states = [WorkerState(self._setup) for _ in range(self._wanted)]
+            self.threads = ThreadPoolExecutor(self._wanted)
 
-    @property
-    def size(self):
+    def _alive(self):
         return len(self.states)
 
-    alive = size
+    def _submit(self, job):
+        return self.threads.submit(self._run, job)
 
-    def _share(self, policies):
-        self.call += 1
-        return self.call, policies
-
-    def _submit(self, shared, job):
-        return self.threads.submit(self._run, *shared, job)
-
-    def _run(self, call, policies, job):
+    def _run(self, job):
         with self.alone:
             self.states.append(self.states.pop(0))
-            self.states[0].take(call, policies)
             return self.states[0].answer(job)
 
-    def _wait(self, futures):
-        return wait(futures, return_when=FIRST_COMPLETED).done
-
-    def _result(self, future):
-        return future.result()
-
-    def _abandon(self):
-        pass
+    def _how_lost(self, problem):
+        raise problem
 
     def close(self):
-        self.threads.shutdown()
+        if self.states:
+            self.threads.shutdown()
+            self.states = ()
 
 
 def in_shards(workers):
-    def make(tasks):
-        names = [task.name for task in tasks]
-        return ShardedExecutor(tasks, lambda setup: Here(setup, names, workers))
-
-    return make
+    return lambda tasks: Here(tasks, workers)
 
 
 _started = {}
@@ -333,7 +317,7 @@ def test_numbers_that_are_not_finite_name_the_task(executor):
     tasks = [CALM.task("calm"), EXPLODING.task("exploding"), CALM.task("calm too")]
     policies = Family(Gaussian(std=[1.0]), [[0.0]] * 2, np.zeros((2, 3, 1)))
     plan = sample_plan(tasks, 0, 4, 0.95)
-    # The Gymnasium environment's own arithmetic may warn on its way to infinity.
+    # The arithmetic of the Gymnasium environment may warn on its way to infinity.
     with np.errstate(all="ignore"), pytest.raises(NumericalError, match="task 'exploding'"):
         run(executor, tasks, policies, plan)
 
@@ -382,20 +366,20 @@ def test_episodes_are_those_of_the_environment(executor, tasks, noisy):
     policies = random_policies(tasks, 7)
     std = noise_std(tasks) if noisy else None
     plan = plan_episodes(np.random.default_rng(8), tasks, 5, 30, std)
-    found = run_episodes(executor, tasks, policies, plan)
+    actual = run_episodes(executor, tasks, policies, plan)
     for i, n in np.ndindex(len(tasks), 5):
-        walk, own = Walk(tasks[i], plan.uniforms[i, n]), found.of_task(i)
+        walk, mine = Walk(tasks[i], plan.uniforms[i, n]), actual.of_task(i)
         for k in range(30):
-            np.testing.assert_array_equal(own.observations[n, k], walk.observation)
+            np.testing.assert_array_equal(mine.observations[n, k], walk.observation)
             action = policies(walk.observation)[i] + plan.noise[i, n, k]
             action = np.zeros_like(action) if walk.ended else action
-            np.testing.assert_array_equal(own.actions[n, k], action)
-            assert own.rewards[n, k] == walk.step(action)
-        assert (own.lengths[n], own.terminated[n]) == (walk.steps, walk.ended)
+            np.testing.assert_array_equal(mine.actions[n, k], action)
+            assert mine.rewards[n, k] == walk.step(action)
+        assert (mine.lengths[n], mine.terminated[n]) == (walk.steps, walk.ended)
     if executor == "gymnasium":
-        assert found.states is None
+        assert actual.states is None
     else:
-        assert found.states.shape == (len(tasks), 5, 31, max(task.state_size for task in tasks))
+        assert actual.states.shape == (len(tasks), 5, 31, max(task.state_size for task in tasks))
 
 
 def test_episodes_follow_the_policy_and_stop_at_their_end():
@@ -424,16 +408,16 @@ def test_a_time_limit_cuts_an_episode_off_and_does_not_end_a_sample():
     assert np.all(episodes.lengths == 3)
     assert not episodes.terminated.any()
     samples = sample_plan([task], 1, 20, 0.9)
-    found = run("gymnasium", [task], policies, samples, mirrored=False)
-    np.testing.assert_array_equal(found.steps, samples.before + 1 + samples.after)
-    assert found.steps.max() > 3
+    actual = run("gymnasium", [task], policies, samples, mirrored=False)
+    np.testing.assert_array_equal(actual.steps, samples.before + 1 + samples.after)
+    assert actual.steps.max() > 3
 
 
 class Ending(Drift):
     """A point whose episodes end at a distance, after more steps than one segment has."""
 
     #: How what a step gives is handed out.
-    hand_out = staticmethod(lambda found, buffer: found)
+    hand_out = staticmethod(lambda actual, buffer: actual)
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed)
@@ -446,9 +430,9 @@ class Ending(Drift):
         return self.hand_out((observation, reward, over, truncated, info), self.buffer)
 
 
-def _in_place(found, buffer):
-    buffer[:] = found[0]
-    return buffer, *found[1:]
+def _in_place(actual, buffer):
+    buffer[:] = actual[0]
+    return buffer, *actual[1:]
 
 
 HANDED_OUT = {
@@ -457,7 +441,7 @@ HANDED_OUT = {
     "doubles": lambda f, _: (f[0].astype(np.float64), np.float64(f[1]), *f[2:]),
     "truth values of NumPy": lambda f, _: (*f[:2], np.bool_(f[2]), np.bool_(f[3]), f[4]),
     "long doubles": lambda f, _: (f[0].astype(np.longdouble), np.longdouble(f[1]), *f[2:]),
-    "a tuple of its own": lambda f, _: collections.namedtuple("Found", "o r e t i")(*f),
+    "a named tuple": lambda f, _: collections.namedtuple("Step", "o r e t i")(*f),
 }
 
 
@@ -466,7 +450,7 @@ def test_what_a_step_may_be_given_as_changes_no_bit(kind):
     class Handing(Ending):
         hand_out = staticmethod(HANDED_OUT[kind])
 
-    found = {}
+    actual = {}
     for name, maker in (("usual", Ending), ("other", Handing)):
         # Beside another task, so that one batch holds both kinds.
         tasks = [Task("plain", lambda render_mode=None: Ending()), Task(name, maker_of(maker))]
@@ -484,8 +468,8 @@ def test_what_a_step_may_be_given_as_changes_no_bit(kind):
 
         alone = plan_episodes(np.random.default_rng(6), tasks[1:], 2, 80)
         acted = episodes_of(tasks[1], alone, act)
-        found[name] = [*samples, *episodes[:5], *acted[:5]]
-    for one, other in zip(found["usual"], found["other"], strict=True):
+        actual[name] = [*samples, *episodes[:5], *acted[:5]]
+    for one, other in zip(actual["usual"], actual["other"], strict=True):
         np.testing.assert_array_equal(one, other)
     assert set(seen) == {list if kind == "lists" else np.ndarray}
     assert 0 < np.sum(episodes.terminated) < 10
@@ -500,15 +484,15 @@ def maker_of(kind):
 
 
 class Faulty(Drift):
-    """A point that drifts until step four, where it does what it is told to."""
+    """A point that drifts until step four, where it does something wrong."""
 
     def __init__(self, act):
         super().__init__()
         self.act = act
 
     def step(self, action):
-        found = super().step(action)
-        return self.act(self, found) if self.steps == 4 else found
+        actual = super().step(action)
+        return self.act(self, actual) if self.steps == 4 else actual
 
 
 def _raise(*_):

@@ -43,22 +43,26 @@ def test_truth_values_count_always_and_numbers_if_they_are_listed():
         far = abs(env.place)
         return {"far": far > 0.5, "distance": far, "other": far, "words": "some"}
 
-    (told,) = evaluate([still], [telling(tell, "distance")], trials=40)
+    (evaluation,) = evaluate([still], [telling(tell, "distance")], trials=40)
     episodes = run_episodes(still, telling(tell, "distance"), 40)
     distances = np.abs(episodes.observations[:, 0, 0])
-    assert set(told.rates) == {"far"}
-    assert set(told.means) == {"distance"}
-    assert told.rates["far"].value == pytest.approx(np.mean(distances > 0.5))
-    assert told.means["distance"].value == pytest.approx(np.mean(distances))
-    assert told.means["distance"].low < told.means["distance"].value < told.means["distance"].high
+    assert set(evaluation.rates) == {"far"}
+    assert set(evaluation.means) == {"distance"}
+    assert evaluation.rates["far"].value == pytest.approx(np.mean(distances > 0.5))
+    assert evaluation.means["distance"].value == pytest.approx(np.mean(distances))
+    assert (
+        evaluation.means["distance"].low
+        < evaluation.means["distance"].value
+        < evaluation.means["distance"].high
+    )
 
 
 @pytest.mark.parametrize("name", ["is_success", "success", "crashed"])
 @pytest.mark.parametrize("kind", [float, int, np.float32, lambda x: np.array([x]), bool])
 def test_success_may_be_a_number(name, kind):
-    (told,) = evaluate([still], [telling(lambda env: {name: kind(env.place > 0)})], trials=30)
+    (evaluation,) = evaluate([still], [telling(lambda env: {name: kind(env.place > 0)})], trials=30)
     places = run_episodes(still, telling(lambda env: {}), 30).observations[:, 0, 0]
-    assert told.rates[name].value == pytest.approx(np.mean(places > 0))
+    assert evaluation.rates[name].value == pytest.approx(np.mean(places > 0))
     # A score by that name is none.
     (score,) = evaluate([still], [telling(lambda env: {name: 0.5})], trials=3)
     assert score.rates == score.means == {}
@@ -78,9 +82,9 @@ def test_what_some_episodes_do_not_tell_is_unknown_there():
     outcomes = episodes.outcomes
     np.testing.assert_array_equal(outcomes["high"].mask, places < 0)
     np.testing.assert_array_equal(np.isnan(outcomes["height"]), places < 0)
-    (told,) = evaluate([still], [task], trials=50)
-    assert told.rates["high"].value == pytest.approx(np.mean(known > 0.5))
-    assert told.means["height"].value == pytest.approx(np.mean(known))
+    (evaluation,) = evaluate([still], [task], trials=50)
+    assert evaluation.rates["high"].value == pytest.approx(np.mean(known > 0.5))
+    assert evaluation.means["height"].value == pytest.approx(np.mean(known))
     (same,) = compare(still, still, [task], trials=50)
     assert same.rates["high"].value == same.means["height"].value == 0.0
     (over,) = evaluate_across([still], [task, telling(tell, "height", name="b")], trials=50)
@@ -88,11 +92,11 @@ def test_what_some_episodes_do_not_tell_is_unknown_there():
 
 
 def test_where_all_that_is_known_agrees_nothing_is_certain():
-    (told,) = evaluate(
+    (evaluation,) = evaluate(
         [still], [telling(lambda e: {"fine": True} if e.place > 0 else {})], trials=9
     )
-    assert told.rates["fine"].value == 1.0
-    assert 0.3 < told.rates["fine"].low < 1.0
+    assert evaluation.rates["fine"].value == 1.0
+    assert 0.3 < evaluation.rates["fine"].low < 1.0
 
 
 def test_a_name_that_never_occurs_is_said():
@@ -101,9 +105,9 @@ def test_a_name_that_never_occurs_is_said():
         "no episode of task 'telling' reported distanse in its last info.*reported: fine, distance"
     )
     with pytest.warns(UserWarning, match=words):
-        (told,) = evaluate([still], [task], trials=3)
-    assert np.isnan(told.means["distanse"].value)
-    assert told.means["distance"].value == 1.0
+        (evaluation,) = evaluate([still], [task], trials=3)
+    assert np.isnan(evaluation.means["distanse"].value)
+    assert evaluation.means["distance"].value == 1.0
 
 
 @pytest.mark.parametrize("value", [np.zeros(2), "near", {"x": 1}])
@@ -135,5 +139,5 @@ def test_a_file_lists_outcomes():
 def test_reachers_tell_the_parts_of_their_reward():
     pytest.importorskip("mujoco", reason="a MuJoCo environment is made")
     data = {"task": [{"id": "Reacher-v5", "outcomes": ["reward_dist"]}]}
-    (told,) = evaluate([lambda _: np.zeros(2)], tasks_of_file(data, "tasks.toml"), trials=2)
-    assert told.means["reward_dist"].value < 0.0
+    (evaluation,) = evaluate([lambda _: np.zeros(2)], tasks_of_file(data, "tasks.toml"), trials=2)
+    assert evaluation.means["reward_dist"].value < 0.0

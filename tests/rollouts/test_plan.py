@@ -122,6 +122,6 @@ def check_returns(systems, tasks, gains, variance, discount):
         error = returns.std(ddof=1) / np.sqrt(returns.size)
         exact = system.expected_return(gain, variance, discount)
         assert abs(returns.mean() - exact) < 4.5 * error
-        # And the comparison is sharp: it tells another discount.
+        # And the comparison is sharp: another discount differs.
         wrong = system.expected_return(gain, variance, 0.97 * discount)
         assert abs(returns.mean() - wrong) > 4.5 * error

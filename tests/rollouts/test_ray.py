@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes, started and stopped here: the same bits, whatever becomes of them.
+"""A Ray cluster of two nodes, started and stopped here: the same bits, even if some are lost.
 
 One test, because a cluster takes seconds to start.
 """
@@ -64,10 +64,10 @@ def _started(monkeypatch, tries=3):
 
 def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypatch):
     there = f"ray://{cluster.address}"
-    own = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
-    expected = learned(tmp_path / "serial", **own)
+    settings = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
+    expected = learned(tmp_path / "serial", **settings)
     for workers in (1, 2):
-        assert learned(tmp_path / "ray", on=there, workers=workers, **own) == expected
+        assert learned(tmp_path / "ray", on=there, workers=workers, **settings) == expected
     _a_study(there, tmp_path, monkeypatch)
     _a_limit(there)
 
@@ -85,7 +85,11 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypat
 
     # As many workers as there are processors: four.
     handler = signal.getsignal(signal.SIGTERM)
-    slowly = {**own, "nap": 0.05, "callback": lose_a_node}  # so that work is lost with the node
+    slowly = {
+        **settings,
+        "nap": 0.05,
+        "callback": lose_a_node,
+    }  # so that work is lost with the node
     assert learned(tmp_path / "ray", on=there, **slowly) == expected
     assert signal.getsignal(signal.SIGTERM) is handler
     assert heard

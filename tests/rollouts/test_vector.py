@@ -1,4 +1,4 @@
-"""Vector environments run a plan to the episodes of single ones, whatever their autoreset mode."""
+"""Vector environments run a plan to the episodes of single ones, in every autoreset mode."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def played(task, episodes=8, horizon=30, std=0.3):
         executor.close()
 
 
-def assert_same_episodes(found, expected):
+def assert_same_episodes(actual, expected):
     for name in ("rewards", "lengths", "terminated", "observations", "actions"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
-    assert len(found.outcomes) == len(expected.outcomes)
-    np.testing.assert_equal(found.outcomes, expected.outcomes)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), err_msg=name)
+    assert len(actual.outcomes) == len(expected.outcomes)
+    np.testing.assert_equal(actual.outcomes, expected.outcomes)
 
 
 @every_mode
@@ -96,15 +96,15 @@ def test_processes_give_the_same(mode, shared):
 @every_mode
 def test_samples_are_those_of_single_environments(mode):
     walker = Walker  # without a time limit
-    found = []
+    actual = []
     for make in (lambda render_mode=None: walker(), maker(walker, mode)):
         tasks = [Task("one", make), Task("other", make)]
         std = np.full(2, 0.4)
         plan = plan_samples(np.random.default_rng(2), tasks, 5, 0.8, std)
         executor = GymnasiumExecutor(tasks)
-        found.append(executor.samples(policies_of(tasks).expansion, plan, mirrored=True))
+        actual.append(executor.samples(policies_of(tasks).expansion, plan, mirrored=True))
         executor.close()
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*actual, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -131,8 +131,8 @@ def test_whoever_acts_meets_the_same_starts_and_ends(mode):
             self.steps += 1
             return np.array([np.sin(self.steps), 0.5])
 
-    expected, found = (run_episodes(Wanderer(), task, 7) for task in (alone, many))
-    assert_same_episodes(found, expected)
+    expected, actual = (run_episodes(Wanderer(), task, 7) for task in (alone, many))
+    assert_same_episodes(actual, expected)
 
 
 def test_a_vector_environment_itself_is_a_task_and_stays_open():
@@ -190,8 +190,8 @@ class OneSeed(VectorEnv):
         n = self.num_envs
         rewards, no = -np.sum(self.places**2, axis=1), np.zeros(n, dtype=bool)
         infos = {"inside": np.ones(n, dtype=bool)}
-        found = self.places.astype(np.float32), rewards, no, no, infos
-        return self.fault(found) if self.fault and self.steps == 4 else found
+        actual = self.places.astype(np.float32), rewards, no, no, infos
+        return self.fault(actual) if self.fault and self.steps == 4 else actual
 
 
 def test_one_seed_for_all_begins_a_wave():
@@ -201,7 +201,7 @@ def test_one_seed_for_all_begins_a_wave():
     assert_same_episodes(first, second)
     assert len(np.unique(first.observations[:, :, 0, 0])) > 10
     assert first.outcomes[0]["inside"].all()
-    # Other policies, whatever acts, begin where a batch of policies does.
+    # Other policies begin where a batch of policies does.
     (policy,) = [CrossLearner([task]).policy(0)]
     acting = policy, lambda observation: policy.predict(observation)[0]
     starts = [run_episodes(one, task, 5).observations[:, 0] for one in acting]
@@ -213,7 +213,7 @@ def _raise(_):
 
 
 def _replaced(place, value):
-    return lambda found: (*found[:place], value, *found[place + 1 :])
+    return lambda actual: (*actual[:place], value, *actual[place + 1 :])
 
 
 FAULTS = {
@@ -222,7 +222,7 @@ FAULTS = {
         TaskError,
         r"at step 4 .*seeds .*raised ValueError: .*on fire \(.*test_vector.py, line",
     ),
-    "short": (lambda found: found[:4], TaskError, "expected observations, rewards"),
+    "short": (lambda actual: actual[:4], TaskError, "expected observations, rewards"),
     "one observation": (_replaced(0, np.zeros(2)), TaskError, r"observations of 3 .*shape \(2,\)"),
     "wide": (_replaced(0, np.zeros((3, 4))), TaskError, r"shape is \(4,\) at step 4"),
     "one reward": (_replaced(1, 0.0), TaskError, r"rewards of 3 .*shape \(\)"),

@@ -1,4 +1,4 @@
-"""Workers in other processes: the same bits, whatever becomes of them."""
+"""Workers in other processes: the same bits, even if some are lost."""
 
 import collections
 import os
@@ -17,17 +17,22 @@ from crosslearning.rollouts import (
     ActionScale,
     GymnasiumExecutor,
     Samples,
-    auto_executor,
     executor_for,
     plan_episodes,
     plan_samples,
+    process_executor,
 )
-from crosslearning.rollouts.auto_executor import AutoExecutor
 from crosslearning.rollouts.backends import Backend, read_backend
-from crosslearning.rollouts.pool import MOST_LOST, LostError
-from crosslearning.rollouts.sharded_executor import ShardedExecutor
-from crosslearning.rollouts.shards import SHARDS_PER_WORKER, Job, cut, part_of, put
-from crosslearning.rollouts.worker import WorkerState, pack_setup
+from crosslearning.rollouts.process_executor import AutoExecutor
+from crosslearning.rollouts.sharded_executor import (
+    MOST_LOST,
+    SHARDS_PER_WORKER,
+    cut,
+    part_of,
+    put,
+    single,
+)
+from crosslearning.rollouts.worker import Job, WorkerState, pack_setup
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task
 from tests.contracts.test_executors import Here, in_shards, random_policies
@@ -55,45 +60,48 @@ def learned(path, iterations=3, callback=lambda learner: None, nap=0.0, **how):
 
 def test_a_plan_is_cut_into_parts_that_make_it_whole():
     tasks = [drift(name) for name in "abcdefgh"]
+    policies = random_policies(tasks, 0).expansion
     plan = plan_samples(np.random.default_rng(0), tasks, 5, 0.9)
     for workers in (1, 2, 3, 7):
-        shards = cut(8, 5, workers)
-        assert len(shards) >= min(SHARDS_PER_WORKER * workers, 40)
+        places = cut(plan, workers)
+        assert len(places) >= min(SHARDS_PER_WORKER * workers, 40)
         again = plan._replace(noise=np.zeros_like(plan.noise))._make(map(np.zeros_like, plan))
-        for shard in shards:
-            part = part_of(plan, shard)
+        for place in places:
+            part = part_of(plan, place)
             lengths = part.before + part.after + 1
             assert part.noise.shape[2] == lengths.max()
             short = again._replace(noise=again.noise[:, :, : part.noise.shape[2]])
-            put(part, shard, short)
-            jobs = list(Job(shard, part, mirrored=True).split())
+            put(part, place, short)
+            jobs = [Job(0, one, part_of(plan, one), True, policies) for one in single(place)]
             assert sum(job.steps for job in jobs) == 2 * lengths.sum()
             assert [int(job.plan.seeds[0, 0]) for job in jobs] == part.seeds.ravel().tolist()
         for one, other in zip(again[:4], plan[:4], strict=True):
             np.testing.assert_array_equal(one, other)
         used = np.arange(plan.noise.shape[2]) <= (plan.before + plan.after)[:, :, None]
         np.testing.assert_array_equal(again.noise[used], plan.noise[used])
-    assert len(cut(8, 5, 7, whole_tasks=True)) == 8
-    assert cut(1, 1, 4) == [(0, 1, 0, 1)]
+    assert len(cut(plan, 7, whole_tasks=True)) == 8
+    assert cut(plan_samples(np.random.default_rng(0), tasks[:1], 1, 0.9), 4) == [
+        (slice(0, 1), slice(0, 1))
+    ]
 
 
 def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path):
-    own = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
-    expected = learned(tmp_path / "serial", **own)
+    settings = {"method": "trust-region", **METHODS["trust-region"], "nap": 0.001}
+    expected = learned(tmp_path / "serial", **settings)
     for workers in (1, 2, 4):
         heard = []
 
         def kill_half_way(learner, heard=heard, workers=workers):
             def after(report):
                 if report.iteration == 1 and workers == 2:
-                    pid, _ = learner._executor.pool.pids
+                    pid, _ = learner._executor.pids
                     threading.Timer(0.03, os.kill, (pid, signal.SIGKILL)).start()
                 heard.extend(worker_events(learner))
 
             return after
 
         how = {"on": "processes", "workers": workers, "callback": kill_half_way}
-        assert learned(tmp_path / "others", **how, **own) == expected
+        assert learned(tmp_path / "others", **how, **settings) == expected
         killed = workers == 2
         assert len(heard) == killed
         assert not killed or heard[0].startswith(
@@ -103,12 +111,11 @@ def test_processes_learn_the_same_bits_and_a_killed_one_changes_nothing(tmp_path
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_the_same_bits_through_shards(tmp_path, method):
-    own = {"method": method, **METHODS[method], "iterations": 2}
-    expected = learned(tmp_path / "serial", **own)
-    executor = in_shards(3)(slow_tasks())
+    settings = {"method": method, **METHODS[method], "iterations": 2}
+    expected = learned(tmp_path / "serial", **settings)
     # Policies are scaled to the box in all of these but the paper's.
-    executor = type(executor)(slow_tasks(), executor._make_pool, CrossLearner(slow_tasks())._scale)
-    assert learned(tmp_path / "others", executor=executor, **own) == expected
+    executor = Here(slow_tasks(), 3, CrossLearner(slow_tasks())._scale)
+    assert learned(tmp_path / "others", executor=executor, **settings) == expected
 
 
 def test_outcomes_are_told_once_for_all_shards():
@@ -117,10 +124,10 @@ def test_outcomes_are_told_once_for_all_shards():
     policies = random_policies(tasks, 0)
     expected = GymnasiumExecutor(tasks).episodes(policies.expansion, plan)
     executor = in_shards(3)(tasks)
-    found = executor.episodes(policies.expansion, plan)
+    actual = executor.episodes(policies.expansion, plan)
     executor.close()
     assert odd_seed(plan.seeds)
-    for one, other in zip(found.outcomes, expected.outcomes, strict=True):
+    for one, other in zip(actual.outcomes, expected.outcomes, strict=True):
         assert one.keys() == other.keys() == {"far"}
         np.testing.assert_array_equal(one["far"], other["far"])
 
@@ -138,16 +145,23 @@ def test_what_workers_warn_of_is_heard_here():
 # Faults ----------------------------------------------------------------------------------------
 
 
+class FellOverError(Exception):
+    pass
+
+
 class Fragile(Here):
-    """A pool whose worker is lost over the second job that it is given, and once more over it."""
+    """Workers of which one is lost over the second job that it is given, and once more over it."""
 
     given = 0
 
-    def _run(self, *job):
+    def _run(self, job):
         self.given += 1
         if self.given in (2, 3):
-            raise LostError("fell over")
-        return super()._run(*job)
+            raise FellOverError
+        return super()._run(job)
+
+    def _how_lost(self, problem):
+        return "fell over" if isinstance(problem, FellOverError) else super()._how_lost(problem)
 
 
 def test_what_is_run_rollout_by_rollout_is_put_where_it_belongs():
@@ -156,13 +170,12 @@ def test_what_is_run_rollout_by_rollout_is_put_where_it_belongs():
     policies = random_policies(tasks, 0).expansion
     plan = plan_episodes(np.random.default_rng(3), tasks, 12, 4)
     expected = GymnasiumExecutor(tasks).episodes(policies, plan)
-    names = [task.name for task in tasks]
-    executor = ShardedExecutor(tasks, lambda setup: Fragile(setup, names, 1))
-    found = executor.episodes(policies, plan)
-    assert len(executor.pool.events) == 2
+    executor = Fragile(tasks, 1)
+    actual = executor.episodes(policies, plan)
+    assert len(executor.events) == 2
     executor.close()
     for name in ("observations", "actions", "rewards", "lengths", "terminated"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), name)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), name)
 
 
 def test_workers_that_die_over_a_rollout_name_it():
@@ -174,7 +187,7 @@ def test_workers_that_die_over_a_rollout_name_it():
         executor.episodes(random_policies(tasks[:1], 0).expansion, plan)
     assert f"seed {odd}" in str(caught.value)
     assert "ended with code 7" in str(caught.value)
-    assert len(executor.pool.events) == MOST_LOST
+    assert len(executor.events) == MOST_LOST
     executor.close()
 
 
@@ -188,8 +201,8 @@ def test_an_environment_that_hangs_is_ended_and_the_run_goes_on_from_there(tmp_p
     with pytest.raises(TaskError, match=r"took longer than step_seconds = 1\.5") as caught:
         train(tmp_path / "hanging", limited)
     text, folder = str(caught.value), RunFolder(tmp_path / "hanging")
-    found = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+)\.", text)
-    assert odd_seed(np.array([int(found[1])]))
+    actual = re.search(r"task 'pull=0\.[12]' .* at step 3 of the episode with seed (\d+)\.", text)
+    assert odd_seed(np.array([int(actual[1])]))
     ((kept, _),) = folder.checkpoints()
     assert text.endswith(f"Iteration {kept} is kept; go on with: {folder.resume_command}")
     monkeypatch.delenv("SLOW_FAULT")
@@ -208,7 +221,7 @@ def test_a_limit_that_nobody_could_hold_is_refused():
     for limit in (0.0, -1.0, np.inf, np.nan, True):
         with pytest.raises(InputError, match="step_seconds must be above 0"):
             CrossLearner(slow, step_seconds=limit, on="processes")
-    assert executor_for(slow, on="auto", step_seconds=2.0).pool is None  # not started yet
+    assert executor_for(slow, on="auto", step_seconds=2.0).workers[0] == 0  # not started yet
 
 
 class Hollow(Task):
@@ -258,17 +271,15 @@ def test_without_ray_its_extra_is_named(monkeypatch):
 class Paced:
     """An executor whose clock goes on by so much at every call."""
 
-    size = alive = 2
-    ready, refused = True, ""
+    workers, ready = (2, 2), True
 
     def __init__(self, clock, seconds):
         self.clock, self.seconds, self.calls, self.closed = clock, seconds, 0, False
         self.tasks, self.scale = ("task",), ActionScale.none(1)
-        self.pool = self
         self.events = collections.deque()
 
     def start(self):
-        return self
+        pass
 
     def run(self, policies, plan, mirrored):
         self.calls += 1
@@ -290,7 +301,7 @@ class Paced:
 )
 def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, chosen):
     clock = [0.0]
-    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
     slow, fast = Paced(clock, here), Paced(clock, there)
     executor = AutoExecutor(slow, lambda: fast)
     for _ in range(3000):
@@ -302,10 +313,10 @@ def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, c
         before[1] + (chosen == "parallel"),
     )
     if chosen == "parallel":
-        assert executor.pool is fast
+        assert executor.workers == (2, 2)
         assert executor.events.popleft().startswith("Rollouts go on in 2 processes, 1.7 times")
     else:
-        assert executor.pool is None
+        assert executor.workers == (0, 0)
         assert not executor.events
         assert fast.closed or not fast.calls
     executor.close()
@@ -314,7 +325,7 @@ def test_processes_are_taken_where_they_prove_faster(monkeypatch, here, there, c
 
 def test_what_cannot_be_sent_stays_here(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(auto_executor.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
 
     def refuse():
         raise InputError("it has wheels")
@@ -323,6 +334,24 @@ def test_what_cannot_be_sent_stays_here(monkeypatch):
     for _ in range(10):
         executor.samples(None, None, False)
     assert list(executor.events) == ["Rollouts stay in one process: it has wheels"]
+
+
+class Refusing(Paced):
+    def run(self, policies, plan, mirrored):
+        raise InputError("a worker cannot make the tasks: no wheels there")
+
+
+def test_what_workers_cannot_make_stays_here(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(process_executor.time, "perf_counter", lambda: clock[0])
+    serial, parallel = Paced(clock, 1.0), Refusing(clock, 0.1)
+    executor = AutoExecutor(serial, lambda: parallel)
+    for _ in range(20):
+        executor.samples(None, None, False)
+    assert serial.calls == 20
+    assert parallel.closed
+    (sentence,) = executor.events
+    assert sentence.startswith("Rollouts stay in one process: a worker cannot make the tasks")
 
 
 def test_a_run_chooses_by_itself_and_compiled_tasks_stay():

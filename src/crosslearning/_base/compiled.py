@@ -75,26 +75,20 @@ def compiled_reordered(function: F) -> F:
     return _compile(function, {"contract", "reassoc", "nsz"})
 
 
-def entry_point(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """Return the machine code of a compiled function for the types of these arguments.
-
-    Calling it skips Numba's dispatch, which for function pointers takes longer than a whole
-    rollout. Every later call must have arguments of exactly the same types.
-    """
-    compile_for: Callable[..., Callable[..., Any]] = function.compile  # type: ignore[attr-defined]
-    return compile_for(tuple(numba.typeof(argument) for argument in arguments))
-
-
 class FastEntry:
-    """A compiled function, always called with the same types; see :func:`entry_point`."""
+    """The machine code of a compiled function, for the argument types of its first call.
+
+    It skips Numba's dispatch, which for function pointers takes longer than a whole rollout. Every
+    later call must have arguments of exactly the same types.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+        self._function: Any = function
         self._entry: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
         if self._entry is None:
-            self._entry = entry_point(self._function, *arguments)
+            self._entry = self._function.compile(tuple(map(numba.typeof, arguments)))
         return self._entry(*arguments)
 
 

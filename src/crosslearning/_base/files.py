@@ -7,21 +7,19 @@ of its content; a document is a JSON file with the same fields. Nothing in them 
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import secrets
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning._base.ordinary_files import cannot_read as cannot_read
-from crosslearning._base.ordinary_files import check_size
+from crosslearning._base.ordinary_files import not_regular, open_regular, read_open
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, StorageError
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,8 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 #: The exceptions that Python raises for malformed data.
 MALFORMED = (
     ValueError,
-    KeyError,
-    IndexError,
+    LookupError,
     TypeError,
     AttributeError,
     ArithmeticError,
@@ -64,16 +61,17 @@ def write_atomically(path: str | Path, content: bytes) -> None:
     temporary = f".{target.name[:40]}.{secrets.token_hex(6)}{PART}"
     try:
         with _folder_of(target, make=True) as (folder, name):
+            part = Path(name).parent / temporary
             try:
-                handle = os.open(_in(folder, temporary), _NEW, 0o666, dir_fd=folder.descriptor)
+                handle = os.open(part, _NEW, 0o666, dir_fd=folder)
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
-                _rename(folder, temporary, name)
+                _rename(folder, part, name)
             except BaseException:
                 with contextlib.suppress(OSError):
-                    os.unlink(_in(folder, temporary), dir_fd=folder.descriptor)
+                    os.unlink(part, dir_fd=folder)
                 raise
     except OSError as problem:
         raise StorageError(
@@ -95,17 +93,10 @@ def remove_parts(folder: Path) -> None:
 #: Folders of runs and studies that this process has opened.
 _guarded: set[Path] = set()
 #: Absent on Windows.
-_NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
 _HAS_FOLDERS = {os.open, os.mkdir, os.unlink, os.rename} <= os.supports_dir_fd
-
-
-class _Folder(NamedTuple):
-    """An open folder; without a descriptor on Windows."""
-
-    descriptor: int | None
-    path: Path
 
 
 def _absolute(path: Path) -> Path:
@@ -132,32 +123,27 @@ def _refuse_links(folder: Path, within: frozenset[str] | None) -> None:
             if not entry.name.startswith(".") if within is None else entry.name in within:
                 _refuse_links(Path(entry.path), None)
         elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry.path):
-            raise _not_regular(Path(entry.path))
-
-
-def _not_regular(path: Path) -> StorageError:
-    what = "a link" if path.is_symlink() else "neither a file nor a folder"
-    return StorageError(
-        f"{path} is {what}, and a run is made of plain files: nothing was read or written through "
-        "it. Remove it, or put there what is meant"
-    )
+            raise not_regular(Path(entry.path))
 
 
 @contextlib.contextmanager
-def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[_Folder, str]]:
-    """Yield the open folder of a file and its name; below a guarded folder links are refused."""
+def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    """Yield the open folder of a file, and its name; below a guarded folder links are refused.
+
+    On Windows, which opens no folders, it is None, and the name is the whole path.
+    """
     absolute = _absolute(path)
     root = next((one for one in reversed(absolute.parents) if one in _guarded), absolute.parent)
     if make:
         root.mkdir(parents=True, exist_ok=True)
     *between, name = absolute.relative_to(root).parts or (".",)
-    if not _HAS_FOLDERS:  # pragma: no cover  (Windows)
+    if not _HAS_FOLDERS:  # pragma: no cover
         for place in (root.joinpath(*between[: i + 1]) for i in range(len(between))):
             if place.is_symlink():
-                raise _not_regular(place)
+                raise not_regular(place)
             if make:
                 place.mkdir(exist_ok=True)
-        yield _Folder(None, absolute.parent), name
+        yield None, str(absolute)
         return
     handle = os.open(root, _FOLDER)
     try:
@@ -168,21 +154,16 @@ def _folder_of(path: Path, make: bool = False) -> Iterator[tuple[_Folder, str]]:
             inner = os.open(part, _FOLDER | _NOFOLLOW, dir_fd=handle)
             os.close(handle)
             handle = inner
-        yield _Folder(handle, absolute.parent), name
+        yield handle, name
     finally:
         os.close(handle)
 
 
-def _in(folder: _Folder, name: str) -> str:
-    return name if folder.descriptor is not None else str(folder.path / name)
-
-
-def _rename(folder: _Folder, old: str, new: str) -> None:
+def _rename(folder: int | None, old: str | Path, new: str) -> None:
     """Rename a file atomically, and flush the folder to disk."""
-    at = folder.descriptor
-    os.replace(_in(folder, old), _in(folder, new), src_dir_fd=at, dst_dir_fd=at)
+    os.replace(old, new, src_dir_fd=folder, dst_dir_fd=folder)
     with contextlib.suppress(OSError):  # Windows cannot open folders
-        handle = os.open(_in(folder, "."), os.O_RDONLY, dir_fd=at)
+        handle = os.open(Path(new).parent, os.O_RDONLY, dir_fd=folder)
         try:
             os.fsync(handle)
         finally:
@@ -194,38 +175,28 @@ def _no_link(path: Path) -> int:
     if not any(one in _guarded for one in _absolute(path).parents):
         return 0
     if path.is_symlink():
-        raise _not_regular(path)
+        raise not_regular(path)
     return _NOFOLLOW
 
 
 def open_file(path: Path, flags: int = os.O_RDONLY) -> int:
     """Return the descriptor of a regular file; pipes, devices and guarded links are refused."""
-    flags |= _NONBLOCK | getattr(os, "O_BINARY", 0) | _no_link(path)
+    flags |= _no_link(path)
     with _folder_of(path) as (folder, name):
-        handle = os.open(_in(folder, name), flags, 0o666, dir_fd=folder.descriptor)
-    kind = os.fstat(handle).st_mode
-    if not stat.S_ISREG(kind):
-        os.close(handle)
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise _not_regular(path)
-    return handle
+        return open_regular(path, flags, name, folder)
 
 
 def read_file(path: Path) -> bytes:
     """Return the content of a regular file; see :func:`open_file`."""
-    with os.fdopen(open_file(path), "rb") as stream:
-        check_size(path, os.fstat(stream.fileno()).st_size)
-        return stream.read()
+    return read_open(path, open_file(path))
 
 
 def list_folder(path: Path) -> list[str]:
     """Return the names in a folder; in a guarded folder it must not be a link."""
     with _folder_of(path) as (folder, name):
-        if folder.descriptor is None:  # pragma: no cover  (Windows)
+        if folder is None:  # pragma: no cover
             return [one.name for one in path.iterdir()]
-        flags = os.O_RDONLY | os.O_DIRECTORY | _no_link(path)
-        handle = os.open(name, flags, dir_fd=folder.descriptor)
+        handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | _no_link(path), dir_fd=folder)
     try:
         return os.listdir(handle)  # noqa: PTH208  (the path may have been replaced since)
     finally:
@@ -235,13 +206,13 @@ def list_folder(path: Path) -> list[str]:
 def remove_file(path: Path) -> None:
     """Remove a file if it exists."""
     with contextlib.suppress(FileNotFoundError), _folder_of(path) as (folder, name):
-        os.unlink(_in(folder, name), dir_fd=folder.descriptor)
+        os.unlink(name, dir_fd=folder)
 
 
 def rename_file(path: Path, name: str) -> None:
     """Rename a file within its folder, atomically."""
     with _folder_of(path) as (folder, old):
-        _rename(folder, old, name)
+        _rename(folder, old, str(Path(old).parent / name))
 
 
 # Tensor files and documents ---------------------------------------------------------------------
@@ -263,10 +234,7 @@ def write_tensors(
     arrays: Mapping[str, NDArray[Any]],
     description: Mapping[str, Any],
 ) -> None:
-    """Write named arrays and a JSON description to one file, atomically.
-
-    :func:`read_tensors` checks the kind and the format version.
-    """
+    """Write named arrays and a JSON description to one file, atomically."""
     # Imported here and below: a policy's file, which is a document, needs NumPy alone.
     from safetensors.numpy import save
 
@@ -280,21 +248,16 @@ def write_tensors(
 
 def read_tensors(path: str | Path, kind: str, version: int) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and the description that were written."""
-    source = Path(path)
-    with _opened(source) as opened:
+    with _opened(Path(path), kind, version) as (opened, description):
         arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        description = _description(source, opened, kind, version)
-        same = description.pop("sha256", None) == _digest(arrays, description)
-    if not same:
-        raise FileFormatError(_CHANGED.format(source))
+        _check_digest(Path(path), description.pop("sha256", None), arrays, description)
     return arrays, description
 
 
 def read_description(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     """Return the description without reading the arrays; the checksum is not verified."""
-    source = Path(path)
-    with _opened(source) as opened:
-        return _description(source, opened, kind, version)
+    with _opened(Path(path), kind, version) as (_, description):
+        return description
 
 
 @contextlib.contextmanager
@@ -315,7 +278,8 @@ def _reading(source: Path, damage: str, *malformed: type[Exception]) -> Iterator
 
 
 @contextlib.contextmanager
-def _opened(source: Path) -> Iterator[Any]:
+def _opened(source: Path, kind: str, version: int) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Yield an open tensor file and its description, whose kind and version are checked."""
     from safetensors import SafetensorError, safe_open
 
     reading = _reading(source, "damaged or cut short", SafetensorError)
@@ -323,16 +287,12 @@ def _opened(source: Path) -> Iterator[Any]:
         # By its descriptor: the path may have been replaced since.
         same = Path(f"/dev/fd/{stream.fileno()}")
         with safe_open(same if same.exists() else source, framework="numpy") as opened:
-            yield opened
-
-
-def _description(source: Path, opened: Any, kind: str, version: int) -> dict[str, Any]:
-    try:
-        description: dict[str, Any] = dict(json.loads((opened.metadata() or {})["crosslearning"]))
-    except MALFORMED as problem:
-        raise FileFormatError(f"{source} is not a crosslearning file") from problem
-    _check_kind(source, description, kind, version)
-    return description
+            try:
+                description = dict(json.loads((opened.metadata() or {})["crosslearning"]))
+            except MALFORMED as problem:
+                raise FileFormatError(f"{source} is not a crosslearning file") from problem
+            _check_kind(source, description, kind, version)
+            yield opened, description
 
 
 def write_document(path: str | Path, kind: str, version: int, content: Mapping[str, Any]) -> None:
@@ -353,14 +313,17 @@ def read_document(path: str | Path, kind: str, version: int) -> dict[str, Any]:
     with _reading(source, "damaged, cut short, or no JSON"):
         content = json.loads(read_file(source))
     _check_kind(source, content, kind, version)
-    if "sha256" in content and content.pop("sha256") != _digest({}, content):
-        raise FileFormatError(_CHANGED.format(source))
+    if "sha256" in content:
+        _check_digest(source, content.pop("sha256"), {}, content)
     return dict(content)
 
 
-_CHANGED = (
-    "{} was changed after it was written: its checksum does not match; restore it from a copy"
-)
+def _check_digest(source: Path, digest: Any, arrays: Arrays, content: Mapping[str, Any]) -> None:
+    if digest != _digest(arrays, content):
+        raise FileFormatError(
+            f"{source} was changed after it was written: its checksum does not match; restore it "
+            "from a copy"
+        )
 
 
 def _check_kind(source: Path, description: Any, kind: str, version: int) -> None:

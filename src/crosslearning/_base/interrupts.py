@@ -10,6 +10,18 @@ from types import FrameType
 
 
 @contextmanager
+def kept_handlers(*signals: signal.Signals) -> Iterator[None]:
+    """Restore the handlers of signals afterwards; only the main thread can change them."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in signals if main}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
 def deferred(
     signals: Sequence[signal.Signals] = (signal.SIGINT,), notice: Callable[[], None] | None = None
 ) -> Iterator[threading.Event]:
@@ -23,7 +35,6 @@ def deferred(
     if handled or threading.current_thread() is not threading.main_thread():
         yield received
         return
-    before = {number: signal.getsignal(number) for number in signals}
 
     def receive(number: int, frame: FrameType | None) -> None:
         if received.is_set():
@@ -32,10 +43,7 @@ def deferred(
         if notice is not None:
             notice()
 
-    for number in before:
-        signal.signal(number, receive)
-    try:
+    with kept_handlers(*signals):
+        for number in signals:
+            signal.signal(number, receive)
         yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

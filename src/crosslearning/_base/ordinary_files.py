@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -10,14 +11,17 @@ from crosslearning.errors import StorageError, visible
 
 #: No file of a run is larger, and a file that is read must fit into memory.
 _MAX_BYTES = 1 << 31
+#: Without O_NONBLOCK, opening a pipe that has no writer never returns. Both are absent somewhere.
+_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
-def check_size(path: Path, size: int) -> None:
-    """Refuse a file that would fill the memory."""
-    if size > _MAX_BYTES:
-        raise StorageError(
-            f"{visible(path)} has {size} bytes, more than any file of a run; it is not read"
-        )
+def not_regular(path: Path) -> StorageError:
+    """Return the error for an entry of a folder that is neither a regular file nor a folder."""
+    what = "a link" if path.is_symlink() else "neither a file nor a folder"
+    return StorageError(
+        f"{visible(path)} is {what}, and only ordinary files are used: nothing was read or written "
+        "through it. Remove it, or put there what is meant"
+    )
 
 
 def cannot_read(path: Path, problem: OSError | ValueError) -> StorageError:
@@ -26,20 +30,38 @@ def cannot_read(path: Path, problem: OSError | ValueError) -> StorageError:
     return StorageError(f"cannot read {visible(path)}: {reason}; see that you may read it")
 
 
+def open_regular(
+    path: Path, flags: int = os.O_RDONLY, name: str | None = None, folder: int | None = None
+) -> int:
+    """Return the descriptor of a regular file, by its path or by its name in an open folder."""
+    handle = os.open(name or path, flags | _FLAGS, 0o666, dir_fd=folder)
+    kind = os.fstat(handle).st_mode
+    if stat.S_ISREG(kind):
+        return handle
+    os.close(handle)
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise not_regular(path)
+
+
+def read_open(path: Path, handle: int) -> bytes:
+    """Return the content of an open file, and close it; huge files are refused."""
+    with os.fdopen(handle, "rb") as stream:
+        size = os.fstat(handle).st_size
+        if size > _MAX_BYTES:
+            raise StorageError(
+                f"{visible(path)} has {size} bytes, more than any file of a run; it is not read"
+            )
+        return stream.read()
+
+
 def read_bytes(path: Path) -> bytes:
     """Return the content of a regular file; pipes, devices and huge files are refused.
 
     Raises FileNotFoundError if it does not exist, and StorageError if it cannot be read.
     """
     try:
-        # Without O_NONBLOCK, opening a pipe that has no writer never returns.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(handle, "rb") as stream:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise StorageError(f"{visible(path)} is no ordinary file; it is not read")
-            check_size(path, status.st_size)
-            return stream.read()
+        return read_open(path, open_regular(path))
     except (FileNotFoundError, StorageError):
         raise
     except (OSError, ValueError) as problem:

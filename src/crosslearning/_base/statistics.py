@@ -69,12 +69,9 @@ def checked_confidence(confidence: float) -> float:
 
 def student_quantile(level: float, degrees: float) -> float:
     """Return the quantile of Student's t."""
-    # Not scipy.stats, which takes a second to import.
-    from scipy.special import stdtrit
+    from scipy.special import stdtrit  # not scipy.stats, which takes a second to import
 
-    if not 0.0 < level < 1.0:
-        raise InputError(f"a level of confidence must be between 0 and 1, got {level}")
-    return float(stdtrit(degrees, level))
+    return float(stdtrit(degrees, checked_confidence(level)))
 
 
 def f_tail(value: float, first: float, second: float) -> float:
@@ -145,10 +142,9 @@ def difference_of_shares(first: NDArray[Any], second: NDArray[Any]) -> Interval:
 def mean_of_known(values: ArrayLike) -> Floats:
     """Return means along the first axis that leave NaN out; NaN where there is nothing else."""
     numbers = np.asarray(values, dtype=np.float64)
-    known = ~np.isnan(numbers)
-    count = known.sum(axis=0)
-    total = np.where(known, numbers, 0.0).sum(axis=0)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+    count = np.count_nonzero(~np.isnan(numbers), axis=0)
+    mean = np.nansum(numbers, axis=0) / np.maximum(count, 1)
+    return np.asarray(np.where(count > 0, mean, np.nan))
 
 
 def hall_margin(skewness: Floats | float, count: int, z: float) -> Floats:

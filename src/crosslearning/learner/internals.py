@@ -32,15 +32,14 @@ def radii_of(learner: CrossLearner) -> Floats:
 
 def worker_status(learner: CrossLearner) -> str:
     """Return how many workers are alive, for a progress bar; empty without workers."""
-    pool = getattr(learner._executor, "pool", None)
-    return "" if pool is None else f"{pool.alive} of {pool.size} workers"
+    alive, wanted = learner._executor.workers
+    return f"{alive} of {wanted} workers" if alive else ""
 
 
 def worker_events(learner: CrossLearner) -> list[str]:
     """Return the events of workers since the last call, as sentences."""
-    pool = getattr(learner._executor, "pool", None)
-    queues: list[Any] = [getattr(one, "events", ()) for one in (learner._executor, pool)]
-    return [queue.popleft() for queue in queues for _ in range(len(queue))]
+    events = learner._executor.events
+    return [events.popleft() for _ in range(len(events))]
 
 
 def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Policy:

@@ -14,8 +14,6 @@ from crosslearning.errors import InputError, unknown_name
 if TYPE_CHECKING:  # settings are read without a compiler
     from crosslearning.rollouts.data import ActionScale
     from crosslearning.rollouts.executor import Executor
-    from crosslearning.rollouts.pool import WorkerPool
-    from crosslearning.rollouts.sharded_executor import ShardedExecutor
     from crosslearning.tasks import Task
 
 KINDS = ("auto", "threads", "processes", "ray")
@@ -74,25 +72,25 @@ def executor_for(
 
     from crosslearning.rollouts.compiled_executor import CompiledExecutor
     from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
+    from crosslearning.rollouts.process_executor import AutoExecutor, ProcessExecutor
+    from crosslearning.rollouts.ray_cluster import RayExecutor
 
-    if workers is not None and (
-        isinstance(workers, bool) or int(workers) != workers or workers < 1
-    ):
+    if workers is not None and (workers is True or int(workers) != workers or workers < 1):
         raise InputError(f"workers must be a whole number of at least 1, got {workers!r}")
-    backend = read_backend(on)
+    backend, processes = read_backend(on), workers or cpu_count()
     slow = [task.name for task in tasks if task.dynamics is None]
     _check_limit(step_seconds, backend, slow)
     if backend.kind == "auto" and step_seconds is not None:
         backend = Backend("processes")
-    if backend.kind in ("processes", "ray"):
-        return _sharded(tasks, workers, scale, backend, step_seconds)
+    if backend.kind == "ray":
+        return RayExecutor(tasks, workers, scale, step_seconds, address=backend.address)
+    if backend.kind == "processes":
+        return ProcessExecutor(tasks, processes, scale, step_seconds)
     if not slow:
         return CompiledExecutor(tasks, workers or 1, scale)
     serial = GymnasiumExecutor(tasks, scale)
-    if backend.kind == "auto" and (workers or cpu_count()) > 1 and not _is_worker():
-        from crosslearning.rollouts.auto_executor import AutoExecutor
-
-        return AutoExecutor(serial, lambda: _sharded(tasks, workers, scale, Backend("processes")))
+    if backend.kind == "auto" and processes > 1 and not _is_worker():
+        return AutoExecutor(serial, lambda: ProcessExecutor(tasks, processes, scale))
     if backend.kind == "threads" and workers is not None and workers > 1:
         warnings.warn(
             f"workers = {workers} has no effect: {', '.join(slow[:3])} have no compiled dynamics, "
@@ -105,43 +103,16 @@ def executor_for(
 def _check_limit(step_seconds: float | None, backend: Backend, slow: Sequence[str]) -> None:
     if step_seconds is None:
         return
-    if isinstance(step_seconds, bool) or not 0.0 < step_seconds < math.inf:
+    if step_seconds is True or not 0.0 < step_seconds < math.inf:
         raise InputError(f"step_seconds must be above 0 and finite, got {step_seconds!r}")
     if not slow:
         raise InputError(
-            "step_seconds is for environments of Python; the steps of compiled tasks cannot be "
-            "watched one by one: leave it out"
+            "step_seconds is for environments of Python; leave it out for compiled tasks"
         )
     if backend.kind == "threads":
         raise InputError(
-            f"step_seconds is {step_seconds:g}, but a step on a thread cannot be ended from "
-            "outside; take on = 'processes'"
+            "step_seconds: a step on a thread cannot be ended from outside; take on = 'processes'"
         )
-
-
-def _sharded(
-    tasks: Sequence[Task],
-    workers: int | None,
-    scale: ActionScale | None,
-    backend: Backend,
-    limit: float | None = None,
-) -> ShardedExecutor:
-    from loky import cpu_count
-
-    from crosslearning.rollouts.pool import ProcessPool
-    from crosslearning.rollouts.ray_cluster import RayPool, require_ray
-    from crosslearning.rollouts.sharded_executor import ShardedExecutor
-
-    names = [task.name for task in tasks]
-    if backend.kind == "ray":
-        require_ray()
-
-    def make_pool(setup: bytes) -> WorkerPool:
-        if backend.kind == "ray":
-            return RayPool(setup, names, backend.address, workers, limit)
-        return ProcessPool(setup, names, workers or cpu_count(), limit)
-
-    return ShardedExecutor(tasks, make_pool, scale)
 
 
 def _is_worker() -> bool:

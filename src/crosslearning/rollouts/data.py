@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from gymnasium.spaces import Box
-
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+class HasBounds(Protocol):
+    """A box space of any class."""
+
+    @property
+    def low(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def high(self) -> NDArray[Any]: ...  # noqa: D102
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def dtype(self) -> Any: ...  # noqa: D102
 
 
 class ActionScale(NamedTuple):
@@ -42,23 +52,10 @@ class ActionScale(NamedTuple):
         """Return task actions, shape (…, p), in the policies' units."""
         return np.asarray((actions - self.centre) / self.half)
 
-    def bounds(self, space: Box) -> Floats:
+    def bounds(self, space: HasBounds) -> Floats:
         """Return the bounds of an action space, shape (2, p), in the policies' units."""
         ends = np.array([space.low, space.high], dtype=np.float64).reshape(2, -1)
         return self.inverse(ends)
-
-
-class HasBounds(Protocol):
-    """A box space of any class."""
-
-    @property
-    def low(self) -> NDArray[Any]: ...  # noqa: D102
-    @property
-    def high(self) -> NDArray[Any]: ...  # noqa: D102
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def dtype(self) -> Any: ...  # noqa: D102
 
 
 def within(space: HasBounds, actions: Floats) -> NDArray[Any]:
@@ -103,6 +100,12 @@ class Samples(NamedTuple):
     returns: Floats
     steps: Integers
 
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], q: int, p: int) -> Samples:
+        """Return zero arrays for (N, B) samples."""
+        observations, deviations, values = (np.zeros((*shape, size)) for size in (q, p, 2))
+        return cls(observations, deviations, values, np.zeros(shape), np.zeros(shape, np.int64))
+
 
 class Episodes(NamedTuple):
     """Episodes of N tasks, n of each.
@@ -136,8 +139,8 @@ class Episodes(NamedTuple):
     outcomes: Any = ()
 
     @classmethod
-    def empty(cls, shape: tuple[int, int, int], q: int, p: int, state_size: int = 0) -> Episodes:
-        """Return zero arrays for (N, n, horizon) episodes."""
+    def empty(cls, shape: tuple[int, ...], q: int, p: int, state_size: int = 0) -> Episodes:
+        """Return zero arrays for (N, n, horizon) episodes; without states, room for outcomes."""
         N, n, horizon = shape
         return cls(
             rewards=np.zeros(shape),
@@ -146,6 +149,7 @@ class Episodes(NamedTuple):
             observations=np.zeros((N, n, horizon + 1, q)),
             actions=np.zeros((N, n, horizon, p)),
             states=np.zeros((N, n, horizon + 1, state_size)) if state_size else None,
+            outcomes=() if state_size else np.empty((N, n), dtype=np.object_),
         )
 
     def of_task(self, task: int) -> Episodes:

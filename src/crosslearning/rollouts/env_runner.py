@@ -7,8 +7,13 @@ error can say what is wrong and where.
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from itertools import accumulate, compress
 from math import isfinite
 from typing import Any
@@ -19,9 +24,6 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError, describe_exception
 from crosslearning.rollouts.data import Floats, Integers
 from crosslearning.rollouts.executor import not_finite
-from crosslearning.rollouts.outcomes import outcome_of
-from crosslearning.rollouts.rollout_state import Rollout, Segment
-from crosslearning.rollouts.step_timer import StepTimeout, StepTimer
 from crosslearning.tasks import Task
 from crosslearning.tasks.vector import InvalidResult, env_batch_of
 
@@ -31,75 +33,84 @@ Act = Callable[
     [Sequence[Any], Floats, Integers, Floats], tuple[Sequence[NDArray[Any]], NDArray[Any]]
 ]
 
+#: Booleans that some environments report as 0 and 1.
+_TRUTHS = ("is_success", "success", "crashed")
 #: The most steps of a segment.
 SEGMENT = 64
 
 
-class RolloutSlot:
-    """One rollout in an environment, and its last observation."""
+@dataclass
+class Rollout:
+    """One rollout, and the arrays that it fills: a row per step, and one more observation."""
 
-    def __init__(self, runner: EnvRunner, rollout: Rollout) -> None:
-        self._runner, self.rollout = runner, rollout
-        # A sample ignores time limits, but a vector environment cannot step beyond them.
-        self.limited = rollout.limited or runner.batch.is_vector
-        #: The observation as the environment returned it, and as a vector.
-        self.observation: Any = None
-        self.row: Floats = np.empty(0)
-        self.info: Mapping[str, Any] = {}
+    task: int
+    seed: int
+    uniforms: Floats
+    noise: Floats  # as many rows as it has steps if the environment does not terminate
+    observations: Floats
+    rewards: Floats
+    actions: Floats  # before clipping
+    #: Episodes end at a time limit; gradient samples have a length of their own.
+    is_episode: bool
+    steps: int = 0
+    terminated: bool = False
+    finished: bool = False
+    outcome: dict[str, Any] = field(default_factory=dict)
+    #: What the environment returned last.
+    observation: Any = None
+    info: Mapping[str, Any] = field(default_factory=dict)
 
-    def reset(self, observation: Any, info: Mapping[str, Any]) -> None:
-        """Take the first observation of an episode."""
-        self.observation, self.info = observation, info
-        self.row = self._finite(self._row(observation))
+    def extend(
+        self, path: Floats, rewards: Floats, actions: Floats, terminated: bool, truncated: bool
+    ) -> None:
+        """Append the steps of a segment, which begins at the last observation."""
+        first, last = self.steps, self.steps + len(rewards)
+        self.observations[first : last + 1] = path
+        self.rewards[first:last] = rewards
+        self.actions[first:last] = actions
+        self.steps, self.terminated = last, terminated
+        self.finished = terminated or (truncated and self.is_episode) or last == len(self.noise)
 
-    def checked(self, result: Any) -> tuple[Floats, float, bool, bool, Any]:
-        """Return a step result in the usual types, or raise an error that says what is wrong."""
-        if not isinstance(result, tuple) or len(result) != 5:
-            raise self._invalid("what step returns", result, "five things, as Gymnasium's does")
-        observation, reward, terminated, truncated, info = result
-        row = self._row(observation)
-        for name, value in (("terminated", terminated), ("truncated", truncated)):
-            if not isinstance(value, bool | np.bool_):
-                raise self._invalid(name, value, "True or False")
-        if not isinstance(reward, float | int | np.floating | np.integer):
-            raise self._invalid("the reward", reward, "a number")
-        if not isfinite(reward):
-            raise not_finite(self._runner.task, "a reward", self._where)
-        return self._finite(row), float(reward), bool(terminated), bool(truncated), info
 
-    def _row(self, observation: Any) -> Floats:
-        try:
-            row = np.array(observation, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise self._invalid("the observation", observation, "an array of numbers") from None
-        shape, expected = row.shape, self._runner.task.observation_space.shape
-        if shape != expected:
-            raise self._invalid("the observation's shape", shape, f"{expected}, as its space says")
-        return row.reshape(-1)
+class StepTimeout(BaseException):
+    """A step took too long. Not an Exception: an environment must not catch it by accident."""
 
-    def _finite(self, row: Floats) -> Floats:
-        if not np.isfinite(row).all():
-            raise not_finite(self._runner.task, "an observation", self._where)
-        return row
 
-    def outcome(self) -> dict[str, Any]:
-        """Return the outcome of the episode so far."""
-        task = self._runner.task
-        state: Any = getattr(self._runner.unwrapped, "state", None)
-        if callable(task.outcomes) and np.shape(state) == (task.state_size,):
-            outcomes = task.outcomes(np.array(state, dtype=np.float64)[None])
-            return {name: values[0] for name, values in outcomes.items()}
-        return outcome_of(task, self.info)
+class StepTimer:
+    """Interrupts steps that take longer than so many seconds.
 
-    @property
-    def _where(self) -> str:
-        return f" at step {self._runner.steps} of the episode with seed {self.rollout.seed}"
+    An alarm raises :class:`StepTimeout` where Python can be interrupted. Code that holds the
+    interpreter, such as an endless compiled loop, ends its process after twice the time.
+    """
 
-    def _invalid(self, what: str, value: object, expected: str) -> TaskError:
-        return TaskError(
-            f"task {self._runner.task.name!r}: {what} is {value!r}{self._where}; expected "
-            f"{expected}. The iteration was not applied"
-        )
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._alarm = hasattr(signal, "setitimer")  # not on Windows
+        self._armed = -seconds
+        self._devnull = open(os.devnull, "w")  # noqa: PTH123, SIM115  (kept open)
+        if self._alarm:
+            signal.signal(signal.SIGALRM, _interrupt)
+
+    def __enter__(self) -> None:
+        now = time.monotonic()
+        if now - self._armed > 0.25 * self.seconds:
+            self._armed = now
+            faulthandler.dump_traceback_later(2.0 * self.seconds, exit=True, file=self._devnull)
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *problem: object) -> None:
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+
+    def stop(self) -> None:
+        """Disarm while the worker waits for a job."""
+        faulthandler.cancel_dump_traceback_later()
+        self._armed = -self.seconds
+
+
+def _interrupt(*_: Any) -> None:
+    raise StepTimeout
 
 
 class EnvRunner:
@@ -114,10 +125,9 @@ class EnvRunner:
         self._timer = timer
         environment = task.make()
         self.batch = env_batch_of(environment)
-        #: The innermost environment, unless it is a vector environment.
-        self.unwrapped = None if self.batch.is_vector else getattr(environment, "unwrapped", None)
+        self._unwrapped = None if self.batch.is_vector else getattr(environment, "unwrapped", None)
         #: The active rollouts, by index of their sub-environment.
-        self.active: dict[int, RolloutSlot] = {}
+        self.active: dict[int, Rollout] = {}
         self.steps = 0
 
     def start(self, rollouts: Sequence[Rollout], only: int | None = None) -> None:
@@ -127,60 +137,91 @@ class EnvRunner:
         seeds += seeds[:1] * (self.batch.num_envs - len(seeds))  # idle ones are reset too
         if self.task.reset_options is not None:
             options = self.task.reset_options(rollouts[0].uniforms[: self.task.reset_size])
-        self.active = {
-            index: RolloutSlot(self, rollout)
-            for index, rollout in enumerate(rollouts)
-            if only is None or index == only
-        }
-        try:
-            with self._limit:
-                results = self.batch.reset(seeds, options)
-        except (Exception, StepTimeout) as problem:
-            raise self._failure(problem) from problem
-        for index, slot in self.active.items():
-            slot.reset(*results[index])
+        self.active = {i: one for i, one in enumerate(rollouts) if only is None or i == only}
+        results = self._guarded(self.batch.reset, seeds, options)
+        for index, rollout in self.active.items():
+            rollout.observation, rollout.info = results[index]
+            rollout.observations[0] = self._row(rollout, rollout.observation)
 
     def step(self, actions: Sequence[NDArray[Any]]) -> list[Any]:
         """Step with actions of the action space; return the result of each active rollout."""
         self.steps += 1
+        return self._guarded(self.batch.step, self.active, actions)
+
+    def _guarded(self, call: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
+        """Call the environment within the time limit; name the task if it fails."""
         try:
             with self._limit:
-                return self.batch.step(self.active, actions)
+                return call(*arguments)
         except (Exception, StepTimeout) as problem:
-            raise self._failure(problem) from problem
+            where = self._where(*self.active.values())
+            if self._timer is not None and isinstance(problem, StepTimeout):
+                what = f" took longer than step_seconds = {self._timer.seconds:g}{where}"
+            elif isinstance(problem, InvalidResult):
+                what = f"{where}: {problem}"
+            else:
+                what = f"{where} raised {describe_exception(problem)}"
+            raise self._failure(f"{what}.") from problem
 
-    def extend(self, segments: Sequence[Segment]) -> None:
-        """Extend every active rollout by its segment, and drop those that are finished."""
-        finished = []
-        for (index, slot), segment in zip(self.active.items(), segments, strict=True):
-            if not slot.rollout.extend(segment):
-                finished.append(index)
-            elif segment.truncated and self.batch.is_vector:
-                raise TaskError(
-                    f"task {self.task.name!r} reached a time limit{self._where}, which a vector "
-                    "environment does not outlast, but a gradient sample has a length of its own. "
-                    "Make the sub-environments without one (max_episode_steps=-1 in "
-                    "gymnasium.make), or learn with a method that takes whole episodes, as "
-                    "trust-region does. The iteration was not applied"
-                )
-        for index in finished:
-            del self.active[index]
-
-    @property
-    def _where(self) -> str:
-        seeds = [str(slot.rollout.seed) for slot in self.active.values()]
-        episodes = "the episode with seed" if len(seeds) == 1 else "the episodes with seeds"
-        return f" at step {self.steps} of {episodes} {', '.join(seeds)}"
-
-    def _failure(self, problem: BaseException) -> TaskError:
-        what = f"task {self.task.name!r}"
-        if self._timer is not None and isinstance(problem, StepTimeout):
-            what += f" took longer than step_seconds = {self._timer.seconds:g}{self._where}"
-        elif isinstance(problem, InvalidResult):
-            what += f"{self._where}: {problem}"
+    def finish_segment(self, rollout: Rollout, truncated: bool) -> None:
+        """Read the outcome of a finished episode; refuse a sample that cannot go on."""
+        if not rollout.finished and truncated and self.batch.is_vector:
+            raise self._failure(
+                f" reached a time limit{self._where(*self.active.values())}, which a vector "
+                "environment does not outlast, but a gradient sample has a length of its own. "
+                "Make the sub-environments without one (max_episode_steps=-1 in gymnasium.make), "
+                "or learn with a method that takes whole episodes, as trust-region does."
+            )
+        if not rollout.finished or not rollout.is_episode:
+            return
+        state: Any = getattr(self._unwrapped, "state", None)
+        if callable(self.task.outcomes) and np.shape(state) == (self.task.state_size,):
+            outcomes = self.task.outcomes(np.array(state, dtype=np.float64)[None])
+            rollout.outcome = {name: values[0] for name, values in outcomes.items()}
         else:
-            what += f"{self._where} raised {describe_exception(problem)}"
-        return TaskError(f"{what}. The iteration was not applied")
+            rollout.outcome = _outcome_of(self.task, rollout.info)
+
+    def checked(self, rollout: Rollout, result: Any) -> tuple[Floats, float, bool, bool, Any]:
+        """Return a step result in the usual types, or raise an error that says what is wrong."""
+        if not isinstance(result, tuple) or len(result) != 5:
+            expected = "five things, as Gymnasium's does"
+            raise self._invalid(rollout, "what step returns", result, expected)
+        observation, reward, terminated, truncated, info = result
+        row = self._row(rollout, observation)
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, bool | np.bool_):
+                raise self._invalid(rollout, name, value, "True or False")
+        if not isinstance(reward, float | int | np.floating | np.integer):
+            raise self._invalid(rollout, "the reward", reward, "a number")
+        if not isfinite(reward):
+            raise not_finite(self.task, "a reward", self._where(rollout))
+        return row, float(reward), bool(terminated), bool(truncated), info
+
+    def _row(self, rollout: Rollout, observation: Any) -> Floats:
+        """Return an observation as a vector of finite numbers."""
+        try:
+            row = np.array(observation, dtype=np.float64)
+        except (TypeError, ValueError):
+            expected = "an array of numbers"
+            raise self._invalid(rollout, "the observation", observation, expected) from None
+        expected_shape = self.task.observation_space.shape
+        if row.shape != expected_shape:
+            expected = f"{expected_shape}, as its space says"
+            raise self._invalid(rollout, "the observation's shape", row.shape, expected)
+        if not np.isfinite(row).all():
+            raise not_finite(self.task, "an observation", self._where(rollout))
+        return row.reshape(-1)
+
+    def _where(self, *rollouts: Rollout) -> str:
+        seeds = ", ".join(str(rollout.seed) for rollout in rollouts)
+        episodes = "the episode with seed" if len(rollouts) == 1 else "the episodes with seeds"
+        return f" at step {self.steps} of {episodes} {seeds}"
+
+    def _invalid(self, rollout: Rollout, what: str, value: object, expected: str) -> TaskError:
+        return self._failure(f": {what} is {value!r}{self._where(rollout)}; expected {expected}.")
+
+    def _failure(self, what: str) -> TaskError:
+        return TaskError(f"task {self.task.name!r}{what} The iteration was not applied")
 
     def close(self) -> None:
         """Close the environment."""
@@ -189,24 +230,26 @@ class EnvRunner:
 
 def run_segment(runners: Sequence[EnvRunner], act: Act) -> None:
     """Step all active rollouts until one of them ends, or for the length of a segment."""
-    slots = [slot for runner in runners for slot in runner.active.values()]
-    rollouts = [slot.rollout for slot in slots]
-    limited = [slot.limited for slot in slots]
+    active = [(runner, *item) for runner in runners for item in runner.active.items()]
+    rollouts = [rollout for _, _, rollout in active]
+    # A sample ignores time limits, but a vector environment cannot step beyond them.
+    limited = [one.is_episode or runner.batch.is_vector for runner, _, one in active]
     stops = accumulate(len(runner.active) for runner in runners)
     parts = [
         (runner, slice(stop - len(runner.active), stop))
         for runner, stop in zip(runners, stops, strict=True)
     ]
-    length = min(SEGMENT, *(rollout.length - rollout.steps for rollout in rollouts))
+    length = min(SEGMENT, *(len(rollout.noise) - rollout.steps for rollout in rollouts))
     tasks = np.array([rollout.task for rollout in rollouts])
     noise = np.array([rollout.noise[rollout.steps :][:length] for rollout in rollouts])
     shape = runners[0].task.observation_space.shape
-    observations = [slot.observation for slot in slots]
-    rows, rewards, actions = [np.array([slot.row for slot in slots])], [], []
+    observations = [rollout.observation for rollout in rollouts]
+    rows = [np.array([rollout.observations[rollout.steps] for rollout in rollouts])]
+    rewards, actions = [], []
     for step in range(length):
         clipped, unclipped = act(observations, rows[-1], tasks, noise[:, step])
         results = [one for runner, part in parts for one in runner.step(clipped[part])]
-        batch = _checked_together(results, shape) or _checked_one_by_one(slots, results)
+        batch = _checked_together(results, shape) or _checked_one_by_one(active, results)
         row, reward, terminated, truncated, infos = batch
         observations = [result[0] for result in results]
         rows.append(row)
@@ -215,13 +258,13 @@ def run_segment(runners: Sequence[EnvRunner], act: Act) -> None:
         if any(terminated) or any(compress(truncated, limited)):
             break
     path, earned, taken = np.array(rows), np.array(rewards), np.array(actions)
-    segments = []
-    for k, slot in enumerate(slots):
-        slot.observation, slot.row, slot.info = observations[k], row[k], infos[k]
-        ends = terminated[k], truncated[k]
-        segments.append(Segment(path[:, k], earned[:, k], taken[:, k], *ends, slot.outcome))
-    for runner, part in parts:
-        runner.extend(segments[part])
+    for k, (runner, _, rollout) in enumerate(active):
+        rollout.observation, rollout.info = observations[k], infos[k]
+        rollout.extend(path[:, k], earned[:, k], taken[:, k], terminated[k], truncated[k])
+        runner.finish_segment(rollout, truncated[k])
+    for runner, index, rollout in active:
+        if rollout.finished:
+            del runner.active[index]
 
 
 #: Step results of n rollouts: observations, shape (n, q), rewards, (n,), flags and infos.
@@ -250,7 +293,30 @@ def _checked_together(results: Sequence[Any], shape: tuple[int, ...]) -> _Batch 
     return rows.reshape(len(rows), -1), np.array(rewards, np.float64), terminated, truncated, infos
 
 
-def _checked_one_by_one(slots: Sequence[RolloutSlot], results: Sequence[Any]) -> _Batch:
-    checked = [slot.checked(result) for slot, result in zip(slots, results, strict=True)]
+def _checked_one_by_one(
+    active: Sequence[tuple[EnvRunner, int, Rollout]], results: Sequence[Any]
+) -> _Batch:
+    pairs = zip(active, results, strict=True)
+    checked = [runner.checked(rollout, result) for (runner, _, rollout), result in pairs]
     rows, rewards, terminated, truncated, infos = zip(*checked, strict=True)
     return np.array(rows), np.array(rewards), terminated, truncated, infos
+
+
+def _outcome_of(task: Task, info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the outcome of an episode from its last info: booleans, and numbers that it lists."""
+    outcome: dict[str, Any] = {}
+    for name, value in info.items():
+        if isinstance(value, bool | np.bool_):
+            outcome[name] = bool(value)
+        elif name in _TRUTHS and np.size(value) == 1 and np.ravel(value)[0] in (0, 1):
+            outcome[name] = bool(np.ravel(value)[0])
+    for name in task.listed_outcomes:
+        if name not in outcome and info.get(name) is not None:
+            try:
+                outcome[name] = float(np.asarray(info[name], dtype=np.float64).reshape(()))
+            except (TypeError, ValueError):
+                raise TaskError(
+                    f"task {task.name!r} lists the outcome {name!r}, but info[{name!r}] is "
+                    f"{info[name]!r}; expected a number or a truth value"
+                ) from None
+    return outcome

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import overload
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.outcomes import collect_outcomes
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
+from crosslearning.rollouts.plan import EpisodePlan, Plan, SamplePlan
 from crosslearning.tasks import Task
+
+#: The result of a plan of samples, or of episodes.
+Result = Samples | Episodes
 
 
 class Executor(ABC):
@@ -25,11 +30,16 @@ class Executor(ABC):
     def __init__(self, tasks: Sequence[Task], scale: ActionScale | None = None) -> None:
         self.tasks = tuple(tasks)
         self.scale = scale or ActionScale.none(tasks[0].action_size)
+        #: Sentences about lost workers and the like, for a learner to report.
+        self.events: deque[str] = deque()
+
+    @property
+    def workers(self) -> tuple[int, int]:
+        """The number of live workers, and of those wanted; both 0 without other processes."""
+        return 0, 0
 
     @abstractmethod
-    def run(
-        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Samples | Episodes:
+    def run(self, policies: Expansion, plan: Plan, mirrored: bool = False) -> Result:
         """Run a plan; the outcomes of episodes are not collected yet."""
 
     @abstractmethod
@@ -52,21 +62,11 @@ class Executor(ABC):
         return collect_outcomes(self.tasks, result)
 
 
-@overload
-def empty_result(tasks: Sequence[Task], plan: SamplePlan) -> Samples: ...
-@overload
-def empty_result(tasks: Sequence[Task], plan: EpisodePlan) -> Episodes: ...
-def empty_result(tasks: Sequence[Task], plan: SamplePlan | EpisodePlan) -> Samples | Episodes:
+def empty_result(tasks: Sequence[Task], plan: Plan) -> Result:
     """Return arrays for the result of a plan, with states if all tasks are compiled."""
-    shape, q, p = plan.seeds.shape, tasks[0].observation_size, plan.noise.shape[3]
+    q, p = tasks[0].observation_size, plan.noise.shape[3]
     if isinstance(plan, SamplePlan):
-        return Samples(
-            observations=np.empty((*shape, q)),
-            deviations=np.empty((*shape, p)),
-            values=np.zeros((*shape, 2)),
-            returns=np.empty(shape),
-            steps=np.empty(shape, dtype=np.int64),
-        )
+        return Samples.empty(plan.seeds.shape, q, p)
     compiled = all(task.dynamics is not None for task in tasks)
     state_size = max(task.state_size for task in tasks) if compiled else 0
     return Episodes.empty(plan.noise.shape[:3], q, p, state_size)
@@ -80,10 +80,51 @@ def not_finite(task: Task, what: str, where: str = "") -> NumericalError:
     )
 
 
-def check_finite(tasks: Sequence[Task], result: Samples | Episodes) -> None:
+def check_finite(tasks: Sequence[Task], result: Result) -> None:
     """Raise an error that names the first task with numbers that are not finite."""
     rewards = result[2:4] if isinstance(result, Samples) else (result.rewards,)
     for array in (result.observations, *rewards):
         if not np.all(np.isfinite(array)):
             task = tasks[int(np.argwhere(~np.isfinite(array))[0][0])]
             raise not_finite(task, "an observation" if array is result.observations else "a reward")
+
+
+def collect_outcomes(tasks: Sequence[Task], episodes: Episodes) -> Episodes:
+    """Return episodes with outcomes as arrays by task and name.
+
+    Before, there is a mapping for each episode; those of compiled tasks are read from the last
+    states.
+    """
+    if episodes.states is None:
+        stacked = map(_stacked, tasks, episodes.outcomes)
+        return episodes._replace(outcomes=list(stacked))
+    read = [
+        task.outcomes(states[:, : task.state_size].copy()) if callable(task.outcomes) else {}
+        for task, states in zip(tasks, episodes.states[:, :, -1], strict=True)
+    ]
+    return episodes._replace(outcomes=read)
+
+
+def _stacked(task: Task, episodes: Sequence[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Return the outcomes of n episodes of a task as arrays of length n, by name."""
+    names = dict.fromkeys(name for episode in episodes for name in episode)
+    never = [name for name in task.listed_outcomes if name not in names]
+    if never:
+        warnings.warn(
+            f"no episode of task {task.name!r} reported {', '.join(never)} in its last info, which "
+            f"the task lists as outcomes; reported: {', '.join(names) or 'nothing'}",
+            stacklevel=2,
+        )
+    outcomes: dict[str, NDArray[Any]] = {}
+    for name in (*names, *never):
+        values = [episode.get(name) for episode in episodes]
+        # Many environments report an event only when it has happened: otherwise it is unknown.
+        unknown = [value is None for value in values]
+        known = [value for value in values if value is not None]
+        if not any(unknown):
+            outcomes[name] = np.array(known)
+        elif known and all(isinstance(value, bool) for value in known):
+            outcomes[name] = np.ma.array(values, mask=unknown, dtype=np.bool_)
+        else:
+            outcomes[name] = np.array(values, dtype=np.float64)
+    return outcomes

@@ -8,7 +8,7 @@ sub-environments itself; they are reset together, in waves.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import Any
@@ -19,12 +19,9 @@ from numpy.typing import NDArray
 from crosslearning.errors import TaskError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Integers, Samples, within
-from crosslearning.rollouts.env_runner import EnvRunner, run_segment
-from crosslearning.rollouts.executor import Executor, check_finite, empty_result
-from crosslearning.rollouts.outcomes import collect_outcomes
-from crosslearning.rollouts.plan import EpisodePlan, SamplePlan
-from crosslearning.rollouts.rollout_state import EpisodeRollout, Rollout, SampleRollout
-from crosslearning.rollouts.step_timer import StepTimer
+from crosslearning.rollouts.env_runner import EnvRunner, Rollout, StepTimer, run_segment
+from crosslearning.rollouts.executor import Executor, Result, check_finite, collect_outcomes
+from crosslearning.rollouts.plan import EpisodePlan, Plan, SamplePlan
 from crosslearning.tasks import Task
 
 #: The most environments that are open at a time, if there are not more tasks than that.
@@ -58,52 +55,38 @@ class GymnasiumExecutor(Executor):
         self._timer = timer
         self._runners: list[list[EnvRunner]] = [[] for _ in tasks]
 
-    def run(
-        self, policies: Expansion, plan: SamplePlan | EpisodePlan, mirrored: bool = False
-    ) -> Samples | Episodes:
+    def run(self, policies: Expansion, plan: Plan, mirrored: bool = False) -> Result:
         """Run a plan; the outcomes of episodes are one mapping per episode."""
         if isinstance(plan, SamplePlan):
             return self._samples(policies, plan, mirrored)
-        result, rollouts = _episode_rollouts(self.tasks, plan)
+        result, rollouts = _episodes(self.tasks, plan)
         self._run(policies, rollouts)
-        return _with_outcomes(result, rollouts)
+        return _completed(result, rollouts)
 
     def _samples(self, policies: Expansion, plan: SamplePlan, mirrored: bool) -> Samples:
-        N, B = plan.before.shape
-        result = empty_result(self.tasks, plan)
-        at = (*np.indices((N, B)), plan.before)
+        q = self.tasks[0].observation_size
+        result = Samples.empty(plan.seeds.shape, q, plan.noise.shape[3])
+        places = list(np.ndindex(*plan.before.shape))
+        at = (*np.indices(plan.before.shape), plan.before)
+        result.deviations[:] = plan.noise[at]
         noises = [plan.noise]
         if mirrored:
             noises.append(plan.noise.copy())
             noises[1][at] *= -1.0
-        branches = [
-            [
-                SampleRollout(
-                    task=i,
-                    seed=int(plan.seeds[i, b]),
-                    uniforms=plan.uniforms[i, b],
-                    noise=noise[i, b],
-                    before=int(plan.before[i, b]),
-                    after=int(plan.after[i, b]),
-                )
-                for noise in noises
-            ]
-            for i, b in np.ndindex(N, B)
-        ]
+        branches = [[_sample(plan, noise, place, q) for noise in noises] for place in places]
         self._run(policies, [rollout for pair in branches for rollout in pair])
-        result.deviations[:] = plan.noise[at]
-        for place, pair in zip(np.ndindex(N, B), branches, strict=True):
+        for place, pair in zip(places, branches, strict=True):
+            t, first = int(plan.before[place]), pair[0]
             if mirrored:
-                self._check_replay(*pair)
-            first = pair[0]
-            result.observations[place] = first.observation
-            result.values[place][: len(pair)] = [_sum(one.rewards[one.before :]) for one in pair]
-            result.returns[place] = _sum(first.rewards[: first.before + 1])
+                self._check_replay(t, *pair)
+            result.observations[place] = _start(first, t)
+            result.values[place][: len(pair)] = [_sum(one.rewards[t:]) for one in pair]
+            result.returns[place] = _sum(first.rewards[: t + 1])
             result.steps[place] = sum(one.steps for one in pair)
         check_finite(self.tasks, result)
         return result
 
-    def _run(self, policies: Expansion, rollouts: Iterable[Rollout]) -> None:
+    def _run(self, policies: Expansion, rollouts: Sequence[Rollout]) -> None:
         """Run rollouts, as many at a time as there are environments."""
         waiting = [deque[Rollout]() for _ in self.tasks]
         for rollout in rollouts:
@@ -141,16 +124,14 @@ class GymnasiumExecutor(Executor):
             runners.append(EnvRunner(self.tasks[task], self._timer))
         return runners[:most]
 
-    def _check_replay(self, first: SampleRollout, second: SampleRollout) -> None:
-        assert first.observation is not None
-        assert second.observation is not None
-        same = np.array_equal(first.observation, second.observation)
-        if not same or first.rewards[: first.before] != second.rewards[: first.before]:
+    def _check_replay(self, t: int, first: Rollout, second: Rollout) -> None:
+        same = np.array_equal(_start(first, t), _start(second, t))
+        if not same or not np.array_equal(first.rewards[:t], second.rewards[:t]):
             raise TaskError(
                 f"task {self.tasks[first.task].name!r} is not a function of its seed and actions: "
-                f"led twice along one path of {first.before} steps from seed {first.seed} it came "
-                "to two places, so that it cannot be put back into a state. Take "
-                "estimator='baseline', which does not ask for it. The iteration was not applied"
+                f"led twice along one path of {t} steps from seed {first.seed} it came to two "
+                "places, so that it cannot be put back into a state. Take estimator='baseline', "
+                "which does not ask for it. The iteration was not applied"
             )
 
     def close(self) -> None:
@@ -160,9 +141,24 @@ class GymnasiumExecutor(Executor):
                 runners.pop().close()
 
 
-def _sum(rewards: Sequence[float]) -> float:
+def _sample(plan: SamplePlan, noise: Floats, place: tuple[int, ...], q: int) -> Rollout:
+    """Return one branch of a gradient sample: t steps, the sampled action, and T more steps."""
+    length = plan.before[place] + 1 + plan.after[place]
+    rows = noise[place][:length]
+    arrays = np.empty((length + 1, q)), np.zeros(length), np.empty_like(rows)
+    seed, uniforms = int(plan.seeds[place]), plan.uniforms[place]
+    return Rollout(place[0], seed, uniforms, rows, *arrays, is_episode=False)
+
+
+def _start(rollout: Rollout, t: int) -> Floats:
+    """Return s_t, where the sampled action is taken, or would be had the episode not ended."""
+    row: Floats = rollout.observations[min(t, rollout.steps)]
+    return row
+
+
+def _sum(rewards: Floats) -> float:
     """Add one by one, as compiled rollouts do; ``sum`` rounds differently since Python 3.12."""
-    return reduce(add, rewards, 0.0)
+    return reduce(add, rewards.tolist(), 0.0)
 
 
 def episodes_of(
@@ -188,7 +184,7 @@ def episodes_of(
         action = act(observations[0])
         return [action], action.reshape(1, -1)
 
-    result, rollouts = _episode_rollouts([task], plan)
+    result, rollouts = _episodes([task], plan)
     runner = EnvRunner(task)
     try:
         for number in range(len(rollouts)):
@@ -202,20 +198,31 @@ def episodes_of(
                 run_segment([runner], act_on_first)
     finally:
         runner.close()
-    return collect_outcomes([task], _with_outcomes(result, rollouts))
+    return collect_outcomes([task], _completed(result, rollouts))
 
 
-def _episode_rollouts(
-    tasks: Sequence[Task], plan: EpisodePlan
-) -> tuple[Episodes, list[EpisodeRollout]]:
+def _episodes(tasks: Sequence[Task], plan: EpisodePlan) -> tuple[Episodes, list[Rollout]]:
     """Return the result of a plan, still empty, and the rollouts that fill it."""
-    result = empty_result(tasks, plan)._replace(states=None)
+    N, n, horizon, p = plan.noise.shape
+    result = Episodes.empty((N, n, horizon), tasks[0].observation_size, p)
     return result, [
-        EpisodeRollout(i, int(plan.seeds[i, e]), plan.uniforms[i, e], plan.noise[i, e], result, e)
-        for i, e in np.ndindex(*plan.seeds.shape)
+        Rollout(
+            i,
+            int(plan.seeds[i, e]),
+            plan.uniforms[i, e],
+            plan.noise[i, e],
+            result.observations[i, e],
+            result.rewards[i, e],
+            result.actions[i, e],
+            is_episode=True,
+        )
+        for i, e in np.ndindex(N, n)
     ]
 
 
-def _with_outcomes(result: Episodes, rollouts: Sequence[EpisodeRollout]) -> Episodes:
-    tasks = range(len(result.lengths))
-    return result._replace(outcomes=[[r.outcome for r in rollouts if r.task == i] for i in tasks])
+def _completed(result: Episodes, rollouts: Sequence[Rollout]) -> Episodes:
+    for place, rollout in zip(np.ndindex(*result.lengths.shape), rollouts, strict=True):
+        result.observations[place][rollout.steps + 1 :] = result.observations[place][rollout.steps]
+        result.lengths[place], result.terminated[place] = rollout.steps, rollout.terminated
+        result.outcomes[place] = rollout.outcome
+    return result

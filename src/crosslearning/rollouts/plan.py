@@ -52,6 +52,7 @@ class EpisodePlan(NamedTuple):
     noise: Floats
 
 
+Plan = SamplePlan | EpisodePlan
 _SEED_LIMIT = 2**31
 
 

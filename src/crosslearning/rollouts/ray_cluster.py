@@ -9,12 +9,14 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from crosslearning._base.interrupts import kept_handlers
 from crosslearning.errors import InputError, MissingExtraError
-from crosslearning.rollouts.pool import POLL, LostError, WorkerPool
+from crosslearning.rollouts.sharded_executor import POLL, ShardedExecutor
 from crosslearning.rollouts.worker import run_job
 
 #: Seconds in which a cluster answers.
@@ -53,10 +55,10 @@ def join(address: str | None = None) -> Any:
     with _lock:
         if not ray.is_initialized():
             try:
-                with _kept_signal_handlers(), warnings.catch_warnings():
+                with kept_handlers(signal.SIGINT, signal.SIGTERM), warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    _connect(ray, address)
-            except Exception as problem:  # of many kinds, and Ray's own say what to do
+                    _connect(ray, address)  # it replaces the handlers
+            except Exception as problem:  # of many kinds
                 raise InputError(
                     f"there is no Ray cluster to join at {address or 'this machine'}: {problem}. "
                     "Start one with 'ray start --head', and run this on a machine of it"
@@ -72,26 +74,12 @@ def _connect(ray: Any, address: str | None) -> None:
         # Fail at once if nothing answers there: Ray itself would retry for minutes.
         host, _, port = address.rpartition(":")
         socket.create_connection((host, int(port)), timeout=_TIMEOUT).close()
-        ray.init(address=address, **options)
-        return
     try:
-        ray.init(address="auto", **options)
+        ray.init(address=address or "auto", **options)
     except ConnectionError:
+        if address is not None:
+            raise
         ray.init(include_dashboard=False, **options)
-
-
-@contextmanager
-def _kept_signal_handlers() -> Iterator[None]:
-    """Restore the signal handlers that Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def leave() -> None:
@@ -104,37 +92,33 @@ def leave() -> None:
             require_ray().shutdown()
 
 
-class RayPool(WorkerPool):
-    """Workers of a Ray cluster, each with one processor.
+class RayExecutor(ShardedExecutor):
+    """Runs rollouts on workers of a Ray cluster, each with one processor.
 
     By default it is the cluster of this machine, which is started if there is none, and there are
     as many workers as processors, including those of machines that join later.
     """
 
-    def __init__(
-        self,
-        setup: bytes,
-        names: Sequence[str],
-        address: str | None = None,
-        workers: int | None = None,
-        step_seconds: float | None = None,
-    ) -> None:
-        super().__init__(names)
-        self._ray = join(address)
-        self._workers, self._step_seconds = workers, step_seconds
-        self._setup = self._ray.put(setup)  # once, for all workers
-        self._call = self._ray.remote(num_cpus=1, max_retries=0)(run_job)
-        self._calls, self._polled, self._processors = 0, 0.0, 1
-        self._running: set[Any] = set()
+    _ray: Any = None
 
-    @property
-    def size(self) -> int:
-        """The number of workers wanted."""
-        return self._workers or self.alive
+    def __init__(self, *arguments: Any, address: str | None = None) -> None:
+        require_ray()
+        super().__init__(*arguments)
+        self._address = address
+        self._polled, self._processors = 0.0, 1
+        #: The running jobs as Ray knows them.
+        self._references: WeakKeyDictionary[Future[bytes], Any] = WeakKeyDictionary()
 
-    @property
-    def alive(self) -> int:
-        """The number of workers that the cluster has processors for."""
+    def start(self) -> None:
+        """Join the cluster."""
+        if self._ray is None:
+            self._ray = join(self._address)
+            self._stored = self._ray.put(self._setup)  # once, for all workers
+            self._call = self._ray.remote(num_cpus=1, max_retries=0)(run_job)
+
+    def _alive(self) -> int:
+        if self._ray is None:
+            return 0
         if time.monotonic() - self._polled > POLL:
             self._polled, before = time.monotonic(), self._processors
             self._processors = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
@@ -142,41 +126,27 @@ class RayPool(WorkerPool):
                 self.events.append(
                     f"A machine of the cluster was lost; {self._processors} processors are left."
                 )
-        return min(self._workers or self._processors, self._processors)
+        return min(self._wanted or self._processors, self._processors)
 
-    def _share(self, policies: bytes) -> tuple[int, Any]:
-        self._calls += 1
-        return self._calls, self._ray.put(policies)
-
-    def _submit(self, policies: tuple[int, Any], job: bytes) -> Any:
-        setup = self._setup.hex(), self._setup, self._step_seconds
-        future = self._call.remote(*setup, *policies, job)
-        self._running.add(future)
+    def _submit(self, job: bytes) -> Future[bytes]:
+        reference = self._call.remote(self._stored.hex(), self._stored, job)
+        future: Future[bytes] = reference.future()
+        self._references[future] = reference
         return future
 
-    def _wait(self, futures: Sequence[Any]) -> Sequence[Any]:
-        done: list[Any] = self._ray.wait(list(futures), timeout=POLL)[0]
-        return done
-
-    def _result(self, future: Any) -> bytes:
+    def _how_lost(self, problem: BaseException) -> str:
         errors = self._ray.exceptions
-        self._running.discard(future)
-        try:
-            answer: bytes = self._ray.get(future)
-            return answer
-        except errors.RayTaskError as problem:
+        if isinstance(problem, errors.RayTaskError):
             raise InputError(f"a worker of the cluster failed: {problem}") from None
-        except errors.RayError as problem:
-            kind = type(problem).__name__.removesuffix("Error")
-            raise LostError(f"of the cluster was lost ({kind})") from None
-
-    def _abandon(self) -> None:
-        for future in self._running:
-            with suppress(Exception):  # the cluster may be gone
-                self._ray.cancel(future, force=True)
-        self._running.clear()
+        if not isinstance(problem, errors.RayError):
+            raise problem
+        return f"of the cluster was lost ({type(problem).__name__.removesuffix('Error')})"
 
     def close(self) -> None:
         """Stop the running jobs and leave the cluster."""
-        self._abandon()
-        leave()
+        if self._ray is not None:
+            for reference in self._references.values():
+                with suppress(Exception):  # the cluster may be gone
+                    self._ray.cancel(reference, force=True)
+            self._ray = None
+            leave()

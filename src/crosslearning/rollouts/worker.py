@@ -1,7 +1,7 @@
-"""The worker's side of a pool: it holds the tasks and the newest policies, and runs shards.
+"""The worker's side: it holds the tasks, makes their environments and runs jobs.
 
-Messages are bytes: the setup once per worker, the policies once per plan, jobs and answers. They
-are pickled between processes of one user.
+Messages are bytes: the setup once per worker, jobs and answers. They are pickled between processes
+of one user.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import platform
 import sys
 import traceback
 import warnings
-from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import cloudpickle
 import gymnasium
@@ -26,11 +26,11 @@ from threadpoolctl import threadpool_limits
 from crosslearning.errors import CrossLearningError, InputError
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts.compiled_executor import CompiledExecutor
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.executor import Executor
+from crosslearning.rollouts.data import ActionScale
+from crosslearning.rollouts.env_runner import StepTimer
+from crosslearning.rollouts.executor import Executor, Result
 from crosslearning.rollouts.gymnasium_executor import GymnasiumExecutor
-from crosslearning.rollouts.shards import Job
-from crosslearning.rollouts.step_timer import StepTimer
+from crosslearning.rollouts.plan import EpisodePlan, Plan
 from crosslearning.tasks import Task
 
 #: Its arrays are writable when unpickled, as compiled code requires.
@@ -39,27 +39,30 @@ PROTOCOL = 4
 _KEPT = 16
 
 
-class WarningRecord(NamedTuple):
-    """A warning of a worker, for the main process to issue."""
+@dataclass
+class Job:
+    """A part of a plan, and the policies of its tasks."""
 
-    text: str
-    category: type[Warning]
-    file: str
-    line: int
+    number: int  # its order in the plan
+    place: tuple[slice, slice]  # tasks, and rollouts of each
+    plan: Plan
+    mirrored: bool
+    policies: Expansion
+    lost: int = 0  # how many workers were lost over it
 
-
-class Answer(NamedTuple):
-    """The result of a job or its exception, and the warnings on the way."""
-
-    result: Samples | Episodes | None
-    problem: Exception | None
-    warned: list[WarningRecord]
+    @property
+    def steps(self) -> int:
+        """The most environment steps it can take."""
+        if isinstance(self.plan, EpisodePlan):
+            return int(self.plan.seeds.size * self.plan.noise.shape[2])
+        lengths = self.plan.before + 1 + self.plan.after
+        return int(lengths.sum()) * (2 if self.mirrored else 1)
 
 
 class WorkerState:
-    """The tasks, policies and environments of a worker, made from a packed setup."""
+    """The tasks and environments of a worker, made from a packed setup."""
 
-    def __init__(self, setup: bytes, step_seconds: float | None = None) -> None:
+    def __init__(self, setup: bytes) -> None:
         # One thread, as in the learning process: how a sum is split changes its last bits.
         threadpool_limits(1, user_api="blas")
         theirs, modules, registered, content = pickle.loads(setup)
@@ -75,20 +78,14 @@ class WorkerState:
             if name not in gymnasium.registry:
                 gymnasium.registry[name] = pickle.loads(spec)
         self.tasks: tuple[Task, ...]
-        self.tasks, self._scale, self._compiled = pickle.loads(content)
+        self.tasks, self._scale, step_seconds = pickle.loads(content)
+        self._compiled = all(task.dynamics is not None for task in self.tasks)
         self._timer = None if step_seconds is None else StepTimer(step_seconds)
-        self._executors: OrderedDict[tuple[int, int], Executor] = OrderedDict()
-        self._policies: Expansion | None = None
-        self._call = 0
-
-    def take(self, call: int, policies: bytes | Path) -> None:
-        """Read the policies of a call, unless they were read before."""
-        if call != self._call:
-            self._policies, self._call = pickle.loads(_read(policies)), call
+        self._executors: dict[tuple[int, int], Executor] = {}
 
     def answer(self, job: bytes) -> bytes:
-        """Run a job; an exception is an answer too."""
-        result: Samples | Episodes | None = None
+        """Run a job; return its result or its exception, and its warnings."""
+        result: Result | None = None
         problem: Exception | None = None
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
@@ -106,28 +103,21 @@ class WorkerState:
         for w in caught:
             # Only builtin categories are known to every process.
             category = w.category if w.category.__module__ == "builtins" else UserWarning
-            warned.append(WarningRecord(str(w.message), category, w.filename, w.lineno))
-        return pickle.dumps(Answer(result, problem, warned), PROTOCOL)
+            warned.append((str(w.message), category, w.filename, w.lineno))
+        return pickle.dumps((result, problem, warned), PROTOCOL)
 
-    def _run(self, job: Job) -> Samples | Episodes:
-        assert self._policies is not None
-        first, last = job.shard.first, job.shard.last
-        policies = self._policies._replace(rows=self._policies.rows[first:last])
-        return self._executor(first, last).run(policies, job.plan, job.mirrored)
-
-    def _executor(self, first: int, last: int) -> Executor:
-        """Return the executor of a block of tasks; the least recently used are closed."""
-        if (first, last) not in self._executors:
-            tasks = self.tasks[first:last]
-            self._executors[first, last] = (
-                CompiledExecutor(tasks, 1, self._scale)
-                if self._compiled
-                else GymnasiumExecutor(tasks, self._scale, self._timer)
-            )
-        self._executors.move_to_end((first, last))
-        while len(self._executors) > _KEPT:
-            self._executors.popitem(last=False)[1].close()
-        return self._executors[first, last]
+    def _run(self, job: Job) -> Result:
+        tasks = job.place[0]
+        block = tasks.start, tasks.stop
+        executor = self._executors.pop(block, None)
+        if executor is None and self._compiled:
+            executor = CompiledExecutor(self.tasks[tasks], 1, self._scale)
+        elif executor is None:
+            executor = GymnasiumExecutor(self.tasks[tasks], self._scale, self._timer)
+        self._executors[block] = executor  # the last one is the most recently used
+        if len(self._executors) > _KEPT:
+            self._executors.pop(next(iter(self._executors))).close()
+        return executor.run(job.policies, job.plan, job.mirrored)
 
     def close(self) -> None:
         """Close the environments."""
@@ -135,44 +125,31 @@ class WorkerState:
             self._executors.popitem()[1].close()
 
 
-#: The state of this process and the key of its setup, if it is a worker.
-_state: tuple[str, WorkerState] | None = None
+#: The key of the setup of this process, if it is a worker, and its state, or why it has none.
+_state: tuple[str, WorkerState | str] | None = None
 
 
-def _read(content: bytes | Path) -> bytes:
-    return content.read_bytes() if isinstance(content, Path) else content
-
-
-def begin(key: str, setup: bytes | Path, step_seconds: float | None) -> str:
-    """Make the tasks of a setup unless this process has them; return why it cannot, or ''."""
+def begin(key: str, setup: bytes) -> None:
+    """Make the tasks of a setup in this process."""
     global _state
-    if _state is not None and _state[0] == key:
-        return ""
-    if _state is not None:
+    if _state is not None and isinstance(_state[1], WorkerState):
         _state[1].close()
     try:
-        _state = key, WorkerState(_read(setup), step_seconds)
+        _state = key, WorkerState(setup)
     except Exception as problem:
-        reason = str(problem) if isinstance(problem, InputError) else repr(problem)
-        return f"a worker cannot make the tasks: {reason}"
-    return ""
+        _state = key, str(problem) if isinstance(problem, InputError) else repr(problem)
 
 
-def run_job(
-    key: str,
-    setup: bytes | Path,
-    step_seconds: float | None,
-    call: int,
-    policies: bytes | Path,
-    job: bytes,
-) -> bytes:
-    """Run a job in this process; setup and policies are read only if they are new to it."""
-    refused = begin(key, setup, step_seconds)
-    if refused:
-        return pickle.dumps(Answer(None, InputError(refused), []), PROTOCOL)
+def run_job(key: str, setup: bytes, job: bytes) -> bytes:
+    """Run a job in this process; the setup is read only if its key is new."""
+    if _state is None or _state[0] != key:
+        begin(key, setup)
     assert _state is not None
-    _state[1].take(call, policies)
-    return _state[1].answer(job)
+    state = _state[1]
+    if isinstance(state, WorkerState):
+        return state.answer(job)
+    refused = InputError(f"a worker cannot make the tasks: {state}")
+    return pickle.dumps((None, refused, []), PROTOCOL)
 
 
 def _versions() -> dict[str, str]:
@@ -186,22 +163,19 @@ def _versions() -> dict[str, str]:
 # The main process ---------------------------------------------------------------------------
 
 
-def pack_setup(tasks: Sequence[Task], scale: ActionScale) -> bytes:
+def pack_setup(
+    tasks: Sequence[Task], scale: ActionScale, step_seconds: float | None = None
+) -> bytes:
     """Return the setup of a worker, or raise an error that names the task that cannot be sent."""
-    compiled = all(task.dynamics is not None for task in tasks)
     try:
-        content = cloudpickle.dumps((tuple(tasks), scale, compiled), PROTOCOL)
+        content = cloudpickle.dumps((tuple(tasks), scale, step_seconds), PROTOCOL)
     except Exception as problem:
         raise _cannot_be_sent(tasks, problem) from problem
     registered = {}
     for name, spec in gymnasium.registry.items():
-        entry = spec.entry_point
-        if entry is None or (isinstance(entry, str) and entry.startswith("gymnasium.")):
-            continue
-        try:
-            registered[name] = cloudpickle.dumps(spec, PROTOCOL)
-        except Exception:  # perhaps no task uses it
-            continue
+        if spec.entry_point and not str(spec.entry_point).startswith("gymnasium."):
+            with suppress(Exception):  # perhaps no task uses it
+                registered[name] = cloudpickle.dumps(spec, PROTOCOL)
     modules = [str(Path(place).absolute()) for place in sys.path]
     return pickle.dumps((_versions(), modules, registered, content), PROTOCOL)
 
@@ -216,8 +190,3 @@ def _cannot_be_sent(tasks: Sequence[Task], problem: Exception) -> InputError:
                 "that makes a new environment, and holds none, or take on = 'threads'"
             )
     return InputError(f"the tasks cannot be sent to workers: {problem}; take on = 'threads'")
-
-
-def pack_policies(policies: Expansion, tasks: int) -> bytes:
-    """Return the policies of the tasks, without the central policy."""
-    return pickle.dumps(policies._replace(rows=policies.rows[:tasks]), PROTOCOL)

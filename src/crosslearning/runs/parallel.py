@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from crosslearning.errors import InputError
-from crosslearning.rollouts.pool import safe_start
+from crosslearning.rollouts.process_executor import safe_start
 
 #: Seconds between two calls of ``update``.
 _POLL = 0.5
