@@ -96,7 +96,7 @@ def resume(
     tasks: str | None = None,
     iterations: int | None = None,
     steps: int | None = None,
-    on: str | None = None,
+    on: str = "auto",
     step_seconds: float | None = None,
 ) -> Outcome:
     """Resume a run from its last checkpoint, bit for bit as if it had never stopped.
@@ -105,17 +105,16 @@ def resume(
     ----------
     path : str or Path
         The run's folder.
+    workers, on, step_seconds
+        How rollouts are run, as for :class:`RunConfig`.
     console : Console, optional
         Shows progress.
     tasks : str, optional
-        The tasks of a run that someone else trained, that was copied, moved or edited, or whose
-        code has changed.
+        The tasks of a run of someone else, that was copied, moved or edited, or with other code.
     iterations, steps : int, optional
         A new length, in one unit or the other; it can extend a finished run.
-    workers, on, step_seconds
-        How rollouts are run, as for :class:`RunConfig`; ``on`` is ``"auto"`` by default.
     """
-    how: dict[str, Any] = {"workers": workers, "on": on or "auto", "step_seconds": step_seconds}
+    how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
     console = console or Console(quiet=True)
     folder, longer = RunFolder.open(path), None
     command = folder.resume_command
@@ -140,20 +139,17 @@ def resume(
             console.print("There is no checkpoint: the run begins anew.")
         learner = config.learner(tasks=source) if saved is None else saved
         if longer is not None:
-            before = config.length
-            folder.extend(longer, saved)
-            config = config.replace(**{longer.unit: longer.amount})
-            if longer.unit == before.unit and longer.amount < before.amount:
-                text = f"The run was to have {before.amount} {longer.unit}; it now ends at "
-                console.print(f"{text}{longer.amount}.", highlight=False)
-        length = config.length
-        if length.unit == "iterations" and learner.iteration > length.amount:
+            (unit, before), config = config.length, folder.extend(longer, saved)
+            if longer.unit == unit and longer.amount < before:
+                text = f"The run was to have {before} {unit}; it now ends at {longer.amount}."
+                console.print(text, highlight=False)
+        elif config.length.unit == "iterations" and learner.iteration > config.length.amount:
             raise InputError(
-                f"config.toml asks for {length.amount} iterations, and {path} has made "
+                f"config.toml asks for {config.iterations} iterations, and {path} has made "
                 f"{learner.iteration}; more: {command} --iterations {learner.iteration + 1}"
             )
         folder.adopt(source)
-        return _drive(folder, config, learner, console, mine)
+        return _drive(folder, msgspec.structs.replace(config, **how), learner, console, mine)
 
 
 def _finished(folder: RunFolder, learner: CrossLearner) -> Outcome:

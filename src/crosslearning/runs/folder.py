@@ -63,16 +63,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        #: One JSON object a line, as in ``evaluations``.
         self.metrics = self.path / "metrics.jsonl"
         self.evaluations = self.path / "evaluations.jsonl"
-        #: The learner at the best evaluation, and the finished one.
-        self.best = self.path / "best.safetensors"
-        self.model = self.path / "model.safetensors"
-        #: See :func:`make_record`.
-        self.record = self.path / "record.json"
-        #: The folder that ``certify`` writes.
-        self.certificate = self.path / "certificate"
+        self.best = self.path / "best.safetensors"  #: the learner at the best evaluation
+        self.model = self.path / "model.safetensors"  #: the finished learner
+        self.record = self.path / "record.json"  #: see :func:`make_record`
+        self.certificate = self.path / "certificate"  #: the folder that ``certify`` writes
         self.figures = self.path / "figures"
         self._version = self.path / "run.json"
         self._config = self.path / "config.toml"
@@ -110,8 +106,7 @@ class RunFolder:
         files.guard(folder.path, _FOLDERS)
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
-        version = folder._about().version
-        if version > FOLDER_VERSION:
+        if (version := folder._about().version) > FOLDER_VERSION:
             newer = f"a newer crosslearning (folder version {version} > {FOLDER_VERSION})"
             raise FileFormatError(f"{path} was written by {newer}; install the newer one")
         return folder
@@ -211,7 +206,7 @@ class RunFolder:
             text = json.dumps([*systems, now], indent=1)
             files.write_atomically(self._systems, f"{text}\n".encode())
 
-    def extend(self, length: Length, learner: CrossLearner | None) -> None:
+    def extend(self, length: Length, learner: CrossLearner | None) -> RunConfig:
         """Set another length; a finished run becomes an unfinished one with a checkpoint."""
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
@@ -227,6 +222,7 @@ class RunFolder:
         files.write_atomically(self._config, content)
         files.remove_file(self.model)
         files.remove_file(self.record)
+        return changed
 
     def source(self) -> TaskSource:
         """Return the source of the run's tasks if it is trusted; raise InputError if not.
