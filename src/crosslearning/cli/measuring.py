@@ -31,16 +31,10 @@ if TYPE_CHECKING:
 class MeasuringFlags:
     """The flags of every command that measures; see :func:`with_measuring_flags`."""
 
-    trials: Annotated[
-        int | None, whole("Episodes per policy and task; default: 500; over many tasks 5.")
-    ] = None
+    trials: Annotated[int | None, whole("Episodes each; default: 500, over many tasks 5.")] = None
     horizon: options.Horizon = None
-    tasks: Annotated[
-        str | None, option("Other tasks: a set such as 'random:200', module:function, tasks.toml.")
-    ] = None
-    task_options: Annotated[
-        str | None, option("Options of that set as JSON, such as '{\"seed\": 7}'.")
-    ] = None
+    tasks: Annotated[str | None, option("Other tasks: a set, module:function, tasks.toml.")] = None
+    task_options: options.TaskOptions = None
     best: options.Best = False
     seed: options.StartSeed = 0
     stochastic: Annotated[bool, option("Act with exploration noise.")] = False
@@ -152,7 +146,7 @@ def identify(
     run: options.Run,
     *,
     tasks: Annotated[str, option("The new tasks: a set, module:function, or a file tasks.toml.")],
-    task_options: Annotated[str | None, option("Options of that set as JSON.")] = None,
+    task_options: options.TaskOptions = None,
     episodes: Annotated[int, whole("Episodes of each new task.")] = 5,
     horizon: options.Horizon = None,
     seed: options.NoiseSeed = 0,

@@ -83,13 +83,9 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
 @app.command()
 def render(
     run: options.Run,
-    out: Annotated[
-        Path | None, option("A film, .gif or .mp4, or a still, .png; default: figures/film.gif.")
-    ] = None,
+    out: Annotated[Path | None, option("A .gif, .mp4 or .png; default: figures/film.gif.")] = None,
     policy: options.Policy = "central",
-    task: Annotated[
-        str | None, option("The task to act in; default: the policy's, or the first.")
-    ] = None,
+    task: Annotated[str | None, option("The task; default: the policy's, or the first.")] = None,
     episodes: Annotated[int, whole("One after the other.")] = 1,
     horizon: options.Horizon = None,
     seed: options.StartSeed = 0,
@@ -129,17 +125,11 @@ def render(
 @app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
-    out: Annotated[
-        Path | None, option("The page; default: report.html, of one run in its folder.")
-    ] = None,
-    trials: Annotated[
-        int | None, whole("Episodes per policy and task; default: 500; of many tasks 20.")
-    ] = None,
+    out: Annotated[Path | None, option("The page; default: report.html, in a run.")] = None,
+    trials: Annotated[int | None, whole("Episodes each; default: 500, of many tasks 20.")] = None,
     samples: Annotated[int, whole("Fresh samples per task, if not yet certified.", 2)] = 1000,
     seed: Annotated[int, option("Seed of the starts and samples.", min=0)] = 0,
-    open_it: Annotated[
-        bool, option("Show it in a browser, on a terminal.", "--open/--no-open")
-    ] = True,
+    open_it: options.Open = True,
 ) -> None:
     """Write what is known of runs as one page."""
     from crosslearning._base.files import check_page, write_atomically
@@ -161,17 +151,11 @@ def report(
 
 @app.command()
 def export(
-    source: Annotated[
-        Path, typer.Argument(help="The folder of a run, or the file of a learner or a policy.")
-    ],
+    source: Annotated[Path, typer.Argument(help="A run's folder; a learner's or policy's file.")],
     to: Annotated[Target, option("What to write.")],
     out: Annotated[Path, option("The file; beside C's source goes its header.")],
-    policy: Annotated[
-        str | None, option("central, average, or a task by name or number; default: central.")
-    ] = None,
-    precision: Annotated[
-        Precision, option("Of observations, actions and, if it is enough, all between.")
-    ] = "double",
+    policy: Annotated[str | None, option("central (default), average, or a task's.")] = None,
+    precision: Annotated[Precision, option("Of observations, actions and all between.")] = "double",
     tasks: options.RunTasks = None,
     best: options.Best = False,
     observations: Names = None,
@@ -286,7 +270,7 @@ def play(
         typer.Argument(help="Runs of navigation or of pendulums; by default policies that ship."),
     ] = None,
     out: Annotated[Path, option("The page.")] = Path("playground.html"),
-    open_page: Annotated[bool, option("Show the page in a browser.", "--open/--no-open")] = True,
+    open_page: options.Open = True,
 ) -> None:
     """Play with policies in a browser, and let some learn there.
 

@@ -26,9 +26,7 @@ def reproduce(
     quick: Annotated[bool, option("A small version, in about two minutes.")] = False,
     seeds: Annotated[int | None, whole("Default: 10 (5 for readings); quick: 3 (2).")] = None,
     only: Annotated[list[str] | None, option("Draw only this figure.")] = None,
-    readings: Annotated[
-        bool, option("Instead: which claims depend on what the paper leaves unsaid.")
-    ] = False,
+    readings: Annotated[bool, option("Instead: claims under other readings of it.")] = False,
     workers: options.Workers = None,
     on: options.On = "processes",
 ) -> None:
@@ -73,22 +71,14 @@ def sweep(
     *,
     out: Annotated[Path, options.folder("Folder for everything; gone on from if begun.")],
     config: options.Config = None,
-    epsilons: Annotated[
-        str, option("Radii in ascending order, with commas; inf allowed.")
-    ] = "0,0.5,1,2,4,8",
+    epsilons: Annotated[str, option("Ascending radii with commas; inf too.")] = "0,0.5,1,2,4,8",
     seeds: Annotated[int, whole("Paths, with the seeds 0, 1, ….")] = 5,
-    stage_iterations: Annotated[
-        int | None, whole("Of every later stage; default: half the first's.")
-    ] = None,
-    held_out: Annotated[
-        str | None, option("A task set; default: random:unseen:50 for paper, else none.")
-    ] = None,
+    stage_iterations: Annotated[int | None, whole("Of later stages; default: half.")] = None,
+    held_out: Annotated[str | None, option("A task set; for paper: random:unseen:50.")] = None,
     trials: Annotated[int, whole("Episodes per training task.")] = 200,
     horizon: options.Horizon = None,
     origin: Annotated[str, option("Start of a stage: previous, common or zero.")] = "previous",
-    against: Annotated[
-        Path | None, option("Another sweep's folder, to tell how much better this is.")
-    ] = None,
+    against: Annotated[Path | None, option("Another sweep's folder, to compare with.")] = None,
     workers: options.Workers = None,
     on: options.On = "processes",
     **fields: Any,

@@ -48,7 +48,7 @@ def quickstart(
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
     console.print("Pictures of the run:")
-    _draw(out)
+    plot(out)
 
 
 @app.command()
@@ -103,9 +103,7 @@ def resume(
     step_seconds: Annotated[float | None, option("Most seconds of a step; default: none.")] = None,
     iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
-    tasks: Annotated[
-        str | None, option("The tasks, if the run is not yours, was copied or moved.")
-    ] = None,
+    tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     with _reporting_interrupts(run):
@@ -164,14 +162,9 @@ def info(run: options.Run) -> None:
 
 @app.command()
 def plot(
-    run: options.Run,
-    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
+    run: options.Run, trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
-    _draw(run, trials)
-
-
-def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.analysis.trajectories import trajectories, worth_drawing
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import evaluation_figure, learning_figure

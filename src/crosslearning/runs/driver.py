@@ -146,7 +146,7 @@ def resume(
         elif config.length.unit == "iterations" and learner.iteration > config.length.amount:
             raise InputError(
                 f"config.toml asks for {config.iterations} iterations, and {path} has made "
-                f"{learner.iteration}; more: {command} --iterations {learner.iteration + 1}"
+                f"{learner.iteration} already; more: {command} --iterations {learner.iteration + 1}"
             )
         folder.adopt(source)
         return _drive(folder, msgspec.structs.replace(config, **how), learner, console, mine)

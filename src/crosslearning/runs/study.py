@@ -285,7 +285,7 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
     before = _flat(decode(read_file(file), dict[str, Any], file))
-    # As read from a file: with lists in the place of tuples.
+    # As read from a file: with lists instead of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
 
