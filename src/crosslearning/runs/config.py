@@ -14,7 +14,7 @@ from msgspec import Meta, field
 from crosslearning._base.files import MALFORMED, read_file
 from crosslearning.errors import InputError
 from crosslearning.learner import user_input as learning
-from crosslearning.learner.settings import METHODS, LearnerSettings, MethodName
+from crosslearning.learner.settings import METHODS, Count, LearnerSettings, MethodName
 from crosslearning.learner.user_input import Length, make_settings
 from crosslearning.rollouts.backends import read_backend
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from crosslearning.rkhs import Family
     from crosslearning.tasks.sources import TaskSource
 
-Count = Annotated[int, Meta(ge=1)]
-
 
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All options of a run."""
@@ -32,68 +30,47 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     settings: LearnerSettings = field(default_factory=lambda: make_settings({}))
     tasks: Annotated[
         str,
-        Meta(
-            description="The tasks: a named set ('paper:r=1' is one task of a set), "
-            "package.module:function, or a file tasks.toml."
-        ),
+        "The tasks: a named set ('paper:r=1' is one task of a set), package.module:function, or a "
+        "file tasks.toml.",
     ] = "paper"
     task_options: Annotated[
-        dict[str, Any],
-        Meta(description="Options of the task set as a table, such as {crash = 'terminate'}."),
+        dict[str, Any], "Options of the task set as a table, such as {crash = 'terminate'}."
     ] = {}
     iterations: Annotated[
-        int | None,
-        Meta(description="Iterations of Algorithm 2; for trust-region the default is 100."),
+        int | None, "Iterations of Algorithm 2; for trust-region the default is 100."
     ] = 2000
-    steps: Annotated[
-        int | None,
-        Meta(description="Environment steps over all tasks, instead of iterations."),
-    ] = None
+    steps: Annotated[int | None, "Environment steps over all tasks, instead of iterations."] = None
     workers: Annotated[
-        Count | None,
-        Meta(description="Threads for the rollouts (default: 1), or processes (all processors)."),
+        Count | None, "Threads for the rollouts (default: 1), or processes (all processors)."
     ] = None
     on: Annotated[
         str,
-        Meta(
-            description="Where rollouts run: threads, processes, ray or ray://host:port, a cluster "
-            "(needs the extra 'ray'). auto: threads for compiled tasks, and for environments of "
-            "Python processes, once they have proved faster. The result does not depend on it."
-        ),
+        "Where rollouts run: threads, processes, ray or ray://host:port, a cluster (needs the "
+        "extra 'ray'). auto: threads for compiled tasks, and for environments of Python processes, "
+        "once they have proved faster. The result does not depend on it.",
     ] = "auto"
     step_seconds: Annotated[
         float | None,
-        Meta(
-            description="Seconds after which a step of a Python environment, its worker and the "
-            "run are ended; not on threads. None: no limit."
-        ),
+        "Seconds after which a step of a Python environment, its worker and the run are ended; not "
+        "on threads. None: no limit.",
     ] = None
     checkpoint_every: Annotated[
-        Count,
-        Meta(description="Iterations between checkpoints; for trust-region the default is 20."),
+        Count, "Iterations between checkpoints; for trust-region the default is 20."
     ] = 1000
     snapshot_every: Annotated[
-        Count | None,
-        Meta(description="Iterations between snapshots, the policies alone, which are all kept."),
+        Count | None, "Iterations between snapshots, the policies alone, which are all kept."
     ] = None
     log_every: Annotated[
-        Count,
-        Meta(description="Iterations between lines of metrics; for trust-region the default is 1."),
+        Count, "Iterations between lines of metrics; for trust-region the default is 1."
     ] = 10
     evaluate_every: Annotated[
         int,
-        Meta(
-            ge=0,
-            description="Iterations between evaluations of the task policies, each on its own "
-            "task; the best policies are kept. 0: none. The result does not depend on it.",
-        ),
+        Meta(ge=0),
+        "Iterations between evaluations of the task policies, each on its own task; the best "
+        "policies are kept. 0: none. The result does not depend on it.",
     ] = 0
-    evaluation_trials: Annotated[
-        Count, Meta(description="Episodes of each task in such an evaluation.")
-    ] = 20
-    tensorboard: Annotated[
-        bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
-    ] = False
+    evaluation_trials: Annotated[Count, "Episodes of each task in such an evaluation."] = 20
+    tensorboard: Annotated[bool, "Also write TensorBoard events (needs the extra 'log')."] = False
     #: The given values, while the tasks are to decide the method; see :meth:`chosen`.
     left_open: dict[str, Any] | None = None
 
@@ -246,6 +223,5 @@ def _describe(one: msgspec.structs.FieldInfo, group: str) -> FieldDescription:
     default = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
     shown = "none" if default is None else str([*default] if type(default) is tuple else default)
     shown = "by tasks and steps" if one.name == "method" else shown
-    notes = [getattr(note, "description", note) for note in getattr(one.type, "__metadata__", ())]
-    text = next((note for note in reversed(notes) if isinstance(note, str)), "")
+    text = one.type.__metadata__[-1]
     return FieldDescription(one.name, one.type, shown, text, group)
