@@ -39,12 +39,8 @@ from crosslearning.runs.metrics import last_line
 
 #: On the progress bar a measurement counts as much as this fraction of the longest run.
 _MEASUREMENT = 0.1
-#: Seconds between two calls of ``update``.
-_POLL = 0.5
-#: Retries of a call whose node was lost.
-_RETRIES = 10
-#: Seconds for remote runs to save themselves.
-_PARTING = 60.0
+#: Seconds between two calls of ``update``, and for remote runs to save themselves.
+_POLL, _PARTING = 0.5, 60.0
 #: Set in a worker by Ctrl-C while it is not driving a run.
 _pressed = threading.Event()
 
@@ -121,6 +117,8 @@ class Measurement:
 
 
 Chain = Sequence[Run | Measurement]
+#: Rounds of calls of a function, each with its arguments.
+Rounds = Sequence[Sequence[tuple[Any, ...]]]
 
 
 def run_study(
@@ -159,10 +157,7 @@ def go_through(chain: Chain) -> bool:
 
 
 def in_processes(
-    function: Callable[..., Any],
-    rounds: Sequence[Sequence[tuple[Any, ...]]],
-    workers: int,
-    update: Callable[[], None],
+    function: Callable[..., Any], rounds: Rounds, workers: int, update: Callable[[], None]
 ) -> bool:
     """Call a function for each tuple of arguments, in ``workers`` processes; False if interrupted.
 
@@ -184,7 +179,7 @@ def in_processes(
 
 def on_ray(
     function: Callable[..., Any],
-    rounds: Sequence[Sequence[tuple[Any, ...]]],
+    rounds: Rounds,
     workers: int | None,
     update: Callable[[], None],
     address: str | None = None,
@@ -198,7 +193,7 @@ def on_ray(
     from crosslearning.rollouts.ray_cluster import join, leave
 
     ray = join(address)
-    remote = ray.remote(num_cpus=1, max_retries=_RETRIES)(_call_remotely)
+    remote = ray.remote(num_cpus=1, max_retries=10)(_call_remotely)
     here = str(Path.cwd()), [str(Path(place).absolute()) for place in sys.path]
     calls: dict[Future[Any], Any] = {}
 
@@ -220,7 +215,7 @@ def on_ray(
 
 
 def _run(
-    rounds: Sequence[Sequence[tuple[Any, ...]]],
+    rounds: Rounds,
     most: int,
     submit: Callable[[tuple[Any, ...]], Future[Any]],
     update: Callable[[], None],
