@@ -162,17 +162,15 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     others = {name: value for name, value in given.items() if name not in RUN_FIELDS}
     try:
         method = learning.implied_method(others)
-        kinds = [learning.method_settings(one) for one in ([method] if method else METHODS)]
+        methods = METHODS if method is None else [method]
+        kinds = [learning.method_settings(one) for one in methods]
         known = {name for kind in kinds for name in kind.__struct_fields__}
         learning.check_names(others, (*known, *RUN_FIELDS), "field")
-        kind = kinds[0] if method else LearnerSettings
+        kind = LearnerSettings if method is None else kinds[0]
         others = {name: value for name, value in others.items() if name != "method"}
         config = learning.convert_fields({**kind.pace._asdict(), **run}, RunConfig)
-        return msgspec.structs.replace(
-            config,
-            settings=make_settings(others, kind),
-            left_open=None if method else dict(values),
-        )
+        settings, left_open = make_settings(others, kind), dict(values) if method is None else None
+        return msgspec.structs.replace(config, settings=settings, left_open=left_open)
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
 
