@@ -40,10 +40,10 @@ _BOUNDS = {
 }
 
 
-def value_of(kind: str, schema: dict[str, Any]) -> str:
-    """Return in words which values a field takes, from its type and its JSON schema."""
+def value_of(schema: dict[str, Any]) -> str:
+    """Return in words which values a field takes, from its JSON schema."""
     if "enum" in schema:
-        return ", ".join(f"`{word}`" for word in kind.split(" | "))
+        return ", ".join(f"`{word}`" for word in schema["enum"])
     if "anyOf" in schema:
         (schema,) = (part for part in schema["anyOf"] if part["type"] != "null")
     bounds = [f"{word} {schema[key]:g}" for key, word in _BOUNDS.items() if key in schema]
@@ -56,7 +56,7 @@ def table_of(name: str) -> str:
     for field in describe_fields():
         if field.group != name:
             continue
-        value = value_of(field.type_name, msgspec.json.schema(field.annotation))
+        value = value_of(msgspec.json.schema(field.annotation))
         shown = "none" if field.default == "none" else f"`{_toml(field.default)}`"
         lines.append(f"| `{field.name}` | {value} | {shown} | {_escaped(field.description)} |")
     return "\n".join(lines)

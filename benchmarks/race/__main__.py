@@ -82,7 +82,7 @@ def _race(asked: argparse.Namespace, console) -> int:  # type: ignore[no-untyped
     from crosslearning._base.progress import progress_bar
     from crosslearning.errors import InputError
     from crosslearning.rollouts.backends import read_backend
-    from crosslearning.runs.parallel import in_processes, on_ray
+    from crosslearning.runs.study import in_processes, on_ray
 
     if asked.jobs < 1:
         raise InputError(f"--jobs is {asked.jobs}; give at least 1")

@@ -18,8 +18,7 @@ from benchmarks.race.families import FAMILIES, RaceFamily
 from benchmarks.rival import Agent, Seconds
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
-from crosslearning.runs.parallel import stop_is_asked
-from crosslearning.runs.study import Measurement
+from crosslearning.runs.study import Measurement, stop_is_asked
 from crosslearning.tasks import Task
 
 Answer = dict[str, Any]

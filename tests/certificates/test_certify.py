@@ -21,7 +21,7 @@ from crosslearning.certificates.stationarity import StationarityGap
 from crosslearning.errors import InputError, StorageError
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.runs import RunFolder, make_config, train
-from crosslearning.runs.record import make_record
+from crosslearning.runs.folder import make_record
 from tests.certificates.tampering import (
     FIELDS,
     as_version_1,

@@ -167,21 +167,21 @@ def test_ctrl_c_while_python_imports_is_a_sentence():
 
 def leaves(command, name=()):
     """Yield every command with its words."""
-    own = getattr(command, "commands", {})
-    for word, one in own.items():
+    within = getattr(command, "commands", {})
+    for word, one in within.items():
         yield from leaves(one, (*name, word))
-    if not own:
+    if not within:
         yield name, command
 
 
 def test_commands_take_the_folders_that_they_write_to_by_default():
-    found = {}
+    defaults = {}
     for words, command in leaves(typer.main.get_command(cli.app)):
         (out,) = [one for one in command.params if one.metavar == "FOLDER"] or [None]
         if out is not None and out.default is not None:
             with command.make_context(words[-1], []) as context:
-                found[" ".join(words)] = context.params[out.name]
-    assert found == {
+                defaults[" ".join(words)] = context.params[out.name]
+    assert defaults == {
         "quickstart": Path("runs/quickstart"),
         "reproduce": Path("runs/reproduce"),
         "demo fleet": Path("fleet"),

@@ -20,9 +20,9 @@ def test_a_policy_file_becomes_json_with_names(tmp_path):
     file, out = tmp_path / "policy.json", tmp_path / "named.json"
     policy_of().save(file)
     names = ["--observations", "height [m], speed [m/s], charge", "--rate", 50]
-    found = called(file, "--to", "json", "--out", out, *names)
-    assert found.exit_code == 0, found.output
-    lines = found.output.splitlines()
+    result = called(file, "--to", "json", "--out", out, *names)
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
     assert lines[0] == "The some policy, 20 knots, double precision, as json:"
     assert lines[1:3] == [f"  {out}", f"  {out}.contract.json"]
     assert "Checked against Python: largest difference" in lines[3]
@@ -36,11 +36,11 @@ def test_a_policy_file_becomes_json_with_names(tmp_path):
 def test_c_tells_its_size_and_time(tmp_path):
     policy_of().save(tmp_path / "policy.json")
     arguments = ("--to", "c", "--precision", "float", "--out", tmp_path / "drive")
-    found = called(tmp_path / "policy.json", *arguments)
-    assert found.exit_code == 0, found.output
-    assert "bytes of code and constants" in found.output
-    assert "µs an action" in found.output
-    assert "say it for the contract: --rate 20" in found.output
+    result = called(tmp_path / "policy.json", *arguments)
+    assert result.exit_code == 0, result.output
+    assert "bytes of code and constants" in result.output
+    assert "µs an action" in result.output
+    assert "say it for the contract: --rate 20" in result.output
     assert "drive_act" in (tmp_path / "drive.h").read_text()
 
 
@@ -54,9 +54,9 @@ def test_c_tells_its_size_and_time(tmp_path):
 )
 def test_wrong_arguments_are_told(arguments, message, tmp_path):
     policy_of().save(tmp_path / "policy.json")
-    found = called(tmp_path / "policy.json", *arguments)
-    assert found.exit_code == 2
-    assert message in found.output
+    result = called(tmp_path / "policy.json", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
 
 
 def test_a_policy_file_needs_no_compiler_to_be_exported(tmp_path):
@@ -71,7 +71,9 @@ except SystemExit as end:
     assert end.code == 0
 print([name for name in ("numba", "gymnasium", "scipy", "onnx") if name in sys.modules])
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.splitlines()[-1] == "[]"
     again = (tmp_path / "again.json").read_bytes()
     assert again == (tmp_path / "policy.json").read_bytes()

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -85,7 +86,7 @@ def test_the_table_shows_listed_outcomes_and_what_only_some_tasks_tell(capsys, m
 
     results = [numbers("a", ["crashed"], ["distance", "other"]), numbers("b", ["is_success"], [])]
     monkeypatch.setattr(output, "console", Console(width=200))
-    output.show_numbers("title", results, ["distance"])
+    output.show_numbers("title", results, [SimpleNamespace(listed_outcomes=("distance",))])
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     headings = next(line for line in lines if "policy" in line)
     assert headings[-5:] == ["crashed,", "%", "is_success,", "%", "distance"]

@@ -20,13 +20,13 @@ def test_runs_lists_what_is_there_and_what_to_do(tmp_path):
     train(tmp_path / "first", make_config(SMALL))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "run.json").write_text("{")
-    found = called("runs", tmp_path)
-    assert found.exit_code == 0, found.output
-    lines = [" ".join(line.split()) for line in found.output.splitlines()]
+    result = called("runs", tmp_path)
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.output.splitlines()]
     assert lines[0] == f"{tmp_path}: 2 runs"
     assert lines[3].startswith("broken damaged – –")
     assert lines[4].startswith("first finished policy-gradient linear-quadratic (3) ")
-    assert "Returns with ~ are of the last iterations" in found.output
+    assert "Returns with ~ are of the last iterations" in result.output
     assert f"crosslearning evaluate {shlex.quote(str(tmp_path / 'first'))}" in lines
     assert lines[-2].startswith(f"crosslearning certify {shlex.quote(str(tmp_path / 'broken'))} # ")
     rows = json.loads(called("runs", tmp_path, "--json").output)
@@ -39,9 +39,9 @@ def test_runs_lists_what_is_there_and_what_to_do(tmp_path):
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path):
-    found = called("runs", tmp_path)
-    assert found.exit_code == 0
-    assert f"There are no runs in {tmp_path}. Begin one: crosslearning train" in found.output
+    result = called("runs", tmp_path)
+    assert result.exit_code == 0
+    assert f"There are no runs in {tmp_path}. Begin one: crosslearning train" in result.output
     assert called("runs", tmp_path, "--json").output.strip() == "[]"
 
 
@@ -49,9 +49,9 @@ def test_render_films_a_policy_in_a_task(tmp_path):
     asked = {**SMALL, "tasks": "paper"}
     run = tmp_path / "run"
     train(run, make_config(asked))
-    found = called("render", run, "--horizon", 3, "--task", "1")
-    assert found.exit_code == 0, (found.output, found.exception)
-    assert "The central policy in task r=1: 3 steps, total return " in found.output
+    result = called("render", run, "--horizon", 3, "--task", "1")
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "The central policy in task r=1: 3 steps, total return " in result.output
     assert (run / "figures" / "film.gif").exists()
     own = called("render", run, "--policy", "2", "--horizon", 2, "--out", tmp_path / "x.png")
     assert "The r=2 policy in task r=2: 2 steps" in own.output
@@ -64,8 +64,8 @@ def test_render_films_a_policy_in_a_task(tmp_path):
 def test_report_writes_a_page_beside_the_run(tmp_path):
     run = tmp_path / "run"
     train(run, make_config(SMALL))
-    found = called("report", run, "--trials", 3, "--samples", 10)
-    assert found.exit_code == 0, (found.output, found.exception)
+    result = called("report", run, "--trials", 3, "--samples", 10)
+    assert result.exit_code == 0, (result.output, result.exception)
     assert (run / "report.html").read_text().startswith("<!DOCTYPE html>")
     notes = tmp_path / "notes.html"
     notes.write_text("mine")

@@ -44,18 +44,18 @@ def as_options(fields):
 
 
 def test_a_certificate_holds_and_a_replay_gives_the_same_bytes(run):
-    found = json.loads(said("certify", run, "--samples", 50, "--replay", "--json"))
-    assert found["passed"] is True
-    replayed = [check for check in found["checks"] if check["name"].startswith("replay")]
+    content = json.loads(said("certify", run, "--samples", 50, "--replay", "--json"))
+    assert content["passed"] is True
+    replayed = [check for check in content["checks"] if check["name"].startswith("replay")]
     assert replayed
     assert all(check["status"] == "pass" for check in replayed)
     assert (run / "certificate" / "certificate.txt").exists()
 
 
 def test_tasks_are_related(run):
-    found = json.loads(said("relate", run, "--json"))
+    content = json.loads(said("relate", run, "--json"))
     names = {task.name for task in RunFolder(run).load().tasks}
-    assert {task["task"] for task in found["tasks"]} == names
+    assert {task["task"] for task in content["tasks"]} == names
 
 
 def test_the_theorem_speaks_of_another_method(run):
@@ -70,11 +70,11 @@ def test_a_run_is_compared_with_itself(run):
 
 def test_a_sweep_of_radii(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "in_processes", one_after_another)
-    own = {name: FIELDS[name] for name in FIELDS if name not in ("epsilon", "seed")}
+    fields = {name: FIELDS[name] for name in FIELDS if name not in ("epsilon", "seed")}
     asked = ["--epsilons", "0,1", "--seeds", 2, "--trials", 4, "--workers", 1]
-    assert "Recommended" in said("sweep", "--out", tmp_path / "sweep", *asked, *as_options(own))
-    found = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
-    assert found["epsilons"] == [0.0, 1.0]
+    assert "Recommended" in said("sweep", "--out", tmp_path / "sweep", *asked, *as_options(fields))
+    content = json.loads((tmp_path / "sweep" / "sweep.json").read_text())
+    assert content["epsilons"] == [0.0, 1.0]
 
 
 def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(run, tmp_path):
@@ -93,10 +93,10 @@ def test_a_run_goes_on_from_a_checkpoint_bit_for_bit(run, tmp_path):
 
 @pytest.mark.parametrize("tasks", ["pendulums:3", "paper"])
 def test_threads_do_not_change_what_is_learned(tasks):
-    own = {name: FIELDS[name] for name in ("method", "episode_steps", "max_knots", "seed")}
+    fields = {name: FIELDS[name] for name in ("method", "episode_steps", "max_knots", "seed")}
     families = []
     for workers in (1, 2):
-        learner = CrossLearner(tasks, 1.0, workers=workers, **own).learn(6)
+        learner = CrossLearner(tasks, 1.0, workers=workers, **fields).learn(6)
         families.append(learner.family)
         learner.close()
     assert_same_bits(*families)

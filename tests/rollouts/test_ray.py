@@ -19,8 +19,7 @@ from crosslearning.errors import InputError, TaskError
 from crosslearning.learner.internals import worker_events
 from crosslearning.rollouts import executor_for, plan_episodes, ray_cluster
 from crosslearning.runs import make_config
-from crosslearning.runs.parallel import on_ray
-from crosslearning.runs.study import Run, run_study
+from crosslearning.runs.study import Run, on_ray, run_study
 from tests.contracts.test_executors import random_policies
 from tests.rollouts.slow_tasks import odd_seed, slow_tasks
 from tests.rollouts.test_workers import METHODS, SMALL, learned

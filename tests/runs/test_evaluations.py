@@ -93,13 +93,13 @@ def test_without_evaluations_there_are_no_files(tmp_path):
 def test_commands_evaluate_compare_and_draw_the_best(whole):
     best = RunFolder(whole).load(best=True)
     flags = ["--trials", "3", "--json", "--best"]
-    found = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags]).output)
+    result = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags]).output)
     last = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags[:3]]).output)
-    assert found != last
+    assert result != last
     from crosslearning.learner.evaluation import evaluate
 
     (expected,) = evaluate(best.policy(0), best.tasks[0], trials=3)
-    row = next(r for r in found if r["policy"] == r["task"] == best.tasks[0].name)
+    row = next(r for r in result if r["policy"] == r["task"] == best.tasks[0].name)
     assert row["total_return"]["value"] == expected.total_return.value
     same = runner.invoke(cli.app, ["compare", str(whole), str(whole), *flags])
     assert {r["discounted_return"]["value"] for r in json.loads(same.output)} == {0.0}

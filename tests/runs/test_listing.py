@@ -1,4 +1,4 @@
-"""The shelf: what is listed of a folder of runs, whatever its files hold."""
+"""The listing of a folder of runs, whose files may hold anything."""
 
 import json
 import math
@@ -31,14 +31,14 @@ ASKED = {
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A run that has finished, with evaluations on the way."""
-    path = tmp_path_factory.mktemp("shelf") / "run"
+    path = tmp_path_factory.mktemp("listing") / "run"
     assert train(path, make_config(ASKED)).finished
     return path
 
 
 def only(folder):
-    (found,) = summarise_runs(folder)
-    return found
+    (summary,) = summarise_runs(folder)
+    return summary
 
 
 def copied(finished, tmp_path, name="it's here"):
@@ -46,21 +46,21 @@ def copied(finished, tmp_path, name="it's here"):
 
 
 def test_a_finished_run_is_told_from_its_files(finished):
-    found, folder = only(finished.parent), RunFolder(finished)
+    summary, folder = only(finished.parent), RunFolder(finished)
     record, evaluations = json.loads(folder.record.read_text()), folder.read_evaluations()
-    assert (found.state, found.problem) == ("finished", "")
-    assert (found.method, found.tasks, found.length) == (
+    assert (summary.state, summary.problem) == ("finished", "")
+    assert (summary.method, summary.tasks, summary.length) == (
         *list(ASKED.values())[1::-1],
         "4 iterations",
     )
-    assert found.task_count == len(record["tasks"])
-    assert [found.iteration, found.steps] == [record["iteration"], record["steps"]]
-    assert [found.knots, found.epsilon] == [record["knots"], record["epsilon"]]
-    assert found.best_return == max(line["mean_return"] for line in evaluations)
+    assert summary.task_count == len(record["tasks"])
+    assert [summary.iteration, summary.steps] == [record["iteration"], record["steps"]]
+    assert [summary.knots, summary.epsilon] == [record["knots"], record["epsilon"]]
+    assert summary.best_return == max(line["mean_return"] for line in evaluations)
     returns = folder.read_metrics()[-1]["return"].values()
-    assert found.recent_return == pytest.approx(sum(returns) / len(returns))
-    assert found.next == f"crosslearning evaluate {shlex.quote(str(finished))} --best"
-    assert only(finished) == found  # the run's own folder will do
+    assert summary.recent_return == pytest.approx(sum(returns) / len(returns))
+    assert summary.next == f"crosslearning evaluate {shlex.quote(str(finished))} --best"
+    assert only(finished) == summary  # the folder of the run itself will do
 
 
 def test_an_interrupted_run_is_to_be_resumed(finished, tmp_path):
@@ -69,9 +69,9 @@ def test_an_interrupted_run_is_to_be_resumed(finished, tmp_path):
     with folder.metrics.open("a") as stream, folder.evaluations.open("a") as other:
         stream.write('{"iteration": 5, "st')  # as if killed while it wrote
         other.write('{"iterat')
-    found = only(tmp_path)
-    assert (found.state, found.iteration, found.task_count) == ("interrupted", 2, 3)
-    assert shlex.split(found.next) == ["crosslearning", "resume", str(folder.path)]
+    summary = only(tmp_path)
+    assert (summary.state, summary.iteration, summary.task_count) == ("interrupted", 2, 3)
+    assert shlex.split(summary.next) == ["crosslearning", "resume", str(folder.path)]
     # One whole checkpoint is enough to go on from; before the first there is none to be damaged.
     folder.save_checkpoint(folder.load())
     (folder.path / "checkpoints" / "iteration-00000009.safetensors").write_bytes(b"cut")
@@ -85,10 +85,10 @@ def test_a_run_that_somebody_trains_in_is_running(finished, tmp_path):
     folder.model.unlink()
     assert only(tmp_path).writer is None
     with folder_lock(folder.path):
-        found = only(tmp_path)
-        assert (found.state, found.iteration) == ("running", 2)
-        assert f"process {os.getpid()}, since " in found.writer
-        assert shlex.split(found.next) == ["crosslearning", "info", str(folder.path)]
+        summary = only(tmp_path)
+        assert (summary.state, summary.iteration) == ("running", 2)
+        assert f"process {os.getpid()}, since " in summary.writer
+        assert shlex.split(summary.next) == ["crosslearning", "info", str(folder.path)]
     assert only(tmp_path).state == "interrupted"
     # A lock that was left by one who was killed locks nobody out.
     (folder.path / ".lock").write_text("{")
@@ -138,11 +138,11 @@ def test_a_damaged_run_is_listed_with_a_word(damage, word, finished, tmp_path):
     folder = copied(finished, tmp_path)
     copied(finished, tmp_path, "whole")
     damage(folder)
-    found, whole = summarise_runs(tmp_path)
-    assert (found.state, whole.state) == ("damaged", "finished")
-    assert word in found.problem
-    assert "\n" not in found.problem
-    assert shlex.split(found.next) == ["crosslearning", "certify", str(folder.path)]
+    summary, whole = summarise_runs(tmp_path)
+    assert (summary.state, whole.state) == ("damaged", "finished")
+    assert word in summary.problem
+    assert "\n" not in summary.problem
+    assert shlex.split(summary.next) == ["crosslearning", "certify", str(folder.path)]
 
 
 def test_what_is_no_run_is_not_listed(tmp_path):
@@ -164,9 +164,9 @@ def test_json_has_a_word_for_infinity(finished, tmp_path):
     folder = copied(finished, tmp_path)
     config = folder.config().replace(epsilon=math.inf)
     (folder.path / "config.toml").write_text(config_text(config))
-    found = only(tmp_path)
-    assert found.epsilon == math.inf
-    assert found.to_dict()["epsilon"] == "inf"
+    summary = only(tmp_path)
+    assert summary.epsilon == math.inf
+    assert summary.to_dict()["epsilon"] == "inf"
 
 
 @pytest.mark.parametrize("size", [1, 5_000, 70_000])
@@ -198,5 +198,5 @@ def test_a_damaged_evaluation_is_left_out_with_a_warning(finished, tmp_path):
     folder = copied(finished, tmp_path)
     folder.evaluations.write_text("{}\n")
     with pytest.warns(UserWarning, match="line 1 of 1 cannot be read"):
-        found = only(tmp_path)
-    assert (found.state, found.best_return) == ("finished", None)
+        summary = only(tmp_path)
+    assert (summary.state, summary.best_return) == ("finished", None)

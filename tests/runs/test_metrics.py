@@ -20,10 +20,10 @@ def reports():
 
 
 def line_of(reports, numbers, returns=None):
-    """Return the line of iterations that told these numbers."""
+    """Return the line of iterations that reported these numbers."""
     averages = Averages(["a", "b", "c"])
-    for k, (report, own) in enumerate(zip(reports, numbers, strict=True)):
-        changed = {"numbers": {name: np.array(values) for name, values in own.items()}}
+    for k, (report, changes) in enumerate(zip(reports, numbers, strict=True)):
+        changed = {"numbers": {name: np.array(values) for name, values in changes.items()}}
         if returns is not None:
             changed["returns"] = np.array(returns[k])
         averages.add(dataclasses.replace(report, **changed))
@@ -31,12 +31,12 @@ def line_of(reports, numbers, returns=None):
 
 
 def test_what_is_known_is_averaged(reports):
-    told = [
+    numbers = [
         {"lengths": [10.0, 20.0, 30.0], "crashed": [0.0, NAN, NAN]},
         {"lengths": [20.0, 20.0, 60.0], "crashed": [1.0, 0.5, NAN]},
         {"lengths": [30.0, 20.0, 30.0]},  # nobody could crash in this one
     ]
-    line = line_of(reports, told)
+    line = line_of(reports, numbers)
     assert line["lengths"] == {"a": 20.0, "b": 20.0, "c": 40.0}
     assert line["crashed"] == {"a": 0.5, "b": 0.5, "c": None}
 

@@ -14,8 +14,15 @@ from crosslearning._base.progress import progress_bar
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.runs import RunFolder, make_config, study, train
 from crosslearning.runs import driver as runs_driver
-from crosslearning.runs.parallel import in_processes
-from crosslearning.runs.study import Measurement, Run, claim, go_through, markdown, run_study
+from crosslearning.runs.study import (
+    Measurement,
+    Run,
+    claim,
+    go_through,
+    in_processes,
+    markdown,
+    run_study,
+)
 from tests.runs.examples import one_after_another
 
 SMALL = {"tasks": "linear-quadratic", "max_knots": 10, "batch_size": 2, "step_size": 0.1}

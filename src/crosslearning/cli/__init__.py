@@ -4,9 +4,7 @@
 from crosslearning.cli import training  # isort: skip
 from crosslearning.cli import showing  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
-from crosslearning.cli import certifying  # isort: skip
-from crosslearning.cli import exporting  # isort: skip
 from crosslearning.cli import studies  # isort: skip
 from crosslearning.cli.application import app, main
 
-__all__ = ["app", "certifying", "exporting", "main", "measuring", "showing", "studies", "training"]
+__all__ = ["app", "main", "measuring", "showing", "studies", "training"]

@@ -37,8 +37,8 @@ class _Visible:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self.shown, options):
-            lines = [visible(line) for line in segment.text.split("\n")]
-            yield segment if segment.control else Segment("\n".join(lines), segment.style)
+            text = "\n".join(map(visible, segment.text.split("\n")))
+            yield segment if segment.control else Segment(text, segment.style)
 
 
 class _Escaping(RenderHook):
@@ -52,7 +52,7 @@ for _one in (console, errors):
 
 
 @contextmanager
-def or_interrupted(text: str) -> Iterator[None]:
+def or_interrupted(text: str = "; nothing was written.") -> Iterator[None]:
     """End a command with one line at Ctrl-C."""
     try:
         yield
@@ -98,26 +98,19 @@ def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     errors.print(Text.assemble(("warning: ", "bold yellow"), str(message)), soft_wrap=True)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+@app.callback(invoke_without_command=True)
+def _top(
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    if version:
         console.print(f"crosslearning {__version__}", highlight=False)
         raise typer.Exit
 
 
-@app.callback()
-def _top(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-def announce_compilation() -> None:
+def announce_compilation(quiet: bool = False) -> None:
     """Print on first use that compiling takes a while."""
     package = Path(__file__).parent.parent
     places = [package, Path(os.environ.get("NUMBA_CACHE_DIR", package))]
-    compiled = "*insert_knots*.nbi"  # every learner inserts knots
-    if not any(place.is_dir() and next(place.rglob(compiled), None) for place in places):
+    # Every learner inserts knots.
+    if not quiet and not any(next(place.rglob("*insert_knots*.nbi"), None) for place in places):
         console.print("First use: compiling for about 20 seconds; later runs start at once.")

@@ -1,4 +1,4 @@
-"""Commands that measure policies and models."""
+"""Commands that measure and analyse policies, models and runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,24 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crosslearning import runs
-from crosslearning.cli import options
-from crosslearning.cli.application import announce_compilation, app, or_interrupted
-from crosslearning.cli.options import whole
-from crosslearning.cli.output import (
-    MANY_TASKS,
-    STILL_ZERO,
-    WITHOUT_RADIUS,
-    WORST,
-    print_json,
-    show_line,
-    show_numbers,
-    show_table,
-)
+from crosslearning.cli import options, output
+from crosslearning.cli.application import announce_compilation, app, errors, or_interrupted
+from crosslearning.cli.options import option, whole
+from crosslearning.cli.output import MANY_TASKS, show_files, show_line, show_numbers, show_table
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
     from crosslearning._base.statistics import Interval
-    from crosslearning.analysis.model_errors import ModelErrors
     from crosslearning.learner import CrossLearner
     from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
@@ -41,33 +31,22 @@ if TYPE_CHECKING:
 class MeasuringFlags:
     """The flags of every command that measures; see :func:`with_measuring_flags`."""
 
-    trials: Annotated[
-        int | None, whole("Episodes per policy and task; default: 500; over many tasks 5.")
-    ] = None
+    trials: Annotated[int | None, whole("Episodes each; default: 500, over many tasks 5.")] = None
     horizon: options.Horizon = None
-    tasks: Annotated[
-        str | None,
-        typer.Option(
-            help="Other tasks: a set such as 'random:200', module:function, or a file tasks.toml."
-        ),
-    ] = None
-    task_options: Annotated[
-        str | None, typer.Option(help="Options of that set as JSON, such as '{\"seed\": 7}'.")
-    ] = None
+    tasks: Annotated[str | None, option("Other tasks: a set, module:function, tasks.toml.")] = None
+    task_options: options.TaskOptions = None
     best: options.Best = False
     seed: options.StartSeed = 0
-    stochastic: Annotated[bool, typer.Option(help="Act with exploration noise.")] = False
+    stochastic: Annotated[bool, option("Act with exploration noise.")] = False
     json: options.Json = False
 
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
-        from crosslearning.tasks import tasks_from
         from crosslearning.tasks.task import warn_of_no_limit
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
-        values = options.read_flag("task_options", self.task_options) if self.task_options else {}
-        tasks = learner.tasks if self.tasks is None else tasks_from(self.tasks, **values)
+        tasks = learner.tasks if self.tasks is None else _tasks(self.tasks, self.task_options)
         if self.horizon is None:
             warn_of_no_limit(tasks)
         return tasks, {
@@ -79,24 +58,24 @@ class MeasuringFlags:
         }
 
 
-def _listed(tasks: Sequence[Task]) -> list[str]:
-    """Return the outcomes that tasks want listed in a table."""
-    return list(dict.fromkeys(name for task in tasks for name in task.listed_outcomes))
+def _tasks(given: str, task_options: str | None) -> tuple[Task, ...]:
+    from crosslearning.tasks import tasks_from
+
+    read = options.read_flags({"task_options": task_options})
+    return tasks_from(given, **read.get("task_options", {}))
 
 
 def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
     """Add the flags to a command."""
-    return options.add_flags(
-        command, inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
-    )
+    flags = inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
+    return options.add_flags(command, flags)
 
 
 @app.command()
 @with_measuring_flags
 def evaluate(run: options.Run, **flags: Any) -> None:
     """Evaluate the policies of a run, on the same random starts."""
-    from crosslearning.learner.evaluation import evaluate as evaluate_policies
-    from crosslearning.learner.evaluation import evaluate_across, evaluate_own
+    from crosslearning.learner import evaluation
 
     given = MeasuringFlags(**flags)
     learner = runs.RunFolder.open(run).load(best=given.best)
@@ -104,32 +83,31 @@ def evaluate(run: options.Run, **flags: Any) -> None:
     many = len(learner.tasks) >= MANY_TASKS
     policies = [learner.policy(number) for number in range(len(learner.tasks))]
     each: list[Evaluation] = []
-    if not many:
-        measure = evaluate_across if len(tasks) >= MANY_TASKS else evaluate_policies
-        results = measure([learner.central, *policies], tasks, **trial_options)
-    elif given.tasks is not None:
-        results = evaluate_across([learner.central], tasks, **trial_options)
+    if many and given.tasks is None:
+        results, each = evaluation.evaluate_own(policies, learner.central, tasks, **trial_options)
     else:
-        results, each = evaluate_own(policies, learner.central, tasks, **trial_options)
+        across = many or len(tasks) >= MANY_TASKS
+        measure = evaluation.evaluate_across if across else evaluation.evaluate
+        chosen = [learner.central, *([] if many else policies)]
+        results = measure(chosen, tasks, **trial_options)
     if given.json:
         # "steps" is the former name of the horizon.
-        print_json([{**asdict(result), "steps": result.horizon} for result in each or results])
+        output.print_json([{**asdict(one), "steps": one.horizon} for one in each or results])
         return
     title = f"{run}: {trial_options['trials']} episodes each, 95 % intervals"
-    show_numbers(title, results, _listed(tasks))
+    show_numbers(title, results, tasks)
     if each:
-        worst = sorted(each[::2], key=lambda one: one.discounted_return.value)[:WORST]
-        names = [one.task for one in worst]
+        worst = sorted(each[::2], key=lambda one: one.discounted_return.value)[: output.WORST]
+        shown = [one for chosen in worst for one in each if one.task == chosen.task]
         show_line("")
-        shown = [one for name in names for one in each if one.task == name]
-        show_numbers(f"The {len(names)} tasks whose own policies do worst", shown, _listed(tasks))
+        show_numbers(f"The {len(worst)} tasks whose own policies do worst", shown, tasks)
         show_line("Own is each task's policy on its task. All tasks: --json.")
     elif many:
         show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
     elif math.isinf(learner.settings.epsilon):
-        show_line(WITHOUT_RADIUS)
+        show_line(output.WITHOUT_RADIUS)
     elif learner.family.norms()[-1] == 0.0:
-        show_line(STILL_ZERO)
+        show_line(output.STILL_ZERO)
 
 
 @app.command()
@@ -137,42 +115,38 @@ def evaluate(run: options.Run, **flags: Any) -> None:
 def compare(
     run: options.Run,
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
-    policy: Annotated[
-        str, typer.Option(help="Which policy of both: central, average, or a task's.")
-    ] = "central",
+    policy: options.Policy = "central",
     **flags: Any,
 ) -> None:
     """Compare two runs' policies on the same starts, with intervals."""
-    from crosslearning.analysis.comparison import compare as compare_policies
-    from crosslearning.analysis.comparison import compare_across
+    from crosslearning.analysis import comparison
+    from crosslearning.export.sources import find_policy
 
     given = MeasuringFlags(**flags)
     learners = [runs.RunFolder.open(folder).load(best=given.best) for folder in (run, other)]
-    first, second = (learner.policy(policy) for learner in learners)
+    first, second = (find_policy(learner, policy) for learner in learners)
     tasks, trial_options = given.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
-        results = [compare_across(first, second, tasks, **trial_options)]
+        results = [comparison.compare_across(first, second, tasks, **trial_options)]
     else:
-        results = compare_policies(first, second, tasks, **trial_options)
+        results = comparison.compare(first, second, tasks, **trial_options)
     if given.json:
-        print_json([{**asdict(result), "verdict": result.verdict} for result in results])
+        output.print_json([{**asdict(one), "verdict": one.verdict} for one in results])
         return
     what = f"{run} minus {other}, {policy} policies"
     title = f"{what}: {trial_options['trials']} episodes a task, 95 % intervals"
-    show_numbers(title, results, _listed(tasks))
+    show_numbers(title, results, tasks)
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
-        show_line(WITHOUT_RADIUS)
+        show_line(output.WITHOUT_RADIUS)
 
 
 @app.command()
 def identify(
     run: options.Run,
     *,
-    tasks: Annotated[
-        str, typer.Option(help="The new tasks: a set, module:function, or a file tasks.toml.")
-    ],
-    task_options: Annotated[str | None, typer.Option(help="Options of that set as JSON.")] = None,
+    tasks: Annotated[str, option("The new tasks: a set, module:function, or a file tasks.toml.")],
+    task_options: options.TaskOptions = None,
     episodes: Annotated[int, whole("Episodes of each new task.")] = 5,
     horizon: options.Horizon = None,
     seed: options.NoiseSeed = 0,
@@ -180,14 +154,13 @@ def identify(
 ) -> None:
     """Say which trained task of a run a new one is like."""
     from crosslearning.analysis.identification import identify_all
-    from crosslearning.tasks import tasks_from
 
     learner = runs.RunFolder.open(run).load()
-    given = options.read_flag("task_options", task_options) if task_options else {}
-    results = identify_all(learner, tasks_from(tasks, **given), episodes, horizon, seed)
+    results = identify_all(learner, _tasks(tasks, task_options), episodes, horizon, seed)
     if as_json:
         names = ("nearest", "certainty", "familiar")
-        print_json([{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results])
+        rows = [{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results]
+        output.print_json(rows)
         return
     for one in results:
         show_line(str(one))
@@ -203,32 +176,19 @@ def models(
     as_json: options.Json = False,
 ) -> None:
     """Measure how well the models of a run predict unseen episodes."""
-    from crosslearning._base.files import write_atomically
     from crosslearning.analysis.model_errors import model_errors
     from crosslearning.figures.model_errors import errors_figure, paths_figure, radius_figure
-    from crosslearning.figures.style import save_figure
 
     folder = runs.RunFolder.open(run)
-    if not as_json:
-        announce_compilation()
-    with or_interrupted("; nothing was written. The same command begins again."):
+    announce_compilation(quiet=as_json)
+    with or_interrupted():
         measured = model_errors(folder, episodes, horizon, steps, seed)
-    plain = measured.to_dict()
-    text, file = json.dumps(plain, indent=2), folder.path / "models.json"
-    write_atomically(file, f"{text}\n".encode())
-    written = [file]
     figures = {"errors": errors_figure, "paths": paths_figure, "radius": radius_figure}
-    for name, draw in figures.items():
-        written += save_figure(draw(plain), folder.figures / f"models-{name}")
+    plain = measured.to_dict()
+    drawn = {f"models-{name}": draw(plain) for name, draw in figures.items()}
+    written = _write(folder, "models.json", plain, drawn, as_json)
     if as_json:
-        print(text)
         return
-    _show_errors(measured)
-    for path in written:
-        show_line(f"  {path}")
-
-
-def _show_errors(measured: ModelErrors) -> None:
     title = (
         f"Relative errors one step ahead, on {measured.held_out} steps that were not learned from "
         f"({measured.seen} were); means over {len(measured.tasks)} tasks, 95 % intervals"
@@ -242,12 +202,100 @@ def _show_errors(measured: ModelErrors) -> None:
     ]
     title = "What the data chose for the cross-learned models, in units of each output's spread"
     show_table(title, ["output", "likeness of tasks", "ε", "noise", "knots"], rows)
+    show_files(written)
 
 
 def _show_kinds(title: str, kinds: Mapping[str, Mapping[str, Interval]]) -> None:
     names = list(next(iter(kinds.values())))
-    rows = [
-        [kind, *(values[name].format(".2g") for name in names)] for kind, values in kinds.items()
-    ]
+    rows = [[kind, *(each[name].format(".2g") for name in names)] for kind, each in kinds.items()]
     show_table(title, ["models", *names], rows)
     show_line("")
+
+
+def _write(
+    folder: runs.RunFolder, name: str, plain: Any, figures: Mapping[str, Any], as_json: bool
+) -> list[Path]:
+    """Write plain data and figures into a run's folder; print the data as JSON if asked to."""
+    from crosslearning._base.files import write_atomically
+    from crosslearning.figures.style import save_figure
+
+    text, file = json.dumps(plain, indent=2), folder.path / name
+    write_atomically(file, f"{text}\n".encode())
+    if as_json:
+        print(text)
+    saved = (save_figure(figure, folder.figures / stem) for stem, figure in figures.items())
+    return [file, *(path for paths in saved for path in paths)]
+
+
+@app.command()
+def relate(run: options.Run, as_json: options.Json = False) -> None:
+    """Show which tasks of a run pull against the consensus."""
+    from crosslearning.analysis.relatedness import relatedness
+    from crosslearning.figures.relatedness import relatedness_figure
+
+    folder = runs.RunFolder.open(run)
+    related = relatedness(folder)
+    plain = related.to_dict()
+    figures = {"relatedness": relatedness_figure(plain)}
+    written = _write(folder, "relatedness.json", plain, figures, as_json)
+    if as_json:
+        return
+    few, rows = related.ranked[:MANY_TASKS], []
+    for task in few:
+        pull = "–" if task.share_of_pull is None else f"{100 * task.share_of_pull:.0f} %"
+        chance = "< 0.001" if task.chance < 1e-3 else f"{task.chance:.2g}"
+        numbers = (f"{task.score:.2f}", chance, f"{task.distance:.3g}", f"{task.agreement:.2f}")
+        rows.append([str(task.rank), task.task, *numbers, pull])
+    headings = ["rank", "task", "score", "chance", "distance", "agreement", "share of pull"]
+    show_table(f"{run}: which tasks pull against the consensus", headings, rows)
+    if left := len(related.ranked) - len(few):
+        show_line(f"  {left} more tasks stand less apart; {written[0]} has all of them")
+    for line in (*(task.sentence for task in few), *written):
+        show_line(f"  {line}")
+
+
+@app.command()
+def certify(
+    run: options.Run,
+    alpha: options.Alpha = None,
+    samples: options.Samples = 4000,
+    seed: options.SampleSeed = 0,
+    replay: Annotated[bool, option("Also train again and compare.", "--replay")] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Check a run's files, and say what is certified of it."""
+    from crosslearning import certificates
+    from crosslearning.figures.certificate import certificate_figure
+    from crosslearning.figures.style import save_figure
+
+    announce_compilation(quiet=as_json)
+    with or_interrupted():
+        certificate = certificates.certify(run, alpha, samples, seed, replay, errors)
+    folder = runs.RunFolder(run).certificate
+    written = certificates.save_certificate(certificate, folder)
+    figure = certificate_figure(certificate.to_plain(), certificate.metrics)
+    written += save_figure(figure, folder / "certificate")
+    print(certificate.to_json() if as_json else certificates.certificate_page(certificate))
+    show_files(() if as_json else written)
+    if not certificate.passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def theory(
+    run: options.Run,
+    alpha: options.Alpha = None,
+    delta: Annotated[float, option("Probability of error in the theorem.")] = 0.05,
+    samples: options.Samples = 4000,
+    seed: options.SampleSeed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Say what the convergence theorem promises at a run."""
+    from crosslearning.reproduction import theorem
+
+    announce_compilation(quiet=as_json)
+    with or_interrupted():
+        study = theorem.study_run(run, alpha, delta, samples, seed, errors)
+    written = theorem.save_theory(study, run / "theory")
+    print(study.to_json() if as_json else theorem.theory_page(study))
+    show_files(() if as_json else written)

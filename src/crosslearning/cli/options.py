@@ -6,10 +6,10 @@ import inspect
 import json
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -18,12 +18,14 @@ from crosslearning.learner.settings import EACH, METHODS
 from crosslearning.runs import RunConfig, describe_fields, make_config, read_config
 from crosslearning.runs.config import FieldDescription, one_length
 
-#: The largest number of trials, steps or samples; a larger one is a typing error.
-MOST = 1_000_000_000
+
+def option(text: str, *flags: str, **settings: Any) -> Any:
+    """Return an option with its help."""
+    return typer.Option(*flags, help=text, **settings)
 
 
-def whole(text: str, least: int = 1, most: int = MOST) -> Any:
-    """Return the option of a whole number, with its help."""
+def whole(text: str, least: int = 1, most: int = 1_000_000_000) -> Any:
+    """Return the option of a whole number; one beyond ``most`` is a typing error."""
     return typer.Option(min=least, max=most, help=text)
 
 
@@ -39,15 +41,21 @@ def folder(text: str) -> Any:
 
 
 Run = Annotated[Path, typer.Argument(help="The run's folder.")]
+Policy = Annotated[str, option("central, average, or a task by name or number.")]
 Horizon = Annotated[int | None, whole("Most steps of an episode; default: the task's own.")]
-StartSeed = Annotated[int, typer.Option(min=0, help="Seed of the starts.")]
-NoiseSeed = Annotated[int, typer.Option(min=0, help="Seed of the starts and the noise.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Best = Annotated[bool, typer.Option(help="The best policies of a run with evaluations on the way.")]
-RunTasks = Annotated[
-    str | None, typer.Option(help="The run's tasks, if they are not found: as for training.")
-]
-Config = Annotated[Path | None, typer.Option(help="TOML file with fields; flags win over it.")]
+Samples = Annotated[int, whole("Fresh samples per task.", 2)]
+SampleSeed = Annotated[int, option("Seed of the samples.", min=0)]
+StartSeed = Annotated[int, option("Seed of the starts.", min=0)]
+NoiseSeed = Annotated[int, option("Seed of the starts and the noise.", min=0)]
+Alpha = Annotated[float | None, option("Stationarity to ask about; default: the run's.")]
+TaskOptions = Annotated[str | None, option("Options of that set, such as '{\"seed\": 7}'.")]
+Open = Annotated[bool, option("Show the page in a browser.", "--open/--no-open")]
+Json = Annotated[bool, option("Print JSON.", "--json")]
+Best = Annotated[bool, option("The best policies of a run with evaluations on the way.")]
+RunTasks = Annotated[str | None, option("The run's tasks, if they are missing: as for training.")]
+Workers = Annotated[int | None, whole("Processes; default: one for every processor.")]
+On = Annotated[str, option("Where runs go: processes, or a Ray cluster: ray, ray://host:port.")]
+Config = Annotated[Path | None, option("TOML file with fields; flags win over it.")]
 _TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
 #: Flags that are given as text, and their format.
 _FORMS = {
@@ -55,14 +63,15 @@ _FORMS = {
     "kernel": _TABLE.format("kernel", "gaussian"),
     "task_options": _TABLE.format("crash", "terminate"),
 }
+#: The names of fields in Stable-Baselines3.
+_ELSEWHERE = {"discount": "gamma", "trace": "gae_lambda", "step_kl": "target_kl"}
 
 
 def add_flags(
     command: Callable[..., None], flags: Iterable[inspect.Parameter]
 ) -> Callable[..., None]:
-    """Add flags to a command that takes them as its ``**keywords``."""
-    before = inspect.signature(command, eval_str=True).parameters.values()
-    named = [parameter for parameter in before if parameter.kind is not parameter.VAR_KEYWORD]
+    """Add flags to a command that takes them as its ``**keywords``, its last parameter."""
+    *named, _ = inspect.signature(command, eval_str=True).parameters.values()
     added = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in flags]
     command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
     return command
@@ -79,20 +88,17 @@ def with_config_options(*without: str) -> Callable[[Callable[..., None]], Callab
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
     """Return the command-line parameter of a field, which several methods may have."""
-    # The type without its bounds, which make_config checks.
+    # The type without its bounds, which make_config checks; lists and tables are given as text.
     described = SimpleNamespace(__annotations__={"field": fields[0].annotation})
-    inner = get_type_hints(described)["field"]
-    # Lists and tables are given as text; see read_flag.
-    as_text = any(get_origin(part) in (tuple, dict) for part in (inner, *get_args(inner)))
-    kind: Any = str if as_text else inner
-    texts = [
-        (f"({field.group}) " if field.group in METHODS and len(METHODS) > 1 else "")
-        + f"{field.description} [default: {field.default}]"
-        for field in fields
-    ]
-    option = typer.Option(help=" ".join(texts), show_default=False)
-    parameter = inspect.Parameter(fields[0].name, inspect.Parameter.KEYWORD_ONLY, default=None)
-    return parameter.replace(annotation=Annotated[kind | None, option])
+    kind: Any = str if fields[0].name in _FORMS else get_type_hints(described)["field"]
+    text, name = "", fields[0].name
+    for field in fields:
+        text += f"({field.group}) " if field.group in METHODS else ""
+        text += f"{field.description} [default: {field.default}] "
+    text += f"In Stable-Baselines3: {_ELSEWHERE[name]}." if name in _ELSEWHERE else ""
+    annotation = Annotated[kind | None, option(text, show_default=False)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=None, annotation=annotation)
 
 
 def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] = ()) -> RunConfig:
@@ -100,15 +106,17 @@ def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] =
 
     Code and clusters (whose answers are unpickled) that a file names must be named by flags too.
     """
+    from crosslearning.tasks.sources import TaskSource, is_named
+
     values = read_config(file) if file is not None else {}
-    named = {name for name, value in flags.items() if value is not None}
-    tasks, on = values.get("tasks"), values.get("on")
-    if isinstance(tasks, str) and "tasks" not in named and not _is_set(tasks):
+    given = read_flags(flags)
+    tasks, on = (str(values.get(name, "")) for name in ("tasks", "on"))
+    if "tasks" in values and "tasks" not in given and not is_named(TaskSource(tasks)):
         raise InputError(
             f"{file} names the tasks {tasks!r}, which are no set that ships, and a file runs no "
             f"code by itself. If you trust it, say so: --tasks {shlex.quote(tasks)}"
         )
-    if isinstance(on, str) and on.startswith("ray") and "on" not in named:
+    if on.startswith("ray") and "on" not in given:
         raise InputError(
             f"{file} asks for the cluster {on!r}, and a file connects to none by itself. If you "
             f"trust it, say so: --on {shlex.quote(on)}"
@@ -116,26 +124,21 @@ def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] =
     for name in fixed:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
-    values |= one_length({name: read_flag(name, v) for name, v in flags.items() if v is not None})
-    return make_config(values, source=str(file or "the flags"))
+    return make_config({**values, **one_length(given)}, source=str(file or "the flags"))
 
 
-def _is_set(given: str) -> bool:
-    from crosslearning.tasks.sources import TaskSource, is_named
+def read_flags(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the given flags as the configuration holds them."""
+    return {name: _read_flag(name, value) for name, value in flags.items() if value is not None}
 
-    return is_named(TaskSource(given))
 
-
-def read_flag(name: str, value: Any) -> Any:
-    """Return a flag's value as the configuration holds it."""
-    if name not in _FORMS:
-        return value
+def _read_flag(name: str, value: Any) -> Any:
     try:
         if name in EACH:
-            return [float(part) for part in str(value).split(",")]
-        return _read_table(str(value))
+            return [float(part) for part in value.split(",")]
+        return _read_table(value) if name in _FORMS else value
     except (ValueError, RecursionError) as problem:
-        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {str(value)[:200]!r}"
+        text = f"--{name.replace('_', '-')} must be {_FORMS[name]}, got {value[:200]!r}"
         raise InputError(text) from problem
 
 

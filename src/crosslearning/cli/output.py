@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -16,17 +17,13 @@ from crosslearning.cli.application import console
 if TYPE_CHECKING:
     from crosslearning.analysis.comparison import Comparison
     from crosslearning.learner.evaluation import Evaluation
+    from crosslearning.tasks import Task
 
 #: From MANY_TASKS on, a table shows their mean and the WORST: the tasks are then the sample.
 MANY_TASKS, WORST = 13, 5
-
 #: Lines below a table on the central policy for ε = ∞, and for a radius that is too large.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
-
-STILL_ZERO = (
-    "The central policy is still zero: ε has held no task policy back yet, and nothing moved it. "
-    "Learn longer, or take a smaller ε."
-)
+STILL_ZERO = "The central policy is still zero. Learn longer, or take a smaller ε."
 
 
 def show_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -48,22 +45,29 @@ def show_line(text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
+def show_files(paths: Iterable[Path]) -> None:
+    """Print the paths of files that were written."""
+    for path in paths:
+        show_line(f"  {path}")
+
+
 def show_numbers(
-    title: str, results: Sequence[Evaluation] | Sequence[Comparison], listed: Sequence[str] = ()
+    title: str, results: Sequence[Evaluation] | Sequence[Comparison], tasks: Sequence[Task] = ()
 ) -> None:
-    """Print returns (discounted above total), rates, and the ``listed`` means."""
-    rates = list(dict.fromkeys(name for one in results for name in one.rates))
+    """Print returns (discounted above total), rates, and the means that tasks want listed."""
+    listed = dict.fromkeys(name for task in tasks for name in task.listed_outcomes)
+    rates = dict.fromkeys(name for one in results for name in one.rates)
     means = [name for name in listed if any(name in one.means for one in results)]
     before = [name for name in ("task", "policy") if hasattr(results[0], name)]
     after = [name for name in ("verdict",) if hasattr(results[0], name)]
     rows = []
     for one in results:
-        texts = {name: getattr(one, name) for name in (*before, *after)}
         shares = [one.rates[name].percent() if name in one.rates else "–" for name in rates]
-        others = [str(one.means[name]) if name in one.means else "–" for name in means]
-        returns = f"{one.discounted_return}\n{one.total_return}"
-        cells = [returns, *(share.replace(" %", "") for share in shares), *others]
-        rows.append([*(texts[name] for name in before), *cells, *(texts[name] for name in after)])
+        row = [*(getattr(one, name) for name in before)]
+        row += [f"{one.discounted_return}\n{one.total_return}"]
+        row += [share.replace(" %", "") for share in shares]
+        row += [str(one.means.get(name, "–")) for name in means]
+        rows.append([*row, *(getattr(one, name) for name in after)])
     headings = ["discounted return\nand total", *(f"{name}, %" for name in rates), *means]
     show_table(title, [*before, *headings, *after], rows)
 
@@ -74,15 +78,12 @@ def describe_kernel(kernel: Mapping[str, Any]) -> str:
     if "parts" in fields:
         parts = [f"{describe_kernel(part)} of coordinates {on}" for part, on in fields["parts"]]
         return " times ".join(parts)
-    texts, covariance = [fields.pop("kernel")], fields.pop("covariance", None)
-    if covariance is not None:
-        fields["std"] = [row[d] ** 0.5 for d, row in enumerate(covariance)]
-    if "std" in fields:
-        widths = ", ".join(f"{width:.4g}" for width in fields.pop("std"))
-        texts.append(f"widths (standard deviations) {widths}")
-    if covariance is not None and any(
-        number for d, row in enumerate(covariance) for e, number in enumerate(row) if d != e
-    ):
+    texts, rows = [fields.pop("kernel")], fields.pop("covariance", [])
+    widths = fields.pop("std", []) or [row[d] ** 0.5 for d, row in enumerate(rows)]
+    if widths:
+        shown = ", ".join(f"{width:.4g}" for width in widths)
+        texts.append(f"widths (standard deviations) {shown}")
+    if any(any(row[:d]) or any(row[d + 1 :]) for d, row in enumerate(rows)):
         texts.append("correlated")
     for name, size in (("periodic", "period"), ("logarithmic", "size")):
         texts += [f"coordinate {d} {name}, {size} {x:.4g}" for d, x in fields.pop(name, ())]

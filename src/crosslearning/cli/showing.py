@@ -1,4 +1,4 @@
-"""Commands that show runs and policies: lists, films, reports, demos, the playground."""
+"""Commands that show runs and policies: lists, films, reports, exports, demos, the playground."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ import typer
 from crosslearning import runs
 from crosslearning.cli import options
 from crosslearning.cli.application import announce_compilation, app, console, errors, or_interrupted
-from crosslearning.cli.options import whole
-from crosslearning.cli.output import print_json, show_line, show_table
+from crosslearning.cli.options import option, whole
+from crosslearning.cli.output import print_json, show_files, show_line, show_table
 from crosslearning.errors import InputError, unknown_name
+from crosslearning.export import Precision, Target
 
 if TYPE_CHECKING:
     from crosslearning.analysis.fleet import Fleet
-    from crosslearning.learner import CrossLearner
     from crosslearning.runs.listing import RunSummary
-    from crosslearning.tasks import Task
+
+Names = Annotated[
+    str | None, option("Their names with commas between, units in brackets: 'torque [N m]'.")
+]
 
 
 @app.command("runs")
@@ -59,33 +62,30 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
     from crosslearning._base.statistics import readable
 
     name = Path(one.run).relative_to(folder).as_posix()
-    tasks, number = one.tasks, one.best_return
+    tasks, mark, number = one.tasks, "", one.best_return
     if tasks is not None and one.task_count is not None:
         tasks = f"{tasks} ({one.task_count})"
-    mark, number = ("~", one.recent_return) if number is None else ("", number)
-    numbers = [
+    if number is None:
+        mark, number = "~", one.recent_return
+    cells = [
+        one.run if name == "." else name,
+        one.state,
+        one.method,
+        tasks,
         None if one.steps is None else f"{one.steps:,}",
         None if number is None else f"{mark}{number:{readable(number)}}",
         None if one.epsilon is None else f"{one.epsilon:g}".replace("inf", "∞"),
         None if one.knots is None else str(one.knots),
     ]
-    cells = [one.run if name == "." else name, one.state, one.method, tasks, *numbers]
     return [cell or "–" for cell in cells]
 
 
 @app.command()
 def render(
     run: options.Run,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="A film, .gif or .mp4, or a still, .png; default: figures/film.gif."),
-    ] = None,
-    policy: Annotated[
-        str, typer.Option(help="central, average, or a task by name or number.")
-    ] = "central",
-    task: Annotated[
-        str | None, typer.Option(help="The task to act in; default: the policy's, or the first.")
-    ] = None,
+    out: Annotated[Path | None, option("A .gif, .mp4 or .png; default: figures/film.gif.")] = None,
+    policy: options.Policy = "central",
+    task: Annotated[str | None, option("The task; default: the policy's, or the first.")] = None,
     episodes: Annotated[int, whole("One after the other.")] = 1,
     horizon: options.Horizon = None,
     seed: options.StartSeed = 0,
@@ -103,8 +103,13 @@ def render(
     path = out or folder.figures / "film.gif"
     check_format(path)
     learner = folder.load(best=best, tasks=tasks)
-    acting = find_policy(learner, policy)
-    place = _task_of(learner, task, acting.name)
+    acting, names = find_policy(learner, policy), [one.name for one in learner.tasks]
+    name = task or (acting.name if acting.name in names else names[0])
+    if name not in names and name.isdecimal() and int(name) < len(names):
+        name = names[int(name)]
+    if name not in names:
+        raise unknown_name("task", name, names)
+    place = learner.tasks[names.index(name)]
     announce_compilation()
     with progress_bar(errors, "{task.completed} pictures") as shown:
         bar = shown.add_task("filming", total=episodes * ((horizon or place.horizon) + 1))
@@ -112,39 +117,19 @@ def render(
     save_recording(recording, path)
     numbers = ", ".join(f"{total:{readable(total)}}" for total in recording.returns)
     lengths = ", ".join(str(len(states) - 1) for states in recording.episodes)
-    show_line(
-        f"The {recording.policy} policy in task {recording.task}: {lengths} steps, total return "
-        f"{numbers}"
-    )
-    show_line(f"  {path}")
-
-
-def _task_of(learner: CrossLearner, given: str | None, policy: str) -> Task:
-    """Return a task by its name or number; by default that of a policy, or the first."""
-    names = [task.name for task in learner.tasks]
-    if given is None:
-        given = policy if policy in names else names[0]
-    if given.isdecimal() and given not in names and int(given) < len(names):
-        return learner.tasks[int(given)]
-    if given not in names:
-        raise unknown_name("task", given, names)
-    return learner.tasks[names.index(given)]
+    what = f"The {recording.policy} policy in task {recording.task}"
+    show_line(f"{what}: {lengths} steps, total return {numbers}")
+    show_files([path])
 
 
 @app.command()
 def report(
     folders: Annotated[list[Path], typer.Argument(help="Folders of runs.", metavar="RUN...")],
-    out: Annotated[
-        Path | None, typer.Option(help="The page; default: report.html, of one run in its folder.")
-    ] = None,
-    trials: Annotated[
-        int | None, whole("Episodes per policy and task; default: 500; of many tasks 20.")
-    ] = None,
+    out: Annotated[Path | None, option("The page; default: report.html, in a run.")] = None,
+    trials: Annotated[int | None, whole("Episodes each; default: 500, of many tasks 20.")] = None,
     samples: Annotated[int, whole("Fresh samples per task, if not yet certified.", 2)] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the starts and samples.")] = 0,
-    open_it: Annotated[
-        bool, typer.Option("--open/--no-open", help="Show it in a browser, on a terminal.")
-    ] = True,
+    seed: Annotated[int, option("Seed of the starts and samples.", min=0)] = 0,
+    open_it: options.Open = True,
 ) -> None:
     """Write what is known of runs as one page."""
     from crosslearning._base.files import check_page, write_atomically
@@ -159,9 +144,50 @@ def report(
     with or_interrupted(". The same command goes on with what is measured already."):
         contents = [gather(folder, trials, seed, samples, errors) for folder in folders]
     write_atomically(path, report_page(contents).encode("utf-8", "backslashreplace"))
-    show_line(f"  {path}")
+    show_files([path])
     if open_it and console.is_terminal:
         webbrowser.open(path.resolve().as_uri())
+
+
+@app.command()
+def export(
+    source: Annotated[Path, typer.Argument(help="A run's folder; a learner's or policy's file.")],
+    to: Annotated[Target, option("What to write.")],
+    out: Annotated[Path, option("The file; beside C's source goes its header.")],
+    policy: Annotated[str | None, option("central (default), average, or a task's.")] = None,
+    precision: Annotated[Precision, option("Of observations, actions and all between.")] = "double",
+    tasks: options.RunTasks = None,
+    best: options.Best = False,
+    observations: Names = None,
+    actions: Names = None,
+    rate: Annotated[float | None, option("Actions a second, for the contract.")] = None,
+) -> None:
+    """Write a policy as ONNX, C or JSON, checked against Python."""
+    from crosslearning.export import export_policy, open_policy
+    from crosslearning.export.sources import rename
+
+    opened = open_policy(source, policy, tasks, best)
+    rename(opened.policy, _split(observations), _split(actions), rate)
+    written = export_policy(opened.policy, to, out, precision, opened.run)
+    knots, agreement = len(opened.policy.plain.knots), written.agreement
+    show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")
+    show_files(written.files)
+    if written.arithmetic != precision:
+        show_line("Its weights cancel too much for single precision: observations and actions are")
+        show_line("float, and it computes in double between them.")
+    if agreement is None:
+        show_line("Not checked: no C compiler (CC, cc, gcc, clang) was found on this machine.")
+    else:
+        show_line(f"Checked against Python: {agreement}.")
+    if written.seconds is not None:
+        size = "" if written.size is None else f"{written.size:,} bytes of code and constants, "
+        show_line(f"On this machine: {size}{1e6 * written.seconds:.2g} µs an action.")
+    if opened.policy.rate is None:
+        show_line("How often it acts is not known; say it for the contract: --rate 20")
+
+
+def _split(names: str | None) -> list[str] | None:
+    return None if names is None else [name.strip() for name in names.split(",")]
 
 
 demo = typer.Typer(
@@ -172,17 +198,12 @@ demo = typer.Typer(
 app.add_typer(demo, name="demo")
 
 
-@demo.callback()
-def _demo() -> None:
-    pass
-
-
 @demo.command()
 def fleet(
     out: Annotated[Path, options.folder("Folder of the pictures and numbers.")] = Path("fleet"),
     machines: Annotated[int, whole("Pendulums; no two are alike.", 2)] = 8,
     steps: Annotated[int, whole("Real steps of each machine, 20 a second; in rounds of 25.")] = 25,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the learners.")] = 0,
+    seed: Annotated[int, option("Seed of the learners.", min=0)] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Learn a fleet of pendulums from seconds of operation.
@@ -192,13 +213,15 @@ def fleet(
     from crosslearning._base.files import write_atomically
     from crosslearning.analysis.fleet import train_fleet
 
-    _check_folder(out)
+    # A folder that cannot be written to is refused before anything is learned.
+    there = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        problem = "cannot be written to" if there.is_dir() else "is a file"
+        raise InputError(f"{there} {problem}; choose a folder with --out")
     if not as_json:
-        show_line(
-            f"{machines} pendulums that differ in gravity, mass and length learn to swing up, from "
-            f"{steps} steps each."
-        )
-        announce_compilation()
+        learn = "pendulums that differ in gravity, mass and length learn to swing up"
+        show_line(f"{machines} {learn}, from {steps} steps each.")
+    announce_compilation(quiet=as_json)
     with or_interrupted(". The same command begins again."):
         trained = train_fleet(machines, steps, seed, console=errors)
         text = json.dumps(trained.to_dict(), indent=2)
@@ -208,17 +231,7 @@ def fleet(
         else:
             _show_fleet(trained)
         written = _draw_fleet(trained, out)
-    for path in () if as_json else (out / "fleet.json", *written):
-        show_line(f"  {path}")
-
-
-def _check_folder(out: Path) -> None:
-    """Refuse a folder that cannot be written to before anything is learned."""
-    there = next(place for place in (out, *out.absolute().parents) if place.exists())
-    if not there.is_dir():
-        raise InputError(f"{there} is a file; choose a folder with --out")
-    if not os.access(there, os.W_OK):
-        raise InputError(f"{there} cannot be written to; choose another folder with --out")
+    show_files(() if as_json else (out / "fleet.json", *written))
 
 
 def _show_fleet(trained: Fleet) -> None:
@@ -243,16 +256,10 @@ def _draw_fleet(trained: Fleet, out: Path) -> list[Path]:
     from crosslearning.figures.style import save_figure
 
     picture = FleetPicture(trained)
+    parts = picture.figure, picture.moving, picture.draw, picture.frames
     with progress_bar(errors) as shown:
         bar = shown.add_task("drawing", total=len(picture.frames))
-        moving = save_animation(
-            picture.figure,
-            picture.moving,
-            picture.draw,
-            picture.frames,
-            out / "fleet",
-            callback=lambda: shown.advance(bar),
-        )
+        moving = save_animation(*parts, out / "fleet", callback=lambda: shown.advance(bar))
     return [moving, *save_figure(picture.figure, out / "fleet", ("png",))]
 
 
@@ -262,10 +269,8 @@ def play(
         list[Path] | None,
         typer.Argument(help="Runs of navigation or of pendulums; by default policies that ship."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The page.")] = Path("playground.html"),
-    open_page: Annotated[
-        bool, typer.Option("--open/--no-open", help="Show the page in a browser.")
-    ] = True,
+    out: Annotated[Path, option("The page.")] = Path("playground.html"),
+    open_page: options.Open = True,
 ) -> None:
     """Play with policies in a browser, and let some learn there.
 

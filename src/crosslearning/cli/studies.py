@@ -11,31 +11,24 @@ from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import expecting, read_json
 from crosslearning.cli import options
 from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.options import whole
-from crosslearning.cli.output import show_line, show_table
+from crosslearning.cli.options import option, whole
+from crosslearning.cli.output import show_files, show_line, show_table
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
     from crosslearning.analysis.sweep import Sweep
     from crosslearning.analysis.sweep.stages import Origin
 
-WorkersOption = Annotated[int | None, whole("Processes; default: one for every processor.")]
-OnOption = Annotated[
-    str, typer.Option(help="Where runs go: processes, or a Ray cluster: ray, ray://host:port.")
-]
-
 
 @app.command()
 def reproduce(
     out: Annotated[Path, options.folder("Folder for everything.")] = Path("runs/reproduce"),
-    quick: Annotated[bool, typer.Option(help="A small version, in about two minutes.")] = False,
+    quick: Annotated[bool, option("A small version, in about two minutes.")] = False,
     seeds: Annotated[int | None, whole("Default: 10 (5 for readings); quick: 3 (2).")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Draw only this figure.")] = None,
-    readings: Annotated[
-        bool, typer.Option(help="Instead: which claims depend on what the paper leaves unsaid.")
-    ] = False,
-    workers: WorkersOption = None,
-    on: OnOption = "processes",
+    only: Annotated[list[str] | None, option("Draw only this figure.")] = None,
+    readings: Annotated[bool, option("Instead: claims under other readings of it.")] = False,
+    workers: options.Workers = None,
+    on: options.On = "processes",
 ) -> None:
     """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper.catalogue import check_names, draw
@@ -51,8 +44,7 @@ def reproduce(
     kind: Any = other_readings if readings else section
     scale = kind.QUICK if quick else kind.FULL
     study = other_readings.compare_readings if readings else section.reproduce
-    default = {(False, False): 10, (False, True): 3, (True, False): 5, (True, True): 2}
-    count = seeds or default[readings, quick]
+    count = seeds or ((2 if quick else 5) if readings else (3 if quick else 10))
     announce_compilation()
     result = _or_exit(study(folder, count, scale, workers, console, on=on))
     if readings:
@@ -60,11 +52,9 @@ def reproduce(
         _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        drives = scene_drives(result.experiment)
-        for written in draw(
-            result.experiment, result.measurements, result.adaptation, drives, only
-        ):
-            show_line(f"  {written[0]}")
+        parts = result.experiment, result.measurements, result.adaptation
+        figures = draw(*parts, scene_drives(result.experiment), only)
+        show_files(written[0] for written in figures)
         verdicts = [verdict.verdict for verdict in result.verdicts]
         counts = [verdicts.count(one) for one in ("holds", "does not hold", "undecided")]
         summary = "{} hold, {} do not, {} are undecided".format(*counts)
@@ -81,26 +71,16 @@ def sweep(
     *,
     out: Annotated[Path, options.folder("Folder for everything; gone on from if begun.")],
     config: options.Config = None,
-    epsilons: Annotated[
-        str, typer.Option(help="Radii in ascending order, with commas; inf allowed.")
-    ] = "0,0.5,1,2,4,8",
+    epsilons: Annotated[str, option("Ascending radii with commas; inf too.")] = "0,0.5,1,2,4,8",
     seeds: Annotated[int, whole("Paths, with the seeds 0, 1, ….")] = 5,
-    stage_iterations: Annotated[
-        int | None, whole("Of every later stage; default: half the first's.")
-    ] = None,
-    held_out: Annotated[
-        str | None, typer.Option(help="A task set; default: random:unseen:50 for paper, else none.")
-    ] = None,
+    stage_iterations: Annotated[int | None, whole("Of later stages; default: half.")] = None,
+    held_out: Annotated[str | None, option("A task set; for paper: random:unseen:50.")] = None,
     trials: Annotated[int, whole("Episodes per training task.")] = 200,
     horizon: options.Horizon = None,
-    origin: Annotated[
-        str, typer.Option(help="Where a stage starts: previous, common or zero.")
-    ] = "previous",
-    against: Annotated[
-        Path | None, typer.Option(help="Another sweep's folder, to tell how much better this is.")
-    ] = None,
-    workers: WorkersOption = None,
-    on: OnOption = "processes",
+    origin: Annotated[str, option("Start of a stage: previous, common or zero.")] = "previous",
+    against: Annotated[Path | None, option("Another sweep's folder, to compare with.")] = None,
+    workers: options.Workers = None,
+    on: options.On = "processes",
     **fields: Any,
 ) -> None:
     """Learn a path of radii ε, measure each, and recommend one."""
@@ -168,4 +148,4 @@ def _show_against(out: Path, result: Sweep, other: dict[str, Any], name: str) ->
 def _save(figure: Any, path: Path) -> None:
     from crosslearning.figures.style import save_figure
 
-    show_line(f"  {save_figure(figure, path)[0]}")
+    show_files(save_figure(figure, path)[:1])

@@ -15,16 +15,10 @@ from rich.table import Table
 
 # The names of this package are imported when they are used.
 from crosslearning import runs
-from crosslearning.cli import options
+from crosslearning.cli import options, output
 from crosslearning.cli.application import announce_compilation, app, console
-from crosslearning.cli.options import whole
-from crosslearning.cli.output import (
-    MANY_TASKS,
-    WORST,
-    describe_kernel,
-    show_line,
-    show_numbers,
-)
+from crosslearning.cli.options import option, whole
+from crosslearning.cli.output import MANY_TASKS, WORST, show_files, show_line, show_numbers
 from crosslearning.errors import InputError
 from crosslearning.learner.user_input import implied_method, settings_to_plain
 from crosslearning.runs.config import RUN_FIELDS
@@ -43,18 +37,18 @@ def quickstart(
     with _reporting_interrupts(out):
         fields = {"tasks": "paper", "method": "policy-gradient", "epsilon": 3.0}
         config = runs.make_config({**fields, "iterations": iterations})
-        if runs.RunFolder(out).exists():
-            if runs.RunFolder.open(out).config() != config:
-                raise InputError(f"{out} holds another run; choose another folder with --out")
+        if not runs.RunFolder(out).exists():
+            outcome = runs.train(out, config, console)
+        elif runs.RunFolder.open(out).config() == config:
             outcome = runs.resume(out, console=console)
         else:
-            outcome = runs.train(out, config, console)
+            raise InputError(f"{out} holds another run; choose another folder with --out")
     _report(outcome)
     learner = outcome.learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
     console.print("Pictures of the run:")
-    _draw(out)
+    plot(out)
 
 
 @app.command()
@@ -82,13 +76,9 @@ def train(
 def adapt(
     run: options.Run,
     *,
-    tasks: Annotated[
-        str, typer.Option(help="The tasks to adapt to: a set, module:function, or tasks.toml.")
-    ],
+    tasks: Annotated[str, option("The tasks to adapt to: a set, module:function, or tasks.toml.")],
     out: Annotated[Path, options.folder("Folder of the new run; must not hold one yet.")],
-    start: Annotated[
-        str, typer.Option(help="The policy to start from: central, or a task's.")
-    ] = "central",
+    start: Annotated[str, option("The policy to start from: central, or a task's.")] = "central",
     **fields: Any,
 ) -> None:
     """Learn other tasks from a run's central policy.
@@ -97,9 +87,7 @@ def adapt(
     """
     from crosslearning.analysis.adaptation import adapt_run
 
-    given = {
-        name: options.read_flag(name, value) for name, value in fields.items() if value is not None
-    }
+    given = options.read_flags(fields)
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()
@@ -111,25 +99,16 @@ def adapt(
 def resume(
     run: options.Run,
     workers: Annotated[int | None, whole("Threads or processes for the rollouts.")] = None,
-    on: Annotated[
-        str | None,
-        typer.Option(help="threads, processes, ray, ray://host:port or auto; default: auto."),
-    ] = None,
-    step_seconds: Annotated[
-        float | None, typer.Option(help="How long a step may take; default: as long as it likes.")
-    ] = None,
+    on: Annotated[str, option("threads, processes, ray, ray://host:port or auto.")] = "auto",
+    step_seconds: Annotated[float | None, option("Most seconds of a step; default: none.")] = None,
     iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="The tasks, if the run is not yours, was copied or moved.")
-    ] = None,
+    tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     with _reporting_interrupts(run):
         announce_compilation()
-        outcome = runs.resume(
-            run, workers, console, tasks, iterations, steps, on=on, step_seconds=step_seconds
-        )
+        outcome = runs.resume(run, workers, console, tasks, iterations, steps, on, step_seconds)
     _finish(run, outcome)
 
 
@@ -141,15 +120,14 @@ def info(run: options.Run) -> None:
     from crosslearning.runs.system_info import in_words
 
     folder = runs.RunFolder.open(run)
-    config = folder.config()
+    config, metrics = folder.config(), folder.read_metrics()
     table = Table(title=escape(str(run)), show_header=False)
-    metrics = folder.read_metrics()
     saved = [str(iteration) for iteration, _ in folder.checkpoints()]
     values = config.to_plain()
     if saved or folder.model.exists():
         # With the settings that the learner has filled in.
         learner = folder.load()
-        kernel = describe_kernel(learner.kernel.to_dict())
+        kernel = output.describe_kernel(learner.kernel.to_dict())
         values |= settings_to_plain(learner.settings) | {"kernel": kernel}
     for name, value in values.items():
         table.add_row(name, "none" if value is None else escape(str(value)))
@@ -162,17 +140,15 @@ def info(run: options.Run) -> None:
         last, length = metrics[-1], config.length
         made = {name: str(last[name]) for name in ("iteration", "steps")}
         made[length.field] += f" of {length.amount}"
+        text = f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']}"
         known = recent_returns(metrics)
-        shown = {name: known[name] for name in last["return"] if name in known}
-        returns = ", ".join(f"{name} {value:.1f}" for name, value in shown.items())
-        if len(known) >= MANY_TASKS:
-            worst = ", ".join(f"{name} {known[name]:.1f}" for name in list(known)[:WORST])
-            mean = fmean(known.values())
-            returns = f"mean of {len(known)} tasks {mean:.1f}; the worst: {worst}"
-        text = (
-            f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']} "
-            f"knots; recent returns while exploring: {returns}"
-        )
+        many = len(known) >= MANY_TASKS
+        names = [*known][:WORST] if many else [name for name in last["return"] if name in known]
+        returns = ", ".join(f"{name} {known[name]:.1f}" for name in names)
+        if many:
+            average = f"mean of {len(known)} tasks {fmean(known.values()):.1f}"
+            returns = f"{average}; the worst: {returns}"
+        text += f" knots; recent returns while exploring: {returns}"
         console.print(text, markup=False, highlight=False)
     evaluated = [line for line in folder.read_evaluations() if line["mean_return"] is not None]
     if evaluated:
@@ -186,14 +162,9 @@ def info(run: options.Run) -> None:
 
 @app.command()
 def plot(
-    run: options.Run,
-    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
+    run: options.Run, trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
-    _draw(run, trials)
-
-
-def _draw(run: Path, trials: int = 25) -> None:
     from crosslearning.analysis.trajectories import trajectories, worth_drawing
     from crosslearning.figures.paths import trajectory_figure
     from crosslearning.figures.run import evaluation_figure, learning_figure
@@ -217,8 +188,7 @@ def _draw(run: Path, trials: int = 25) -> None:
         written += save_figure(figure, folder.figures / "trajectories")
         if len(shown) < len(learner.tasks):
             show_line(f"Paths are of the {len(shown)} tasks with the lowest recent returns.")
-    for path in written:
-        show_line(f"  {path}")
+    show_files(written)
 
 
 @contextmanager

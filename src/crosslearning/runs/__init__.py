@@ -20,12 +20,5 @@ __all__ = [
     "train",
 ]
 
-__getattr__ = lazy_exports(
-    __name__,
-    {
-        "Outcome": "crosslearning.runs.driver",
-        "RunFolder": "crosslearning.runs.folder",
-        "resume": "crosslearning.runs.driver",
-        "train": "crosslearning.runs.driver",
-    },
-)
+_DRIVER = dict.fromkeys(("Outcome", "resume", "train"), f"{__name__}.driver")
+__getattr__ = lazy_exports(__name__, {"RunFolder": f"{__name__}.folder", **_DRIVER})

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import tomli_w
@@ -14,17 +13,9 @@ from msgspec import Meta, field
 
 from crosslearning._base.files import MALFORMED, read_file
 from crosslearning.errors import InputError
-from crosslearning.learner.settings import METHODS, LearnerSettings, MethodName
-from crosslearning.learner.user_input import (
-    Length,
-    check_names,
-    convert_fields,
-    current_names,
-    default_method,
-    implied_method,
-    make_settings,
-    method_settings,
-)
+from crosslearning.learner import user_input as learning
+from crosslearning.learner.settings import METHODS, Count, LearnerSettings, MethodName
+from crosslearning.learner.user_input import Length, make_settings
 from crosslearning.rollouts.backends import read_backend
 
 if TYPE_CHECKING:
@@ -33,97 +24,58 @@ if TYPE_CHECKING:
     from crosslearning.tasks.sources import TaskSource
 
 
-Positive = Annotated[int, Meta(ge=1)]
-
-
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All options of a run."""
 
     settings: LearnerSettings = field(default_factory=lambda: make_settings({}))
     tasks: Annotated[
         str,
-        Meta(
-            description="The tasks: a named set ('paper:r=1' is one task of a set), "
-            "package.module:function, or a file tasks.toml."
-        ),
+        "The tasks: a named set ('paper:r=1' is one task of a set), package.module:function, or a "
+        "file tasks.toml.",
     ] = "paper"
     task_options: Annotated[
-        dict[str, Any],
-        Meta(description="Options of the task set as a table, such as {crash = 'terminate'}."),
+        dict[str, Any], "Options of the task set as a table, such as {crash = 'terminate'}."
     ] = {}
     iterations: Annotated[
-        int | None,
-        Meta(
-            description="Iterations of Algorithm 2; none: as many as take the steps. For "
-            "trust-region the default is 100."
-        ),
+        int | None, "Iterations of Algorithm 2; for trust-region the default is 100."
     ] = 2000
-    steps: Annotated[
-        int | None,
-        Meta(
-            description="In the place of iterations: environment steps over all tasks. The run "
-            "ends with the iteration that reaches them."
-        ),
-    ] = None
+    steps: Annotated[int | None, "Environment steps over all tasks, instead of iterations."] = None
     workers: Annotated[
-        Positive | None,
-        Meta(
-            description="Threads for the rollouts, or processes; none: one thread, or a process "
-            "for every processor. The result does not depend on it."
-        ),
+        Count | None, "Threads for the rollouts (default: 1), or processes (all processors)."
     ] = None
     on: Annotated[
         str,
-        Meta(
-            description="Where rollouts run: threads of this process, processes of this machine, "
-            "ray or ray://host:port, a Ray cluster (needs the extra 'ray'). auto: threads for "
-            "compiled tasks; for environments of Python processes, once they have proved faster. "
-            "The result does not depend on it."
-        ),
+        "Where rollouts run: threads, processes, ray or ray://host:port, a cluster (needs the "
+        "extra 'ray'). auto: threads for compiled tasks, and for environments of Python processes, "
+        "once they have proved faster. The result does not depend on it.",
     ] = "auto"
     step_seconds: Annotated[
         float | None,
-        Meta(
-            description="The most seconds that a step of a Python environment may take before its "
-            "worker, and with it the run, is ended; not on threads. None: no limit."
-        ),
+        "Seconds after which a step of a Python environment, its worker and the run are ended; not "
+        "on threads. None: no limit.",
     ] = None
     checkpoint_every: Annotated[
-        Positive,
-        Meta(description="Iterations between checkpoints; for trust-region the default is 20."),
+        Count, "Iterations between checkpoints; for trust-region the default is 20."
     ] = 1000
     snapshot_every: Annotated[
-        int | None,
-        Meta(
-            description="Iterations between snapshots: the policies alone, kept for ever, to "
-            "evaluate how they developed; none: no snapshots."
-        ),
+        Count | None, "Iterations between snapshots, the policies alone, which are all kept."
     ] = None
     log_every: Annotated[
-        Positive,
-        Meta(description="Iterations between lines of metrics; for trust-region the default is 1."),
+        Count, "Iterations between lines of metrics; for trust-region the default is 1."
     ] = 10
     evaluate_every: Annotated[
         int,
-        Meta(
-            ge=0,
-            description="Iterations between evaluations of the task policies, each on its own "
-            "task; the best policies are kept. 0: none. The result does not depend on it.",
-        ),
+        Meta(ge=0),
+        "Iterations between evaluations of the task policies, each on its own task; the best "
+        "policies are kept. 0: none. The result does not depend on it.",
     ] = 0
-    evaluation_trials: Annotated[
-        Positive, Meta(description="Episodes of each task in such an evaluation.")
-    ] = 20
-    tensorboard: Annotated[
-        bool, Meta(description="Also write TensorBoard events (needs the extra 'log').")
-    ] = False
+    evaluation_trials: Annotated[Count, "Episodes of each task in such an evaluation."] = 20
+    tensorboard: Annotated[bool, "Also write TensorBoard events (needs the extra 'log')."] = False
     #: The given values, while the tasks are to decide the method; see :meth:`chosen`.
     left_open: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         _ = self.length, read_backend(self.on)  # both raise InputError
-        if self.snapshot_every is not None and self.snapshot_every < 1:
-            raise InputError(f"snapshot_every must be at least 1, got {self.snapshot_every}")
 
     @property
     def length(self) -> Length:
@@ -145,7 +97,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             from crosslearning.tasks.sources import load_tasks, read_source
 
             tasks = load_tasks(read_source(self.tasks), self.task_options)
-            method = default_method(tasks, self.steps)
+            method = learning.default_method(tasks, self.steps)
         return make_config({**self.left_open, "method": method})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
@@ -153,26 +105,22 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         from crosslearning.learner import CrossLearner
         from crosslearning.learner.internals import choose_method
 
-        settings = msgspec.structs.asdict(self.settings)
+        settings, others = msgspec.structs.asdict(self.settings), set()
         if self.left_open is not None:
-            others = (*RUN_FIELDS, "method")
-            settings = {k: v for k, v in self.left_open.items() if k not in others}
+            settings, others = self.left_open, {*RUN_FIELDS, "method"}
         learner = CrossLearner(
             tasks or self.tasks,
             task_options=self.task_options,
             start=start,
             **self.how(),
-            **settings,
+            **{name: value for name, value in settings.items() if name not in others},
         )
         return choose_method(learner, self.steps)
 
     def replace(self, **changes: Any) -> RunConfig:
         """Return a copy with some fields changed, of the run or of the learner."""
-        if self.left_open is not None:
-            return make_config({**self.left_open, **one_length(changes)})
-        run, learning = _split(changes)
-        settings = make_settings({**msgspec.structs.asdict(self.settings), **learning})
-        return msgspec.structs.replace(self, settings=settings, **run)
+        values = self.to_plain() if self.left_open is None else self.left_open
+        return make_config({**values, **one_length(changes)})
 
     def to_plain(self) -> dict[str, Any]:
         """Return all fields by name, those of the learner among them, as plain data."""
@@ -189,12 +137,6 @@ EXECUTION_FIELDS = ("workers", "on", "step_seconds")
 RUN_FIELDS = tuple(
     name for name in RunConfig.__struct_fields__ if name not in ("settings", "left_open")
 )
-
-
-def _split(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of the run, and those of the learner."""
-    run = {name: value for name, value in values.items() if name in RUN_FIELDS}
-    return one_length(run), {k: v for k, v in values.items() if k not in RUN_FIELDS}
 
 
 def one_length(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,25 +157,20 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     source : str
         The name of the source, for messages.
     """
-    run, learning = _split(values)
-    learning = current_names(learning)
+    given = learning.current_names(values)
+    run = one_length({name: value for name, value in given.items() if name in RUN_FIELDS})
+    others = {name: value for name, value in given.items() if name not in RUN_FIELDS}
     try:
-        known = {name for method in METHODS for name in method_settings(method).__struct_fields__}
-        check_names(learning, (*known, *RUN_FIELDS), "field")
-        method = implied_method(learning)
-        if method is None:
-            learning.pop("method", None)
-            shared = make_settings(learning, LearnerSettings)
-            config = convert_fields(run, RunConfig)
-            return msgspec.structs.replace(config, settings=shared, left_open=dict(values))
-        learning["method"] = method
-        kind = method_settings(method)
-        check_names(learning, (*kind.__struct_fields__, *RUN_FIELDS), "field")
-        pace = kind.pace._asdict()
-        if run.get("steps") is not None:
-            del pace["iterations"]
-        config = convert_fields({**pace, **run}, RunConfig)
-        return msgspec.structs.replace(config, settings=make_settings(learning))
+        method = learning.implied_method(others)
+        methods = METHODS if method is None else [method]
+        kinds = [learning.method_settings(one) for one in methods]
+        known = {name for kind in kinds for name in kind.__struct_fields__}
+        learning.check_names(others, (*known, *RUN_FIELDS), "field")
+        kind = LearnerSettings if method is None else kinds[0]
+        others = {name: value for name, value in others.items() if name != "method"}
+        config = learning.convert_fields({**kind.pace._asdict(), **run}, RunConfig)
+        settings, left_open = make_settings(others, kind), dict(values) if method is None else None
+        return msgspec.structs.replace(config, settings=settings, left_open=left_open)
     except InputError as problem:
         raise InputError(f"{source}: {problem}") from problem
 
@@ -251,8 +188,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 def config_text(config: RunConfig) -> str:
     """Return a configuration with its defaults as TOML, without the execution fields."""
     values = config.to_plain().items()
-    lines = {k: v for k, v in values if v is not None and k not in EXECUTION_FIELDS}
-    return tomli_w.dumps(lines)
+    return tomli_w.dumps({k: v for k, v in values if v is not None and k not in EXECUTION_FIELDS})
 
 
 class FieldDescription(NamedTuple):
@@ -264,59 +200,26 @@ class FieldDescription(NamedTuple):
     description: str
     group: str  #: ``"run"``, ``"learner"`` for what all methods share, or the name of a method
 
-    @property
-    def type_name(self) -> str:
-        """The type as text: ``"exact | relaxed"``, ``"float or none"``, ``"list of float"``."""
-        return _type_name(self.annotation)
-
 
 def describe_fields() -> list[FieldDescription]:
     """Return every field: those that all methods share, then of each method, then of the run."""
-    shared = set(LearnerSettings.__struct_fields__)
-    groups: list[tuple[str, type[msgspec.Struct], set[str]]] = [
-        ("learner", LearnerSettings, shared),
+    shared = LearnerSettings.__struct_fields__
+    groups: list[tuple[str, Any, tuple[str, ...]]] = [
+        ("learner", LearnerSettings, ()),
+        *((method, learning.method_settings(method), shared) for method in METHODS),
+        ("run", RunConfig, ("settings", "left_open")),
     ]
-    for method in METHODS:
-        kind = method_settings(method)
-        groups.append((method, kind, set(kind.__struct_fields__) - shared))
-    groups.append(("run", RunConfig, set(RUN_FIELDS)))
     return [
-        _describe(described, group)
-        for group, kind, names in groups
-        for described in msgspec.structs.fields(kind)
-        if described.name in names
+        _describe(one, group)
+        for group, kind, hidden in groups
+        for one in msgspec.structs.fields(kind)
+        if one.name not in hidden
     ]
 
 
-def _describe(described: msgspec.structs.FieldInfo, group: str) -> FieldDescription:
-    notes = getattr(described.type, "__metadata__", ())
-    texts = [getattr(note, "description", note) for note in notes]
-    text = next((text for text in reversed(texts) if isinstance(text, str)), "")
-    default = described.default
-    if default is msgspec.NODEFAULT:
-        default = described.default_factory()
-    shown = "by tasks and steps" if described.name == "method" else _default_text(default)
-    return FieldDescription(described.name, described.type, shown, text, group)
-
-
-def _type_name(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _type_name(arguments[0])
-    if origin is Literal:
-        return " | ".join(str(choice) for choice in arguments)
-    if origin is tuple:
-        return f"list of {_type_name(arguments[0])}"
-    if origin is dict:
-        return "table"
-    if arguments:
-        return " or ".join(_type_name(argument) for argument in arguments)
-    return "none" if annotation is type(None) else str(annotation.__name__)
-
-
-def _default_text(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, float) and math.isinf(value):
-        return "inf"
-    return str(list(value)) if isinstance(value, tuple) else str(value)
+def _describe(one: msgspec.structs.FieldInfo, group: str) -> FieldDescription:
+    default = one.default_factory() if one.default is msgspec.NODEFAULT else one.default
+    shown = "none" if default is None else str([*default] if type(default) is tuple else default)
+    shown = "by tasks and steps" if one.name == "method" else shown
+    text = one.type.__metadata__[-1]
+    return FieldDescription(one.name, one.type, shown, text, group)

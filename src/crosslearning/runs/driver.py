@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +31,7 @@ from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import folder_lock
 from crosslearning.runs.metrics import Averages, EvaluationLine, MetricsLog, summary_writer
-from crosslearning.tasks.sources import TaskSource, check_code, read_source
+from crosslearning.tasks.sources import check_code, read_source
 
 #: Why a method suits the tasks, where none was named.
 _WHY = {
@@ -67,14 +67,12 @@ def train(
     console : Console, optional
         Shows progress.
     start : Family, optional
-        Initial policies, as for :class:`CrossLearner`. They are saved as the checkpoint of
-        iteration 0, from which the run can be resumed.
+        Initial policies, as for :class:`CrossLearner`; saved as the checkpoint of iteration 0.
     related : CrossLearner, optional
         A learner of related tasks, whose data this run uses; saved likewise.
     """
     console = console or Console(quiet=True)
     RunFolder(path).require_free()
-    RunFolder(path).guard()
     if config.tensorboard:
         summary_writer()  # a missing extra is reported before the folder is made
     learner = config.learner(start=start)
@@ -98,7 +96,7 @@ def resume(
     tasks: str | None = None,
     iterations: int | None = None,
     steps: int | None = None,
-    on: str | None = None,
+    on: str = "auto",
     step_seconds: float | None = None,
 ) -> Outcome:
     """Resume a run from its last checkpoint, bit for bit as if it had never stopped.
@@ -107,93 +105,63 @@ def resume(
     ----------
     path : str or Path
         The run's folder.
+    workers, on, step_seconds
+        How rollouts are run, as for :class:`RunConfig`.
     console : Console, optional
         Shows progress.
     tasks : str, optional
-        The tasks of a run that someone else trained, that was copied, moved or edited, or whose
-        code has changed.
+        The tasks of a run of someone else, that was copied, moved or edited, or with other code.
     iterations, steps : int, optional
         A new length, in one unit or the other; it can extend a finished run.
-    workers, on, step_seconds
-        How rollouts are run, as for :class:`RunConfig`; ``on`` is ``"auto"`` by default.
     """
-    how = {"workers": workers, "on": on or "auto", "step_seconds": step_seconds}
+    how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
     console = console or Console(quiet=True)
-    folder = RunFolder.open(path)
-    longer = None
+    folder, longer = RunFolder.open(path), None
+    command = folder.resume_command
     if iterations is not None or steps is not None:
         longer = Length.of(iterations, steps, least=1)
     elif tasks is None and folder.model.exists():
-        return _finished(folder, how, None)
+        return _finished(folder, folder.load(fitting=True, **how))
     # A run that cannot be resumed is refused before anything is locked or changed.
     source = read_source(tasks) if tasks else folder.source()
     check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
-        if longer is None and folder.model.exists():
-            outcome = _finished(folder, how, tasks or source)
-            folder.adopt(source)
-            return outcome
         config = msgspec.structs.replace(folder.config(), **how)
-        saved = folder.load_fitting(how, tasks or source)
-        learner = _restart(folder, config, source, console) if saved is None else saved
+        saved = folder.load_newest(tasks or source, fitting=True, **how)
+        if saved is not None and longer is None and folder.model.exists():
+            folder.adopt(source)
+            return _finished(folder, saved)
+        if saved is None and folder.has_start:
+            gone = f"{folder.path} did not start from zero, and the checkpoint of its start is gone"
+            raise FileFormatError(f"{gone}; delete the folder and start the run again")
+        if saved is None and folder.read_metrics():
+            console.print("There is no checkpoint: the run begins anew.")
+        learner = config.learner(tasks=source) if saved is None else saved
         if longer is not None:
-            before = config.length
-            folder.extend(longer, saved)
-            config = config.replace(**{longer.unit: longer.amount})
-            if longer.unit == before.unit and longer.amount < before.amount:
-                console.print(
-                    f"The run was to have {before.amount} {longer.unit}; it now ends at "
-                    f"{longer.amount}.",
-                    highlight=False,
-                )
-        length = config.length
-        if length.unit == "iterations" and learner.iteration > length.amount:
+            (unit, before), config = config.length, folder.extend(longer, saved)
+            if longer.unit == unit and longer.amount < before:
+                text = f"The run was to have {before} {unit}; it now ends at {longer.amount}."
+                console.print(text, highlight=False)
+        elif config.length.unit == "iterations" and learner.iteration > config.length.amount:
             raise InputError(
-                f"config.toml asks for {length.amount} iterations, and {path} has made "
-                f"{learner.iteration} already; ask for more: {folder.resume_command} --iterations "
-                f"{learner.iteration + 1}"
+                f"config.toml asks for {config.iterations} iterations, and {path} has made "
+                f"{learner.iteration} already; more: {command} --iterations {learner.iteration + 1}"
             )
         folder.adopt(source)
-        return _drive(folder, config, learner, console, mine)
+        return _drive(folder, msgspec.structs.replace(config, **how), learner, console, mine)
 
 
-def _restart(
-    folder: RunFolder, config: RunConfig, source: TaskSource, console: Console
-) -> CrossLearner:
-    """Return a new learner for a run without a checkpoint."""
-    if folder.has_start:
-        raise FileFormatError(
-            f"{folder.path} did not start from zero, and the checkpoint of its start is gone; "
-            "delete the folder and start the run again"
-        )
-    if folder.read_metrics():
-        console.print("There is no checkpoint: the run begins anew.")
-    return config.learner(tasks=source)
-
-
-def _finished(folder: RunFolder, how: Mapping[str, Any], tasks: str | TaskSource | None) -> Outcome:
+def _finished(folder: RunFolder, learner: CrossLearner) -> Outcome:
     """Return the outcome of a run that finished earlier."""
-    config = folder.config()
-    learner = folder.load(tasks=tasks, **how)
-    folder.require_fit(learner, folder.model)
-    reason, length = f"The run had finished at iteration {learner.iteration}.", config.length
-    if getattr(config.settings, "alpha", None) is None and not length.reached(learner):
-        reason += (
-            f" config.toml asks for {length.amount} {length.unit}; go on with: "
-            f"{folder.resume_command} --{length.unit} {length.amount}"
-        )
+    config, command = folder.config(), folder.resume_command
+    reason, (unit, amount) = (
+        f"The run had finished at iteration {learner.iteration}.",
+        config.length,
+    )
+    if getattr(config.settings, "alpha", None) is None and not config.length.reached(learner):
+        reason += f" config.toml asks for {amount} {unit}; go on with: {command} --{unit} {amount}"
     return Outcome(learner, True, reason)
-
-
-def _kept(folder: RunFolder, learner: CrossLearner, averages: Averages) -> str:
-    """Save a run whose next iteration failed; return which iteration is kept, how to resume."""
-    # Between two lines of metrics the next line would average over fewer iterations.
-    if not averages.pending and learner.iteration > 0 and averages.last == learner.iteration:
-        folder.save_checkpoint(learner)
-    kept = folder.checkpoints()
-    state = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
-    return f"{state}; go on with: {folder.resume_command}"
 
 
 class _Evaluations:
@@ -203,10 +171,7 @@ class _Evaluations:
     come from an iteration after its checkpoint: it reaches the same ones again.
     """
 
-    def __init__(
-        self, folder: RunFolder, config: RunConfig, learner: CrossLearner, metrics: MetricsLog
-    ) -> None:
-        self._metrics = metrics
+    def __init__(self, folder: RunFolder, config: RunConfig, learner: CrossLearner) -> None:
         self.log = MetricsLog(folder.evaluations, learner.iteration, form=EvaluationLine)
         self._callback = EvaluationCallback(
             learner,
@@ -215,18 +180,17 @@ class _Evaluations:
             workers=config.workers or 1,
             path=folder.best,
         )
-        before = [line["mean_return"] for line in folder.read_evaluations()]
-        known = [value for value in before if value is not None]
-        self._callback.best_return = max(known, default=-math.inf)
+        known = [line["mean_return"] for line in folder.read_evaluations()]
+        self._callback.best_return = max((r for r in known if r is not None), default=-math.inf)
 
-    def evaluate(self) -> None:
+    def evaluate(self, metrics: MetricsLog) -> None:
         point = self._callback.evaluate()
         self.log.write(point.to_plain())
         self.log.flush()  # before a checkpoint after which it would not be repeated
         for one in point.results:
             tags = {f"evaluation/{one.task}": one.discounted_return.value}
             tags |= {f"evaluation_{k}/{one.task}": rate.value for k, rate in one.rates.items()}
-            self._metrics.add_scalars(tags, point.iteration)
+            metrics.add_scalars(tags, point.iteration)
 
 
 def _drive(
@@ -240,15 +204,14 @@ def _drive(
     folder.note_system()
     averages = Averages([task.name for task in learner.tasks])
     length, begun, essentials = config.length, learner.iteration, folder.essentials()
+    command = folder.resume_command
     stopped: IterationReport | None = None
     lost = False
 
     def notice() -> None:
         if learner.iteration == begun:
-            console.print(
-                "Stopping after the first iteration, which takes longer if it has to be compiled. "
-                "Again: at once."
-            )
+            compiled = "which takes longer if it has to be compiled"
+            console.print(f"Stopping after the first iteration, {compiled}. Again: at once.")
 
     def after(report: IterationReport) -> bool:
         nonlocal stopped, lost
@@ -264,7 +227,7 @@ def _drive(
         if config.snapshot_every and report.iteration % config.snapshot_every == 0:
             folder.save_snapshot(learner)
         if evaluations and (last or report.iteration % config.evaluate_every == 0):
-            evaluations.evaluate()
+            evaluations.evaluate(log)
         if checkpoint:
             log.flush()
             folder.save_checkpoint(learner)
@@ -276,28 +239,31 @@ def _drive(
         stack.callback(learner.close)
         events = folder.path / "tensorboard" if config.tensorboard else None
         log = stack.enter_context(closing(MetricsLog(folder.metrics, begun, events)))
-        evaluations = None
-        if config.evaluate_every:
-            evaluations = _Evaluations(folder, config, learner, log)
-            stack.callback(evaluations.log.close)
+        evaluations = _Evaluations(folder, config, learner) if config.evaluate_every else None
+        logs = [log, stack.enter_context(closing(evaluations.log))] if evaluations else [log]
         try:
             learner.learn(callback=after, progress=console, **length.left(learner))
         except (TaskError, NumericalError) as problem:
             log.flush()
-            raise type(problem)(f"{problem}. {_kept(folder, learner, averages)}") from problem
+            # Between two lines of metrics the next line would average over fewer iterations.
+            if not averages.pending and 0 < learner.iteration == averages.last:
+                folder.save_checkpoint(learner)
+            kept = folder.checkpoints()
+            state = f"Iteration {kept[-1][0]} is kept" if kept else "No iteration is kept yet"
+            raise type(problem)(f"{problem}. {state}; go on with: {command}") from problem
         if averages.pending:
             log.write(averages.line(learner.steps))
         if lost:
             # Unless another process has started a run in a folder of this name meanwhile.
             with nullcontext() if mine() else folder_lock(folder.path):
-                for file in (log, evaluations.log) if evaluations else (log,):
-                    file.restore()
+                for one in logs:
+                    one.restore()
                 for path, content in essentials.items():
                     write_atomically(path, content)
                 folder.note_system()
                 folder.save_checkpoint(learner)
         log.flush()
-    iteration, command = learner.iteration, folder.resume_command
+    iteration = learner.iteration
     if lost:
         raise StorageError(
             f"files of {folder.path} were removed while the run went on. What it knew was written "
@@ -308,8 +274,9 @@ def _drive(
         reason = f"Interrupted and saved at iteration {iteration}. Go on with: {command}"
         return Outcome(learner, False, reason)
     folder.save_model(learner)
-    steps = f", {learner.steps} environment steps" if length.unit == "steps" else ""
-    reason = f"Finished {iteration} iterations{steps}."
     if stopped is not None:
-        reason = f"Stopped at iteration {stopped.iteration}: {learner.method.why(stopped)}"
+        reason = f"Stopped at iteration {iteration}: {learner.method.why(stopped)}"
+    else:
+        steps = f", {learner.steps} environment steps" if length.unit == "steps" else ""
+        reason = f"Finished {iteration} iterations{steps}."
     return Outcome(learner, True, reason)

@@ -1,16 +1,18 @@
-"""The folder of a run: configuration, metrics, checkpoints, and the finished model."""
+"""The folder of a run: configuration, metrics, checkpoints, the finished model and its record."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import math
 import re
 import shlex
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 import msgspec
 
@@ -19,15 +21,10 @@ from crosslearning._base.plain_data import decode
 from crosslearning._base.plain_kernels import same_kernel
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
 from crosslearning.learner.user_input import PAPER_METHOD, Length, settings_to_plain
-from crosslearning.runs.config import (
-    EXECUTION_FIELDS,
-    RunConfig,
-    config_text,
-    make_config,
-    read_config,
-)
+from crosslearning.runs import config as configuration
+from crosslearning.runs.config import EXECUTION_FIELDS, RunConfig
 from crosslearning.runs.metrics import EvaluationLine, MetricsLine, read_lines
-from crosslearning.runs.signature import sign, signature_file, signed_paths
+from crosslearning.runs.signature import NAME, sign, signed_paths
 
 # Learners and tasks load a compiler: they are imported where needed, so that listing runs is fast.
 if TYPE_CHECKING:
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 
 #: The layout of a run folder; raised when an older crosslearning could not read it.
 FOLDER_VERSION = 1
-_KEEP = 2
 #: A longer list was not written by this library.
 _Systems = Annotated[list[dict[str, str]], msgspec.Meta(max_length=100)]
 #: The folders in a run's folder.
@@ -44,20 +40,18 @@ _FOLDERS = ["checkpoints", "snapshots", "certificate", "figures", "report", "ten
 _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 
 
-class _Source(TypedDict):
-    """Where the tasks come from, as :meth:`TaskSource.to_plain` describes it."""
-
+class _Source(TypedDict):  # see TaskSource.to_plain
     given: str
     content: str
     code: dict[str, str]
 
 
-class _About(TypedDict):
-    """The form of ``run.json``."""
+class _About(msgspec.Struct, omit_defaults=True):
+    """The content of ``run.json``."""
 
     version: int
-    has_start: NotRequired[bool]
-    tasks: NotRequired[_Source]
+    has_start: bool = False
+    tasks: _Source | None = None
 
 
 class UnfitError(InputError):
@@ -69,16 +63,12 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        #: One JSON object a line, as in ``evaluations``.
         self.metrics = self.path / "metrics.jsonl"
         self.evaluations = self.path / "evaluations.jsonl"
-        #: The learner at the best evaluation, and the finished one.
-        self.best = self.path / "best.safetensors"
-        self.model = self.path / "model.safetensors"
-        #: See :func:`crosslearning.runs.record.make_record`.
-        self.record = self.path / "record.json"
-        #: The folder that ``certify`` writes.
-        self.certificate = self.path / "certificate"
+        self.best = self.path / "best.safetensors"  #: the learner at the best evaluation
+        self.model = self.path / "model.safetensors"  #: the finished learner
+        self.record = self.path / "record.json"  #: see :func:`make_record`
+        self.certificate = self.path / "certificate"  #: the folder that ``certify`` writes
         self.figures = self.path / "figures"
         self._version = self.path / "run.json"
         self._config = self.path / "config.toml"
@@ -97,14 +87,9 @@ class RunFolder:
         folder = cls(path)
         folder.require_free()
         folder.tidy()
-        about: dict[str, Any] = {"version": FOLDER_VERSION}
-        if has_start:
-            about["has_start"] = True
-        if learner.source is not None:
-            about["tasks"] = learner.source.to_plain()
-        content = config_text(config).encode()
+        content = configuration.config_text(config).encode()
         sign(folder.path, content, learner.source)
-        files.write_atomically(folder._version, f"{json.dumps(about)}\n".encode())
+        folder._write_about(_About(FOLDER_VERSION, has_start), learner.source)
         if has_start:
             folder.save_checkpoint(learner)
         # Last: a folder with a configuration is a run, and can be resumed.
@@ -115,24 +100,16 @@ class RunFolder:
     def open(cls, path: str | Path) -> RunFolder:
         """Return an existing run folder; raise InputError if it is none."""
         folder = cls(path)
-        if not folder.path.exists():
-            raise InputError(f"there is no folder {path}; give that of a run")
-        if folder.path.is_file():
-            raise InputError(f"{path} is a file; give the folder of a run")
-        folder.guard()
+        if not folder.path.is_dir():
+            found = "is a file" if folder.path.exists() else "is not there"
+            raise InputError(f"there is no folder {path}: it {found}; give the folder of a run")
+        files.guard(folder.path, _FOLDERS)
         if not folder._config.is_file():
             raise InputError(f"{path} holds no run: there is no config.toml in it")
-        version = folder._about()["version"]
-        if not isinstance(version, int) or version > FOLDER_VERSION:
-            raise FileFormatError(
-                f"{path} was written by a newer crosslearning (folder version {version}, this one "
-                f"reads up to {FOLDER_VERSION}); install the newer one"
-            )
+        if (version := folder._about().version) > FOLDER_VERSION:
+            newer = f"a newer crosslearning (folder version {version} > {FOLDER_VERSION})"
+            raise FileFormatError(f"{path} was written by {newer}; install the newer one")
         return folder
-
-    def guard(self) -> None:
-        """Refuse links and special files in the folder, now and later."""
-        files.guard(self.path, _FOLDERS)
 
     def exists(self) -> bool:
         """Return whether the folder holds a run."""
@@ -141,42 +118,49 @@ class RunFolder:
     def require_free(self) -> None:
         """Raise InputError for a folder in which no run can begin."""
         if self.exists():
-            raise InputError(
-                f"{self.path} already holds a run; go on with it by '{self.resume_command}', or "
-                "choose another folder"
-            )
-        if self.path.resolve().parent == self.path.resolve():
+            remedy = f"choose another folder, or '{self.resume_command}'"
+            raise InputError(f"{self.path} already holds a run; {remedy}")
+        if self.path.resolve() == Path(self.path.resolve().anchor):
             raise InputError(f"{self.path} is the root of all folders; choose one for the run")
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path} is a file; choose a folder")
+        files.guard(self.path, _FOLDERS)
 
     @property
     def has_start(self) -> bool:
         """Whether the run started from given policies, so that a checkpoint is needed to resume."""
-        return bool(self._about().get("has_start", False))
+        return self._about().has_start
 
     @property
     def resume_command(self) -> str:
         """The command that resumes the run."""
         return f"crosslearning resume {shlex.quote(str(self.path))}"
 
-    def _about(self) -> dict[str, Any]:
+    def _about(self) -> _About:
         try:
-            about = decode(files.read_file(self._version), _About, self._version)
+            return decode(files.read_file(self._version), _About, self._version)
         except (OSError, FileFormatError) as problem:
             raise FileFormatError(f"{self._version} is missing or damaged") from problem
-        return cast("dict[str, Any]", about)
+
+    def _write_about(self, about: _About, source: TaskSource | None) -> None:
+        about.tasks = None if source is None else cast("_Source", source.to_plain())
+        text = json.dumps(msgspec.to_builtins(about))
+        files.write_atomically(self._version, f"{text}\n".encode())
 
     def config(self) -> RunConfig:
         """Return the run's configuration, without how rollouts are run: the user decides that."""
         # Old runs name no method: there was only one.
-        values = {"method": PAPER_METHOD, **read_config(self._config)}
+        values = {"method": PAPER_METHOD, **configuration.read_config(self._config)}
         values = {name: value for name, value in values.items() if name not in EXECUTION_FIELDS}
-        return make_config(values, source=str(self._config))
+        return configuration.make_config(values, source=str(self._config))
 
     def checkpoints(self) -> list[tuple[int, Path]]:
         """Return the checkpoints as (iteration, path), oldest first."""
         return _numbered(self._checkpoints)
+
+    def snapshots(self) -> list[tuple[int, Path]]:
+        """Return the snapshots as (iteration, path of a family), oldest first."""
+        return _numbered(self._snapshots)
 
     def tidy(self) -> None:
         """Remove the partial files of killed writers; only for the owner of the lock."""
@@ -185,21 +169,21 @@ class RunFolder:
 
     def essentials(self) -> dict[Path, bytes]:
         """Return the content of the files that make a folder a run of the user."""
-        paths = (self._version, signature_file(self.path), self._config)
+        paths = (self._version, self.path / NAME, self._config)
         return {path: files.read_file(path) for path in paths if path.exists()}
 
-    def save_checkpoint(self, learner: CrossLearner) -> Path:
+    def save_checkpoint(self, learner: CrossLearner) -> None:
         """Write a checkpoint; keep the last two."""
-        path = self._checkpoints / f"iteration-{learner.iteration:08d}.safetensors"
-        learner.save(path)
-        for _, old in self.checkpoints()[:-_KEEP]:
+        learner.save(self._checkpoints / _numbered_name(learner))
+        for _, old in self.checkpoints()[:-2]:
             files.remove_file(old)
-        return path
+
+    def save_snapshot(self, learner: CrossLearner) -> None:
+        """Write the policies of this iteration."""
+        learner.family.save(self._snapshots / _numbered_name(learner))
 
     def save_model(self, learner: CrossLearner) -> None:
         """Write the finished learner; its record first, so that no model is without one."""
-        from crosslearning.runs.record import make_record
-
         whole = self.path / f".model.safetensors{files.PART}"
         learner.save(whole)
         parts = {"model": whole, "config": self._config, "metrics": self.metrics}
@@ -222,32 +206,23 @@ class RunFolder:
             text = json.dumps([*systems, now], indent=1)
             files.write_atomically(self._systems, f"{text}\n".encode())
 
-    def save_snapshot(self, learner: CrossLearner) -> Path:
-        """Write the policies of this iteration."""
-        path = self._snapshots / f"iteration-{learner.iteration:08d}.safetensors"
-        learner.family.save(path)
-        return path
-
-    def snapshots(self) -> list[tuple[int, Path]]:
-        """Return the snapshots as (iteration, path of a family), oldest first."""
-        return _numbered(self._snapshots)
-
-    def extend(self, length: Length, learner: CrossLearner | None) -> None:
+    def extend(self, length: Length, learner: CrossLearner | None) -> RunConfig:
         """Set another length; a finished run becomes an unfinished one with a checkpoint."""
         done = 0 if learner is None else length.made(learner)
         if length.amount <= done:
-            raise InputError(
-                f"{self.path} has made {done} {length.unit} already; ask for more than that"
-            )
+            already = f"{self.path} has made {done} {length.unit} already"
+            raise InputError(f"{already}; ask for more than that")
         if learner is not None and self.model.exists():
-            name = f"iteration-{learner.iteration:08d}.safetensors"
-            files.write_atomically(self._checkpoints / name, files.read_file(self.model))
-        content = config_text(self.config().replace(**{length.unit: length.amount})).encode()
+            path = self._checkpoints / _numbered_name(learner)
+            files.write_atomically(path, files.read_file(self.model))
+        changed = self.config().replace(**{length.unit: length.amount})
+        content = configuration.config_text(changed).encode()
         with suppress(InputError):  # only runs of the user are signed
             sign(self.path, content, self.source())
         files.write_atomically(self._config, content)
         files.remove_file(self.model)
         files.remove_file(self.record)
+        return changed
 
     def source(self) -> TaskSource:
         """Return the source of the run's tasks if it is trusted; raise InputError if not.
@@ -257,11 +232,8 @@ class RunFolder:
         """
         from crosslearning.tasks.sources import TaskSource, is_named, not_yours
 
-        config, kept = self.config(), self._about().get("tasks")
-        try:
-            source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
-        except files.MALFORMED as problem:
-            raise FileFormatError(f"{self._version} is damaged: its tasks") from problem
+        config, kept = self.config(), self._about().tasks
+        source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
         if is_named(source):
             return source
         paths = signed_paths(self.path, files.read_file(self._config), source)
@@ -271,106 +243,15 @@ class RunFolder:
 
     def is_own(self) -> bool:
         """Return whether :meth:`source` trusts the run's tasks."""
-        try:
-            self.source()
-        except InputError:
-            return False
-        return True
+        with suppress(InputError):
+            return bool(self.source())
+        return False
 
     def adopt(self, source: TaskSource) -> None:
         """Sign a run that is resumed with ``--tasks``, if these are the tasks that it names."""
         if source.given == self.config().tasks and not self.is_own():
-            about = {**self._about(), "tasks": source.to_plain()}
-            files.write_atomically(self._version, f"{json.dumps(about)}\n".encode())
+            self._write_about(self._about(), source)
             sign(self.path, files.read_file(self._config), source)
-
-    def load_file(
-        self, path: Path, tasks: str | TaskSource | None = None, **how: Any
-    ) -> CrossLearner:
-        """Return the learner of a file, with tasks that the user names or has signed."""
-        from crosslearning.learner import CrossLearner
-
-        if tasks is None:
-            with suppress(InputError):
-                tasks = self.source()
-        return CrossLearner.load(path, tasks, **how)
-
-    def load_newest(
-        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None, fitting: bool = False
-    ) -> CrossLearner | None:
-        """Return the learner of the newest intact checkpoint, or None if there is none.
-
-        Damaged ones are skipped with a warning, as are, if ``fitting``, those that do not match
-        ``config.toml``.
-        """
-        problems: list[CrossLearningError] = []
-        for iteration, path in reversed(self.checkpoints()):
-            try:
-                learner = self.load_file(path, tasks, **how)
-                if learner.iteration != iteration:
-                    raise FileFormatError(f"{path} is of iteration {learner.iteration}")
-                if fitting:
-                    self.require_fit(learner, path)
-            except (InputError, FileFormatError) as problem:
-                if not path.exists():  # the running process has removed it
-                    return self.load_newest(how, tasks, fitting)
-                if not isinstance(problem, UnfitError | FileFormatError):
-                    raise
-                problems.append(problem)
-                continue
-            for passed in problems:
-                text = f"{passed}. The checkpoint of iteration {iteration} is taken in its place"
-                warnings.warn(text, stacklevel=3)
-            return learner
-        for passed in problems:
-            if isinstance(passed, UnfitError):
-                raise passed
-        if problems:
-            raise FileFormatError(
-                f"no checkpoint of {self.path} is whole. {problems[-1]}. Or move its folder "
-                "'checkpoints' away to begin the run anew"
-            )
-        return None
-
-    def load_fitting(
-        self, how: Mapping[str, Any], tasks: str | TaskSource | None = None
-    ) -> CrossLearner | None:
-        """Return the newest learner, which must be what ``config.toml`` asks for, or None."""
-        if not self.model.exists():
-            return self.load_newest(how, tasks, fitting=True)
-        learner = self.load_file(self.model, tasks, **how)
-        self.require_fit(learner, self.model)
-        return learner
-
-    def require_fit(self, learner: CrossLearner, path: Path) -> None:
-        """Refuse a learner, read from ``path``, that does not match ``config.toml``."""
-        from crosslearning.tasks.sources import TaskSource
-
-        config = self.config()
-        asked, saved = settings_to_plain(config.settings), settings_to_plain(learner.settings)
-        # The learner fills in settings that are left open; the kernel may be too.
-        filled = settings_to_plain(config.settings.resolved(scaled=False, horizon=1))
-        names = ["method"] if asked["method"] != saved["method"] else [*asked]
-        pairs = {
-            name: (asked[name], saved[name])
-            for name in names
-            if name != "kernel" and not (asked[name] is None and filled[name] is not None)
-        }
-        if config.settings.kernel is not None:
-            kernel = learner.kernel.to_dict()
-            if not same_kernel(kernel, config.settings.kernel):
-                pairs["kernel"] = (config.settings.kernel, kernel)
-        if (kept := self._about().get("tasks")) is not None:
-            pairs["tasks"] = (config.tasks, TaskSource.from_plain(kept).given)
-        if learner.source is not None:
-            pairs["task_options"] = (config.task_options, learner.task_options)
-        other = [f"{k} is {now!r} and was {was!r}" for k, (now, was) in pairs.items() if now != was]
-        if other:
-            raise UnfitError(
-                f"{self._config} does not ask for what {path} holds: {'; '.join(other)}. Put it "
-                "back to go on with this run, or begin another: crosslearning train --config "
-                f"{shlex.quote(str(self._config))} --out NEW"
-            )
 
     def load(
         self,
@@ -384,19 +265,88 @@ class RunFolder:
         ``tasks`` replace those that the run names. Without ``tasks`` and without trusted tasks
         (see :meth:`source`) the policies can be used, but not trained or evaluated.
         """
+        if best and not self.best.exists():
+            remedy = "crosslearning train --evaluate-every 100"
+            raise InputError(
+                f"{self.path} keeps no best policies; runs with evaluations do: {remedy}"
+            )
         if best:
-            if not self.best.exists():
-                raise InputError(
-                    f"{self.path} keeps no best policies; runs with evaluations keep them: "
-                    "crosslearning train --evaluate-every 100"
-                )
             return self.load_file(self.best, tasks, workers=workers, **how)
-        if self.model.exists():
-            return self.load_file(self.model, tasks, workers=workers, **how)
-        learner = self.load_newest({"workers": workers, **how}, tasks)
+        learner = self.load_newest(tasks, workers=workers, **how)
         if learner is None:
             raise InputError(f"{self.path} has no checkpoint yet; run '{self.resume_command}'")
         return learner
+
+    def load_file(
+        self, path: Path, tasks: str | TaskSource | None = None, **how: Any
+    ) -> CrossLearner:
+        """Return the learner of a file, with tasks that the user names or has signed."""
+        from crosslearning.learner import CrossLearner
+
+        if tasks is None:
+            with suppress(InputError):
+                tasks = self.source()
+        return CrossLearner.load(path, tasks, **how)
+
+    def load_newest(
+        self, tasks: str | TaskSource | None = None, fitting: bool = False, **how: Any
+    ) -> CrossLearner | None:
+        """Return the finished learner, or that of the newest intact checkpoint; None without one.
+
+        If ``fitting``, it must be what ``config.toml`` asks for. Checkpoints that are damaged or
+        do not fit are skipped with a warning.
+        """
+        problems: list[CrossLearningError] = []
+        finished = self.model.exists()
+        saved = [(None, self.model)] if finished else reversed(self.checkpoints())
+        for iteration, path in saved:
+            try:
+                learner = self.load_file(path, tasks, **how)
+                if iteration not in (None, learner.iteration):
+                    raise FileFormatError(f"{path} is of iteration {learner.iteration}")
+                if fitting:
+                    self._require_fit(learner, path)
+            except (InputError, FileFormatError) as problem:
+                if not path.exists():  # the running process has removed it
+                    return self.load_newest(tasks, fitting, **how)
+                if finished or not isinstance(problem, UnfitError | FileFormatError):
+                    raise
+                problems.append(problem)
+                continue
+            for passed in problems:
+                text = f"{passed}. The checkpoint of iteration {iteration} is taken instead"
+                warnings.warn(text, stacklevel=3)
+            return learner
+        if problems:
+            remedy = "Or move its folder 'checkpoints' away to begin the run anew"
+            text = f"no checkpoint of {self.path} is whole. {problems[-1]}. {remedy}"
+            unfit = (problem for problem in problems if isinstance(problem, UnfitError))
+            raise next(unfit, FileFormatError(text))
+        return None
+
+    def _require_fit(self, learner: CrossLearner, path: Path) -> None:
+        """Refuse a learner, read from ``path``, that does not match ``config.toml``."""
+        config, kept = self.config(), self._about().tasks
+        asked, saved = settings_to_plain(config.settings), settings_to_plain(learner.settings)
+        # The learner fills in settings that are left open; the kernel may be too.
+        filled = settings_to_plain(config.settings.resolved(scaled=False, horizon=1))
+        names = ["method"] if asked["method"] != saved["method"] else [*asked]
+        left_open = {name for name in asked if asked[name] is None and filled[name] is not None}
+        pairs = {k: (asked[k], saved[k]) for k in names if k != "kernel" and k not in left_open}
+        kernel, wanted = learner.kernel.to_dict(), config.settings.kernel
+        if wanted is not None and not same_kernel(kernel, wanted):
+            pairs["kernel"] = (wanted, kernel)
+        if kept is not None:
+            pairs["tasks"] = (config.tasks, kept["given"])
+        if learner.source is not None:
+            pairs["task_options"] = (config.task_options, learner.task_options)
+        other = [f"{k} is {now!r} and was {was!r}" for k, (now, was) in pairs.items() if now != was]
+        if other:
+            begin = f"crosslearning train --config {shlex.quote(str(self._config))} --out NEW"
+            raise UnfitError(
+                f"{self._config} does not ask for what {path} holds: {'; '.join(other)}. Put it "
+                f"back to go on with this run, or begin another: {begin}"
+            )
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
@@ -405,6 +355,30 @@ class RunFolder:
     def read_evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations during training, one dict a line."""
         return read_lines(self.evaluations, EvaluationLine)
+
+
+def make_record(learner: CrossLearner, parts: Mapping[str, Path]) -> dict[str, Any]:
+    """Return the numbers of a learner and the digests of files; verification recomputes them."""
+    from crosslearning.runs.system_info import system_info
+
+    family, epsilon = learner.family, learner.settings.epsilon
+    return {
+        "version": 1,  # raised when an older crosslearning could not read it
+        "iteration": learner.iteration,
+        "steps": learner.steps,
+        "tasks": [task.name for task in learner.tasks],
+        "epsilon": epsilon if math.isfinite(epsilon) else "inf",
+        "kernel": learner.kernel.to_dict(),
+        "knots": len(family.knots),
+        "norms": family.norms().tolist(),
+        "distances": family.distances().tolist(),
+        "sha256": {k: hashlib.sha256(files.read_file(p)).hexdigest() for k, p in parts.items()},
+        "made_with": system_info(),
+    }
+
+
+def _numbered_name(learner: CrossLearner) -> str:
+    return f"iteration-{learner.iteration:08d}.safetensors"
 
 
 def _numbered(folder: Path) -> list[tuple[int, Path]]:

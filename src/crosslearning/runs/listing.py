@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Literal
 
 from crosslearning._base.files import read_description
@@ -66,12 +67,9 @@ def summarise_runs(folder: str | Path) -> list[RunSummary]:
     """Return the state of all runs in a folder and its subfolders, sorted by name."""
     place = Path(folder)
     if not place.is_dir():
-        if place.exists():
-            raise InputError(f"{place} is a file; give a folder that holds runs")
-        raise InputError(
-            f"{place} is not there; give a folder that holds runs, or begin one: crosslearning "
-            f"train --out {shlex.quote(str(place / 'first'))}"
-        )
+        begin = f"crosslearning train --out {shlex.quote(str(place / 'first'))}"
+        what = "is a file" if place.exists() else "is not there"
+        raise InputError(f"{place} {what}; give a folder that holds runs, or begin one: {begin}")
     return [_summarise(path) for path in _run_folders(place)]
 
 
@@ -107,24 +105,23 @@ def _read(folder: RunFolder, fields: dict[str, Any]) -> State:
     """Add the fields of a run to ``fields``; raise if a file is damaged."""
     config = folder.config()
     length = config.length
+    files = [*folder.path.glob("*"), *(path for _, path in folder.checkpoints())]
+    newest = datetime.fromtimestamp(max(path.stat().st_mtime for path in files), UTC)
     fields |= {
         "method": config.settings.method,
         "tasks": config.tasks,
         "epsilon": float(config.settings.epsilon),
         "length": f"{length.amount} {length.unit}",
-        "changed": _changed(folder),
+        "changed": f"{newest:%Y-%m-%dT%H:%M:%SZ}",
     }
-    line = last_line(folder.metrics)
-    if line is not None:
-        returns = [value for value in line["return"].values() if value is not None]
-        fields |= {name: int(line[name]) for name in ("iteration", "steps", "knots")}
+    if (line := last_line(folder.metrics)) is not None:
+        returns = [float(value) for value in line["return"].values() if value is not None]
+        fields |= {name: line[name] for name in ("iteration", "steps", "knots")}
         fields["task_count"] = len(line["return"])
-        if returns:
-            fields["recent_return"] = sum(map(float, returns)) / len(returns)
+        fields["recent_return"] = fmean(returns) if returns else None
     known = [one["mean_return"] for one in folder.read_evaluations()]
     fields["best_return"] = max((float(r) for r in known if r is not None), default=None)
-    description = _newest(folder)
-    if description is not None:
+    if (description := _newest(folder)) is not None:
         fields |= {"task_count": len(description["tasks"]), "steps": int(description["steps"])}
         fields["iteration"] = int(description["iteration"])
     return "finished" if folder.model.exists() else "interrupted"
@@ -132,20 +129,13 @@ def _read(folder: RunFolder, fields: dict[str, Any]) -> State:
 
 def _newest(folder: RunFolder) -> dict[str, Any] | None:
     """Return the header of the model, or of the newest intact checkpoint."""
-    if folder.model.exists():
-        return read_description(folder.model, FILE_KIND, FILE_VERSION)
-    wrong: CrossLearningError | None = None
-    for _, path in reversed(folder.checkpoints()):
+    saved = [folder.model] if folder.model.exists() else [p for _, p in folder.checkpoints()]
+    problems = []
+    for path in reversed(saved):
         try:
             return read_description(path, FILE_KIND, FILE_VERSION)
         except CrossLearningError as problem:
-            wrong = wrong or problem
-    if wrong is not None:
-        raise wrong
+            problems.append(problem)
+    if problems:
+        raise problems[0]
     return None
-
-
-def _changed(folder: RunFolder) -> str:
-    files = [*folder.path.glob("*"), *(path for _, path in folder.checkpoints())]
-    newest = max(path.stat().st_mtime for path in files)
-    return f"{datetime.fromtimestamp(newest, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -10,27 +9,29 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
-from typing import TypedDict
 
 from crosslearning._base.files import guard, open_file
-from crosslearning._base.plain_data import decode
-from crosslearning.errors import FileFormatError, StorageError
+from crosslearning.errors import StorageError, visible
 
 #: The lock file of a folder; a killed process may leave it behind, unlocked.
 NAME = ".lock"
 #: Attempts at a lock, and seconds between them: lock_owner holds it for a moment.
 _TRIES, _PAUSE = 5, 0.05
+#: The owner that has written nothing yet.
+_UNKNOWN = "another process, which has just begun"
 #: Locks of this process. A fork would share them, and keep them if this process is killed.
 _held: set[int] = set()
 
+
+def _release() -> None:
+    while _held:
+        with suppress(OSError):
+            os.close(_held.pop())
+
+
 if hasattr(os, "register_at_fork"):  # pragma: no branch  (not on Windows)
-
-    def _release() -> None:
-        while _held:
-            with suppress(OSError):
-                os.close(_held.pop())
-
     os.register_at_fork(after_in_child=_release)
 
 
@@ -42,13 +43,13 @@ def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
     """
     path = folder / NAME
     guard(folder, ())
-    handle = _open(path)
+    handle = _acquire(path)
     _held.add(handle)
     try:
-        owner = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%d %H:%M:%S"), "command": ""}
-        owner["command"] = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+        owner = f"process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S} ({command})"
         os.ftruncate(handle, 0)
-        os.write(handle, json.dumps(owner).encode())
+        os.write(handle, owner.encode("utf-8", "backslashreplace"))
         yield lambda: _is_at(handle, path)
     finally:
         # Removed before it is freed, so that nobody locks a file that is about to go.
@@ -59,66 +60,46 @@ def folder_lock(folder: Path) -> Iterator[Callable[[], bool]]:
         os.close(handle)
 
 
-def _open(path: Path) -> int:
-    while True:
+def _acquire(path: Path) -> int:
+    """Return the descriptor of the lock file, locked."""
+    owner = _UNKNOWN
+    for _ in range(_TRIES):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = open_file(path, os.O_RDWR | os.O_CREAT)
         except OSError as problem:
-            raise StorageError(
-                f"cannot write into {path.parent}: {problem.strerror}; choose another folder, or "
-                "make this one writable"
-            ) from problem
-        try:
-            _lock_soon(handle)
-        except BlockingIOError as problem:
-            text = _owner(handle)
-            os.close(handle)
-            raise StorageError(
-                f"{path.parent} is being written by {text}; wait for it to end, stop it, or choose "
-                "another folder. Nothing was changed"
-            ) from problem
-        except OSError as problem:
-            warnings.warn(
-                f"the file system of {path.parent} has no locks ({problem.strerror}); make sure "
-                "that no other process trains in this folder",
-                stacklevel=4,
-            )
+            reason = f"{problem.strerror}; choose another folder, or make this one writable"
+            raise StorageError(f"cannot write into {path.parent}: {reason}") from problem
         if os.fstat(handle).st_nlink > 1:
             os.close(handle)
-            raise StorageError(
-                f"{path} is another name of some other file, which a lock must not be; remove it"
-            )
-        if _is_at(handle, path):
+            raise StorageError(f"{path} is another name of some other file; remove this name")
+        try:
+            _lock(handle)
+            if _is_at(handle, path):  # else its owner has removed it since
+                return handle
+        except BlockingIOError:
+            owner = _owner(handle)
+        except (OSError, ImportError) as problem:
+            remedy = "make sure that no other process trains in this folder"
+            text = f"the file system of {path.parent} has no locks ({problem}); {remedy}"
+            warnings.warn(text, stacklevel=4)
             return handle
-        os.close(handle)  # its owner has removed it since: try the file that is there now
+        os.close(handle)
+        time.sleep(_PAUSE)
+    remedy = "wait for it to end, stop it, or choose another folder. Nothing was changed"
+    raise StorageError(f"{path.parent} is being written by {owner}; {remedy}")
 
 
 def lock_owner(folder: Path) -> str | None:
     """Return a description of the process that has locked a folder, or None."""
-    try:
+    with suppress(OSError, ImportError):  # it is not locked, or not readable
         guard(folder, ())
-        handle = open_file(folder / NAME, os.O_RDWR)
-    except (OSError, StorageError):
-        return None  # it is not locked, or not readable
-    try:
-        _lock(handle)
-    except BlockingIOError:
-        return _owner(handle)
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
+        with os.fdopen(open_file(folder / NAME, os.O_RDWR), "r+b") as file:
+            try:
+                _lock(file.fileno())
+            except BlockingIOError:
+                return _owner(file.fileno())
     return None
-
-
-def _lock_soon(handle: int) -> None:
-    for _ in range(_TRIES - 1):
-        try:
-            return _lock(handle)
-        except BlockingIOError:
-            time.sleep(_PAUSE)
-    return _lock(handle)
 
 
 def _is_at(handle: int, path: Path) -> bool:
@@ -128,36 +109,13 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-class _Owner(TypedDict):
-    """The form of a lock file."""
-
-    pid: int
-    since: str
-    command: str
-
-
 def _owner(handle: int) -> str:
-    try:
-        owner = decode(os.pread(handle, 10_000, 0), _Owner, NAME)
-        return f"process {owner['pid']}, since {owner['since']} ({owner['command']})"
-    except (OSError, FileFormatError):
-        return "another process, which has just begun"
+    """Return what the owner wrote, which in a stranger's folder may be anything."""
+    text = visible(os.pread(handle, 10_000, 0).decode(errors="replace"), 1000)
+    return text if text.startswith("process ") else _UNKNOWN
 
 
-if sys.platform == "win32":  # pragma: no cover
-    import msvcrt
+def _lock(handle: int) -> None:
+    import fcntl  # not on Windows
 
-    def _lock(handle: int) -> None:
-        # Locked bytes cannot be read there: one far beyond what is written.
-        os.lseek(handle, 1 << 30, os.SEEK_SET)
-        try:
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
-        except PermissionError as problem:
-            raise BlockingIOError from problem
-        finally:
-            os.lseek(handle, 0, os.SEEK_SET)
-else:
-    import fcntl
-
-    def _lock(handle: int) -> None:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

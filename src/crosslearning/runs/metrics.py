@@ -27,38 +27,11 @@ Floats = NDArray[np.float64]
 
 #: The fraction of a run, at its end, that is called late.
 LATE = 0.25
-#: Bytes at the end of a file that are read first for its last line, and the most that are read.
-_TAIL, _LONGEST_LINE = 1 << 16, 1 << 28
-
-
-def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
-    """Return every task's mean multiplier over the last quarter of a run, shape (N,), or None.
-
-    It is infinite for ε = 0, and None without metrics.
-    """
-    if not lines:
-        return None
-    begin = (1.0 - LATE) * lines[-1]["iteration"]
-    late = [line["multiplier"] for line in lines if line["iteration"] > begin]
-    rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
-    return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
-
-
-def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return every task's mean training return, if known, over the last lines; worst first."""
-    recent = lines[-max(1, min(25, len(lines) // 4)) :]
-    known = {
-        name: [line["return"][name] for line in recent if line["return"].get(name) is not None]
-        for name in (lines[-1]["return"] if lines else ())
-    }
-    means = {name: math.fsum(values) / len(values) for name, values in known.items() if values}
-    return dict(sorted(means.items(), key=lambda item: item[1]))
-
+#: Larger numbers are not measured, and would overflow in sums and figures.
+_HUGE = 1e150
 
 _Number = int | float | None
 _Numbers = dict[str, _Number]
-#: Larger numbers are not measured, and would overflow in sums and figures.
-_HUGE = 1e150
 
 
 class MetricsLine(msgspec.Struct, rename={"returns": "return"}):
@@ -87,34 +60,49 @@ class EvaluationLine(msgspec.Struct):
     results: list[_EvaluationResult]
 
 
-def read_lines(path: Path, form: Any) -> list[dict[str, Any]]:
-    """Return the lines of a file, each a JSON object of a form; none if there is no file.
+def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
+    """Return every task's mean multiplier late in a run, shape (N,); infinite for ε = 0."""
+    if not lines:
+        return None
+    begin = (1.0 - LATE) * lines[-1]["iteration"]
+    late = [line["multiplier"] for line in lines if line["iteration"] > begin]
+    rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
+    return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
-    Damaged lines are left out with a warning.
-    """
+
+def recent_returns(lines: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return every task's mean training return, if known, over the last lines; worst first."""
+    recent = lines[-max(1, min(25, len(lines) // 4)) :]
+    known = {
+        name: [line["return"][name] for line in recent if line["return"].get(name) is not None]
+        for name in (lines[-1]["return"] if lines else ())
+    }
+    means = {name: math.fsum(values) / len(values) for name, values in known.items() if values}
+    return dict(sorted(means.items(), key=lambda item: item[1]))
+
+
+def read_lines(path: Path, form: Any) -> list[dict[str, Any]]:
+    """Return the lines of a file, if it exists, but for damaged ones, with a warning."""
     return [line for _, line in _parsed(path, form) if line is not None]
 
 
 def _parsed(path: Path, form: Any) -> list[tuple[bytes, dict[str, Any] | None]]:
     """Return the lines of a file as bytes, each with its content, None if damaged."""
     try:
-        texts = read_file(path).split(b"\n")
+        # The last line without an end is where a run was killed, or is still writing.
+        texts = read_file(path).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except StorageError:
         raise
     except OSError as problem:
         raise cannot_read(path, problem) from problem
-    # The last line without an end is where a run was killed, or is still writing.
-    rows = [(text, _content(text, form)) for text in texts[:-1]]
+    rows = [(text, _content(text, form)) for text in texts]
     damaged = [str(number) for number, (_, line) in enumerate(rows, start=1) if line is None]
     if damaged:
-        lines = "line" if len(damaged) == 1 else "lines"
-        warnings.warn(
-            f"{path}: {lines} {', '.join(damaged[:10])}{' …' if damaged[10:] else ''} of "
-            f"{len(rows)} cannot be read and left out; the others are used",
-            stacklevel=3,
-        )
+        numbers = ", ".join(damaged[:10]) + (" …" if damaged[10:] else "")
+        text = f"{path}: line {numbers} of {len(rows)} cannot be read; the others are used"
+        warnings.warn(text, stacklevel=3)
     return rows
 
 
@@ -139,9 +127,7 @@ def _is_plain(value: Any) -> bool:
     return value is None or abs(value) < _HUGE
 
 
-def aims_of(
-    settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]
-) -> dict[str, list[float]]:
+def aims_of(settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a method's targets, by name and for every line of metrics."""
     each = [settings.aims(line["iteration"]) for line in lines]
     return {name: [one[name] for one in each] for name in (each[0] if each else ())}
@@ -152,21 +138,18 @@ def last_line(path: Path) -> dict[str, Any] | None:
     try:
         with os.fdopen(open_file(path), "rb") as stream:
             size = stream.seek(0, 2)
-            for taken in (_TAIL, _LONGEST_LINE):
-                stream.seek(max(0, size - taken))
-                tail = stream.read()
+            for most in (1 << 16, 1 << 28):
+                stream.seek(max(0, size - most))
                 # The first of these lines may be cut, unless the whole file was read.
-                lines = tail[: tail.rfind(b"\n") + 1].splitlines()
-                if len(lines) > 1:
+                *_, before, line, _ = b"", b"", *stream.read().split(b"\n")
+                if before:
                     break
     except OSError:
         return None
-    if not lines:
-        return None
-    line = _content(lines[-1], MetricsLine)
-    if line is None:
+    content = _content(line, MetricsLine) if line else None
+    if line and content is None:
         raise FileFormatError(f"the last line of {path} is damaged")
-    return line
+    return content
 
 
 class Averages:
@@ -174,25 +157,20 @@ class Averages:
 
     def __init__(self, tasks: Sequence[str]) -> None:
         self._tasks = tuple(tasks)
-        self._reports: list[IterationReport] = []
+        #: The iterations since the last line.
+        self.pending: list[IterationReport] = []
         #: The last iteration that was added.
         self.last = 0
 
     def add(self, report: IterationReport) -> None:
         """Add one iteration."""
-        self._reports.append(report)
+        self.pending.append(report)
         self.last = report.iteration
-
-    @property
-    def pending(self) -> bool:
-        """Whether iterations were added since the last line."""
-        return bool(self._reports)
 
     def line(self, steps: int) -> dict[str, Any]:
         """Return the line of the iterations since the last one."""
-        reports, self._reports = self._reports, []
-        last = reports[-1]
-        pruning = [report.pruning for report in reports]
+        reports, self.pending = self.pending, []
+        last, pruning = reports[-1], [report.pruning for report in reports]
         # The budget bounds the policies and the centre, not the directions of momentum.
         moves = [float(np.max(p.errors[: len(self._tasks) + 1])) for p in pruning]
 
@@ -202,7 +180,6 @@ class Averages:
         # A number that a method did not report in an iteration is NaN.
         nothing = np.full(len(self._tasks), np.nan)
         names = dict.fromkeys(name for report in reports for name in report.numbers)
-
         line = {
             "iteration": last.iteration,
             "steps": steps,
@@ -239,22 +216,13 @@ class MetricsLog:
     """
 
     def __init__(
-        self,
-        path: Path,
-        iteration: int,
-        tensorboard: Path | None = None,
-        form: Any = MetricsLine,
+        self, path: Path, iteration: int, tensorboard: Path | None = None, form: Any = MetricsLine
     ) -> None:
-        kept: list[bytes] = []
-        doubtful: list[bytes] = []
-        for text, line in _parsed(path, form):
-            doubtful.append(text + b"\n")
-            if line is not None and line["iteration"] > iteration:
-                break
-            if line is not None:
-                kept += doubtful
-                doubtful = []
-        write_atomically(path, b"".join(kept))
+        rows, kept = _parsed(path, form), 0
+        for number, (_, line) in enumerate(rows, start=1):
+            if line is not None and line["iteration"] <= iteration:
+                kept = number
+        write_atomically(path, b"".join(text + b"\n" for text, _ in rows[:kept]))
         self._path = path
         self._stream = os.fdopen(open_file(path, os.O_RDWR | os.O_APPEND), "a+", encoding="utf-8")
         self._writer: Any = None
@@ -267,11 +235,10 @@ class MetricsLog:
         with self._naming_the_file():
             self._stream.write(json.dumps(line) + "\n")
         for name, value in line.items() if self._writer is not None else ():
-            tags = {f"train/{name}": value}
             if isinstance(value, dict):
-                tags = {f"{name}/{task}": number for task, number in value.items()}
-            if name != "iteration":
-                self.add_scalars(tags, line["iteration"])
+                self.add_scalars({f"{name}/{k}": v for k, v in value.items()}, line["iteration"])
+            elif name != "iteration":
+                self.add_scalars({f"train/{name}": value}, line["iteration"])
 
     def add_scalars(self, tags: Mapping[str, float | None], iteration: int) -> None:
         """Add known numbers to the TensorBoard events, if there are any."""
@@ -302,6 +269,13 @@ class MetricsLog:
             self._stream.seek(0)
             write_atomically(self._path, self._stream.read().encode())
 
+    def close(self) -> None:
+        """Close the files."""
+        with self._naming_the_file():
+            self._stream.close()
+        if self._writer is not None:
+            self._writer.close()
+
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
         try:
@@ -310,13 +284,6 @@ class MetricsLog:
             raise StorageError(
                 f"cannot write {self._path}: {problem.strerror}; the last checkpoint is intact"
             ) from problem
-
-    def close(self) -> None:
-        """Close the files."""
-        with self._naming_the_file():
-            self._stream.close()
-        if self._writer is not None:
-            self._writer.close()
 
 
 def summary_writer() -> Any:

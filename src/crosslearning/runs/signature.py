@@ -16,7 +16,9 @@ import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from crosslearning._base.files import read_file, write_atomically
 from crosslearning._base.plain_data import decode
@@ -25,22 +27,19 @@ from crosslearning.errors import FileFormatError, StorageError
 if TYPE_CHECKING:
     from crosslearning.tasks.sources import TaskSource
 
+#: The file of a folder's signature.
+NAME = "signature.json"
 _BYTES = 32
 #: Not on Windows.
 _NOFOLLOW, _NONBLOCK = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_NONBLOCK", 0)
 
 
-class _Signed(TypedDict):
-    """The form of ``signature.json``."""
+class _Signed(msgspec.Struct):
+    """The content of ``signature.json``."""
 
     version: int
     modules: dict[str, str]
     signature: str
-
-
-def signature_file(folder: Path) -> Path:
-    """Return the path of a folder's signature."""
-    return folder / "signature.json"
 
 
 def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
@@ -49,60 +48,50 @@ def sign(folder: Path, config: bytes, source: TaskSource | None) -> None:
 
     if source is None or is_named(source):
         return
-    key = _key(make=True)
-    if key is not None:
+    if (key := _key(make=True)) is not None:
         signature = _signature(key, folder, config, source, source.paths)
         content = {"version": 1, "modules": dict(source.paths), "signature": signature}
-        write_atomically(signature_file(folder), f"{json.dumps(content)}\n".encode())
+        write_atomically(folder / NAME, f"{json.dumps(content)}\n".encode())
 
 
 def signed_paths(folder: Path, config: bytes, source: TaskSource) -> dict[str, str] | None:
     """Return the signed paths of a source's modules, or None without a valid signature."""
     try:
-        content = decode(read_file(signature_file(folder)), _Signed, signature_file(folder))
+        signed = decode(read_file(folder / NAME), _Signed, folder / NAME)
     except (OSError, FileFormatError):
         return None
-    key, paths = _key(), content["modules"]
+    key = _key()
     if key is None:
         return None
-    valid = is_signature(content["signature"], _signature(key, folder, config, source, paths))
-    return paths if valid else None
+    expected = _signature(key, folder, config, source, signed.modules)
+    return signed.modules if is_signature(signed.signature, expected) else None
 
 
 def _signature(
     key: bytes, folder: Path, config: bytes, source: TaskSource, paths: Mapping[str, str]
 ) -> str:
-    signed: list[Any] = [
-        "crosslearning run 1",
-        str(folder.resolve()),
-        hashlib.sha256(config).hexdigest(),  # it holds the options of the tasks
-        source.to_plain(),
-        dict(paths),
-    ]
+    # The configuration holds the options of the tasks.
+    digest, place = hashlib.sha256(config).hexdigest(), str(folder.resolve())
+    signed = ["crosslearning run 1", place, digest, source.to_plain(), dict(paths)]
     return hmac.new(key, json.dumps(signed, sort_keys=True).encode(), "sha256").hexdigest()
 
 
 def is_signature(given: object, expected: str | None) -> bool:
     """Return whether a signature is the expected one."""
-    return (
-        expected is not None
-        and isinstance(given, str)
-        and hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
-    )
+    if expected is None or not isinstance(given, str):
+        return False
+    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
 
 
 def content_signature(purpose: str, *parts: bytes) -> str | None:
     """Return a signature by the user's key, valid for one purpose; None without a key."""
-    try:
-        key = _key(make=True)
-    except StorageError:
-        key = None
-    if key is None:
-        return None
-    made = hmac.new(key, digestmod="sha256")
-    for part in (f"crosslearning {purpose}".encode(), *parts):
-        made.update(len(part).to_bytes(8, "big") + part)
-    return made.hexdigest()
+    with suppress(StorageError):
+        if (key := _key(make=True)) is not None:
+            made = hmac.new(key, digestmod="sha256")
+            for part in (f"crosslearning {purpose}".encode(), *parts):
+                made.update(len(part).to_bytes(8, "big") + part)
+            return made.hexdigest()
+    return None
 
 
 def key_file() -> Path:

@@ -1,4 +1,4 @@
-"""The study engine: many runs and measurements of them, each made once.
+"""The study engine: many runs and measurements of them, each made once, in parallel processes.
 
 A study is a set of independent chains of steps. A study that was interrupted is continued by the
 same call, and ends with the same files: :meth:`Run.go` keeps a finished run, resumes an unfinished
@@ -9,12 +9,20 @@ the same version of the code.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import platform
+import signal
+import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -23,14 +31,18 @@ from crosslearning._base.plain_data import decode
 from crosslearning._base.progress import progress_bar
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.rollouts.backends import read_backend
-from crosslearning.runs.config import EXECUTION_FIELDS, RunConfig
+from crosslearning.rollouts.pool import safe_start
+from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.metrics import last_line
-from crosslearning.runs.parallel import in_processes, on_ray, stop_is_asked
 
 #: On the progress bar a measurement counts as much as this fraction of the longest run.
 _MEASUREMENT = 0.1
+#: Seconds between two calls of ``update``, and for remote runs to save themselves.
+_POLL, _PARTING = 0.5, 60.0
+#: Set in a worker by Ctrl-C while it is not driving a run.
+_pressed = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -45,9 +57,12 @@ class Run:
         """Train or resume the run; return False if it was interrupted."""
         folder = RunFolder(self.path)
         if folder.exists():
-            before, asked = folder.config().to_plain(), self.config.chosen().to_plain()
-            asked |= {name: before[name] for name in EXECUTION_FIELDS}
-            _refuse_other(self.path, "a run", before, asked)
+            before = folder.config()
+            # A method that is left open is the one that was chosen when the run began.
+            asked = msgspec.structs.replace(
+                self.config.chosen(before.settings.method), **before.how()
+            )
+            _refuse_other(self.path, "a run", before.to_plain(), asked.to_plain())
             if folder.model.exists():
                 return True
             # The user named the tasks of the study, so they are trusted also where the run was
@@ -62,10 +77,9 @@ class Run:
         folder, length = RunFolder(self.path), self.config.length
         if folder.model.exists():
             return float(length.amount)
-        try:
-            return float((last_line(folder.metrics) or {})[length.field])
-        except (FileFormatError, KeyError):
-            return 0.0
+        with suppress(FileFormatError):
+            return float((last_line(folder.metrics) or {}).get(length.field, 0.0))
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +102,7 @@ class Measurement:
 
     def answer(self) -> dict[str, Any]:
         """Return the answer with its question under ``asked``, from the file if it is there."""
-        stored = self.stored()
-        if stored is not None:
+        if (stored := self.stored()) is not None:
             return stored
         result = {"asked": dict(self.asked), **self.make(*self.arguments)}
         write_atomically(self.path, json.dumps(result, indent=1).encode())
@@ -97,14 +110,15 @@ class Measurement:
 
     def stored(self) -> dict[str, Any] | None:
         """Return the answer from the file; None if it must be made."""
-        try:
+        with suppress(FileNotFoundError, FileFormatError):
             stored = decode(read_file(self.path), dict[str, Any], self.path)
             return stored if stored.get("asked") == self.asked else None
-        except (FileNotFoundError, FileFormatError):
-            return None  # missing or damaged
+        return None
 
 
 Chain = Sequence[Run | Measurement]
+#: Rounds of calls of a function, each with its arguments.
+Rounds = Sequence[Sequence[tuple[Any, ...]]]
 
 
 def run_study(
@@ -142,6 +156,120 @@ def go_through(chain: Chain) -> bool:
     return all(not stop_is_asked() and step.go() for step in chain)
 
 
+def in_processes(
+    function: Callable[..., Any], rounds: Rounds, workers: int, update: Callable[[], None]
+) -> bool:
+    """Call a function for each tuple of arguments, in ``workers`` processes; False if interrupted.
+
+    The function is of module level, and returns False if it was interrupted. A round of calls
+    begins when the round before has ended. ``update`` is called repeatedly meanwhile.
+    """
+    # A fork of a process with threads may deadlock.
+    context = multiprocessing.get_context("spawn")
+    with safe_start():
+        executor = ProcessPoolExecutor(workers, context, initializer=_leave_ctrl_c_to_parent)
+
+    def submit(call: tuple[Any, ...]) -> Future[Any]:
+        with safe_start():
+            return executor.submit(function, *call)
+
+    with executor:
+        return _run(rounds, workers, submit, update)
+
+
+def on_ray(
+    function: Callable[..., Any],
+    rounds: Rounds,
+    workers: int | None,
+    update: Callable[[], None],
+    address: str | None = None,
+) -> bool:
+    """Do what :func:`in_processes` does on a Ray cluster, whose nodes share the working folder.
+
+    A call that is lost with a node is repeated on another. ``workers`` None: all processors.
+    """
+    from cloudpickle import dumps
+
+    from crosslearning.rollouts.ray_cluster import join, leave
+
+    ray = join(address)
+    remote = ray.remote(num_cpus=1, max_retries=10)(_call_remotely)
+    here = str(Path.cwd()), [str(Path(place).absolute()) for place in sys.path]
+    calls: dict[Future[Any], Any] = {}
+
+    def submit(call: tuple[Any, ...]) -> Future[Any]:
+        reference = remote.remote(*here, dumps((function, call)))
+        future: Future[Any] = reference.future()
+        calls[future] = reference
+        return future
+
+    def stop(running: Sequence[Future[Any]]) -> None:
+        for future in running:
+            ray.cancel(calls[future])  # like Ctrl-C: a run is saved
+        wait(running, timeout=_PARTING)
+
+    try:
+        return _run(rounds, workers or sum(map(len, rounds)), submit, update, stop)
+    finally:
+        leave()
+
+
+def _run(
+    rounds: Rounds,
+    most: int,
+    submit: Callable[[tuple[Any, ...]], Future[Any]],
+    update: Callable[[], None],
+    stop: Callable[[Sequence[Future[Any]]], None] = lambda running: None,
+) -> bool:
+    """Submit rounds of calls, at most so many at a time; return False if one was interrupted."""
+    for calls in rounds:
+        waiting = list(reversed(calls))
+        running: set[Future[Any]] = set()
+        try:
+            while waiting or running:
+                while waiting and len(running) < most:
+                    running.add(submit(waiting.pop()))
+                done, running = wait(running, timeout=_POLL, return_when=FIRST_COMPLETED)
+                if any(future.result() is False for future in done):
+                    raise KeyboardInterrupt
+                update()
+        except BaseException as problem:
+            stop([*running])
+            if not isinstance(problem, KeyboardInterrupt):
+                raise
+            return False
+    return True
+
+
+def _call_remotely(folder: str, modules: list[str], packed: bytes) -> Any:
+    """Call a function on a node, in the same folder and with the same module path."""
+    from cloudpickle import loads
+
+    try:
+        os.chdir(folder)
+    except OSError as problem:
+        shared = "a study on several machines needs one that all of them share"
+        place = f"the machine {platform.node()}"
+        raise InputError(f"the folder {folder} is not on {place}: {problem}; {shared}") from problem
+    sys.path += [place for place in modules if place not in sys.path]
+    function, arguments = loads(packed)
+    return function(*arguments)
+
+
+def _leave_ctrl_c_to_parent() -> None:
+    """Set up a worker: Ctrl-C ends the run that it drives; other steps are completed."""
+    if hasattr(signal, "pthread_sigmask"):
+        if signal.SIGINT in signal.sigpending():
+            os._exit(130)  # pressed while this process was starting
+        signal.signal(signal.SIGINT, lambda number, frame: _pressed.set())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def stop_is_asked() -> bool:
+    """Return in a worker whether Ctrl-C was pressed: then it starts no new step."""
+    return _pressed.is_set()
+
+
 def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
     """Write ``request.json`` into a folder, or refuse a folder that has another one."""
     guard(path)
@@ -152,17 +280,15 @@ def claim(path: Path, asked: Mapping[str, Any], what: str) -> None:
         write_atomically(file, json.dumps(asked, indent=1).encode())
         return
     before = _flat(decode(read_file(file), dict[str, Any], file))
-    # As read from a file: with lists in the place of tuples.
+    # As read from a file: with lists instead of tuples.
     _refuse_other(path, what, before, _flat(json.loads(json.dumps(asked))))
 
 
 def _refuse_other(path: Path, what: str, before: dict[str, Any], asked: dict[str, Any]) -> None:
     different = [name for name, value in asked.items() if before.get(name) != value]
     if different:
-        raise InputError(
-            f"{path} holds {what} with another choice of {', '.join(different)}; choose another "
-            "folder with --out, or ask for the same"
-        )
+        other = f"{what} with another choice of {', '.join(different)}"
+        raise InputError(f"{path} holds {other}; choose another folder with --out, or the same")
 
 
 def _flat(asked: Mapping[str, Any]) -> dict[str, Any]:

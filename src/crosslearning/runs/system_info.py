@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import platform
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +25,19 @@ from threadpoolctl import threadpool_info
 
 
 @functools.cache
-def _system_info() -> tuple[tuple[str, str], ...]:
+def system_info() -> dict[str, str]:
+    """Return what two computations must share to give the same bits."""
     from numpy._core._multiarray_umath import __cpu_features__  # type: ignore[import-not-found]
 
     from crosslearning import __version__
 
-    blas = {f"{lib['internal_api']} {lib['version']} {lib.get('architecture', '')}".strip()
-            for lib in threadpool_info() if lib["user_api"] == "blas"}  # fmt: skip
+    blas = {
+        f"{library['internal_api']} {library['version']} {library.get('architecture', '')}".strip()
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    }
     _, numba_cpu, numba_features = cpu_target.target_context.codegen().magic_tuple()
-    return tuple({
+    return {
         "crosslearning": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -45,23 +51,16 @@ def _system_info() -> tuple[tuple[str, str], ...]:
         "blas": ", ".join(sorted(blas)),
         # LLVM's list of features is long; a digest is enough to compare.
         "numba_cpu": f"{numba_cpu} {hashlib.sha256(numba_features.encode()).hexdigest()[:8]}",
-    }.items())  # fmt: skip
-
-
-def system_info() -> dict[str, str]:
-    """Return what two computations must share to give the same bits."""
-    return dict(_system_info())
+    }
 
 
 def _processor() -> str:
     """Return vendor and model, from Linux or from Python."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
-    except OSError:
-        return platform.processor()
-    lines = (line.partition(":") for line in text.splitlines())
-    fields = {name.strip(): value.strip() for name, _, value in lines}
-    named = [fields.get(name, "") for name in ("vendor_id", "model name", "cpu family", "model")]
+    text = ""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0]
+    fields = dict(re.findall(r"^(.*?)\s*: (.*?)\s*$", text, re.MULTILINE))
+    named = (fields.get(name) for name in ("vendor_id", "model name", "cpu family", "model"))
     return " ".join(filter(None, named)) or platform.processor()
 
 
@@ -79,15 +78,17 @@ def differences(made: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _difference(system: Mapping[str, Any]) -> str:
-    now, texts = system_info(), []
-    unknown = [name for name in now if not isinstance(system.get(name), str)]
-    for name in now:
-        if name not in unknown and system[name] != now[name]:
-            made, here = set(system[name].split()), set(now[name].split())
-            more, less = " ".join(sorted(made - here)), " ".join(sorted(here - made))
-            whole = f"{_shown(system[name])}, here {now[name]}"
-            listed = f"with {_shown(more) or 'none'} more and {less or 'none'} less than here"
-            texts.append(f"{name} {listed if name == 'features' else whole}")
+    texts, unknown = [], []
+    for name, here in system_info().items():
+        made = system.get(name)
+        if not isinstance(made, str):
+            unknown.append(name)
+        elif name == "features" and made != here:
+            then, now = set(made.split()), set(here.split())
+            more, less = (" ".join(sorted(one)) or "none" for one in (then - now, now - then))
+            texts.append(f"{name} with {_shown(more)} more and {less} less than here")
+        elif made != here:
+            texts.append(f"{name} {_shown(made)}, here {here}")
     if unknown:
         texts.append(f"an unrecorded {', '.join(unknown)}")
     return "; ".join(texts)
