@@ -71,7 +71,7 @@ _OTHERS = {
         "training_options": {"goals": [[9.5, 9.5]]},
     },
     "projection-relaxed": _settings(
-        "The relaxed projection in the place of the exact one.", projection="relaxed"
+        "The relaxed projection instead of the exact one.", projection="relaxed"
     ),
     "speed-reverse": _tasks(
         "The robot may drive backwards: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]
