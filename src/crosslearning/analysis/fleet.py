@@ -56,18 +56,6 @@ class FleetResult:
         """The share of episodes that end upright, over tasks."""
         return share(self.upright.mean(axis=1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain data for JSON."""
-        returns = self.returns.mean(axis=1)
-        return {
-            "models": self.kind,
-            "mean_return": asdict(self.mean_return),
-            "worst_return": float(returns.min()),
-            "upright": asdict(self.share_upright),
-            "returns": returns.tolist(),
-            "upright_by_machine": self.upright.mean(axis=1).tolist(),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
@@ -85,9 +73,19 @@ class Fleet:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain data for JSON."""
+        crews = [
+            {
+                "models": result.kind,
+                "mean_return": asdict(result.mean_return),
+                "worst_return": float(result.returns.mean(axis=1).min()),
+                "upright": asdict(result.share_upright),
+                "returns": result.returns.mean(axis=1).tolist(),
+                "upright_by_machine": result.upright.mean(axis=1).tolist(),
+            }
+            for result in self.results
+        ]
         machines = [dict(task.context) for task in self.tasks]
-        request = {"machines": machines, "seed": self.seed, "steps": self.steps}
-        return {**request, "crews": [result.to_dict() for result in self.results]}
+        return {"machines": machines, "seed": self.seed, "steps": self.steps, "crews": crews}
 
 
 def train_fleet(

@@ -23,6 +23,7 @@ from crosslearning._base.statistics import student_quantile
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, Policy
 from crosslearning.learner.evaluation import run_episodes
+from crosslearning.learner.model_based.data import Transitions
 from crosslearning.rkhs.checks import Floats, count
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
 from crosslearning.tasks import Task
@@ -170,18 +171,16 @@ def _explore(
 ) -> list[Group]:
     """Run episodes with exploration noise and return their steps, in groups of episodes."""
     run = run_episodes(policy, task, trials, horizon, seed, deterministic=False)
-    space = task.action_space
-    actions = np.clip(run.actions, space.low.ravel(), space.high.ravel())
-    before, after = run.observations[:, :-1], run.observations[:, 1:]
-    inputs = np.concatenate([before, actions], axis=2)
-    targets = np.concatenate([after - before, run.rewards[..., None]], axis=2)
-    there = np.arange(run.rewards.shape[1]) < run.lengths[:, None]
+    steps = Transitions.of(run, policy.scale, policy.scale.bounds(task.action_space))
+    inputs = np.hstack([steps.states, steps.actions])
+    targets = np.column_stack([steps.after - steps.states, steps.rewards])
+    episode = np.cumsum(steps.first) - 1
     parts = []
-    for chosen in np.array_split(np.arange(trials), groups):
-        x, y = inputs[chosen][there[chosen]], targets[chosen][there[chosen]]
+    for episodes in np.array_split(np.arange(trials), groups):
+        inside = np.flatnonzero(np.isin(episode, episodes))
         # Thinned evenly: neighbours in time are nearly equal.
-        kept = np.unique(np.linspace(0, len(x) - 1, _STEPS).astype(int))
-        parts.append(Group(x[kept], y[kept], len(x)))
+        kept = inside[np.unique(np.linspace(0, len(inside) - 1, _STEPS).astype(int))]
+        parts.append(Group(inputs[kept], targets[kept], len(inside)))
     return parts
 
 

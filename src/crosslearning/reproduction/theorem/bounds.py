@@ -244,15 +244,17 @@ def best_step(constants: Constants, alpha: float) -> float | None:
     Infinite if longer is always better: no curvature (L = 0) and no noise.
     """
     check_asked(alpha=alpha)
-    return _best_step(constants, alpha)
+    step, gained = _peak(constants, alpha)
+    return step if gained > 0.0 else None
 
 
-def _best_step(constants: Constants, alpha: float) -> float | None:
+def _peak(constants: Constants, alpha: float) -> tuple[float, float]:
+    """Return the step size with the largest gain, and that gain."""
     if constants.reach == 0.0 or math.isinf(constants.reach):
-        return None
+        return 0.0, -math.inf
     L, S = constants.smoothness, constants.noise
     if L == 0.0 and S == 0.0:
-        return math.inf if alpha > pruning_loss(constants) else None
+        return math.inf, alpha - pruning_loss(constants)
     # Beyond 2D/S the noise alone takes more than a step can give, for L = 0.
     top = min(2.0 / L if L > 0.0 else math.inf, 4.0 * constants.reach / S if S > 0.0 else math.inf)
     # A concave function has one peak, also on a logarithmic scale.
@@ -263,7 +265,7 @@ def _best_step(constants: Constants, alpha: float) -> float | None:
         options={"xatol": 1e-12, "maxiter": 500},
     )
     step = math.exp(float(peak.x))
-    return step if _gain(constants, alpha, step) > 0.0 else None
+    return step, _gain(constants, alpha, step)
 
 
 def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None:
@@ -307,14 +309,11 @@ def noise_floor(constants: Constants) -> float:
     bare = constants.reach * constants.noise / math.sqrt(3.0)
     if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
         return bare
-    low, high = bare, max(2.0 * bare, 2.0 * pruning_loss(constants))
-    while _best_step(constants, high) is None:
+    low, high = bare, 2.0 * max(bare, pruning_loss(constants))
+    while _peak(constants, high)[1] <= 0.0:
         low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        hopeless = _best_step(constants, middle) is None
-        low, high = (middle, high) if hopeless else (low, middle)
-    return high
+    precision = {"xtol": 1e-300, "rtol": 1e-12, "maxiter": 500}
+    return float(brentq(lambda alpha: _peak(constants, alpha)[1], low, high, **precision))
 
 
 # The worth of a stop -----------------------------------------------------------------------
