@@ -50,7 +50,7 @@ def test_an_open_loop_is_one_prediction_after_the_other(learner):
     method = learner.method
     plan = plan_episodes(np.random.default_rng(0), learner.tasks, 2, 20, method.noise.std)
     fresh = method.executor.episodes(learner.family.expansion, plan)
-    held, dynamics = _HeldOut.of(fresh, method, 6), method.dynamics
+    held, dynamics = _HeldOut(fresh, method, 6), method.dynamics
     every = np.arange(len(held.task))
     told, rewards = held.open_loop(dynamics.functions(3), held.task, every)
     limits = method.frame.limits

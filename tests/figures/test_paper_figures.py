@@ -31,7 +31,7 @@ from crosslearning.reproduction.paper.experiment import (
     Reading,
     Scale,
 )
-from crosslearning.reproduction.paper.scenes import drive, scene_drives
+from crosslearning.reproduction.paper.measure import drive, scene_drives
 from crosslearning.rkhs import Family, Gaussian, Linear
 from crosslearning.tasks import Navigation
 

@@ -7,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner.internals import starting_policy, transfer_settings
 from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
 from crosslearning.runs import Outcome, RunFolder, make_config, train
 from crosslearning.runs.config import RUN_FIELDS, one_length
 from crosslearning.tasks import Task
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,19 +42,12 @@ def adaptation_curve(
     horizon: int | None = None,
     **settings: Any,
 ) -> AdaptationCurve:
-    """Learn one task from a given function, with evaluations in between.
+    """Learn one task from a function, or from zero, with evaluations in between.
 
-    Parameters
-    ----------
-    start : Family, optional
-        One function; None starts from zero.
-    points : int
-        The number of evaluations after the first one, which is before any iteration.
-    trials, horizon : int
-        Of an evaluation; see :class:`crosslearning.learner.evaluation.EpisodeOptions`.
-    **settings
-        Of the learner. Its seed is also that of the evaluations, so that curves from different
-        starts are comparable.
+    There are ``points`` evaluations after the first one, which is before any iteration; ``trials``
+    and ``horizon`` are those of :class:`crosslearning.learner.evaluation.EpisodeOptions`, and
+    ``settings`` the learner's. Its seed is also that of the evaluations, so that curves from
+    different starts are comparable.
     """
     learner = CrossLearner([task], float("inf"), start=start, **settings)
     options = EpisodeOptions(trials=trials, horizon=horizon, seed=learner.settings.seed)
@@ -90,10 +81,8 @@ def adapt_run(
 
     Parameters
     ----------
-    run : str or Path
-        The folder of the trained run.
-    out : str or Path
-        The folder of the new run, which must not hold one yet.
+    run, out : str or Path
+        The folders of the trained run and of the new one, which must not hold one yet.
     tasks : str
         A named set, ``package.module:function`` or a file of TOML.
     start : str

@@ -21,11 +21,10 @@ from crosslearning.analysis.model_errors import KINDS
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import run_episodes
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import plan_episodes
 from crosslearning.tasks import Task
 from crosslearning.tasks.pendulum import TIME_STEP
-
-Floats = NDArray[np.float64]
 
 #: The most steps of a round, after which the models are fitted again.
 ROUND = 25
@@ -57,18 +56,6 @@ class FleetResult:
         """The share of episodes that end upright, over tasks."""
         return share(self.upright.mean(axis=1))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain data for JSON."""
-        returns = self.returns.mean(axis=1)
-        return {
-            "models": self.kind,
-            "mean_return": asdict(self.mean_return),
-            "worst_return": float(returns[self.worst]),
-            "upright": asdict(self.share_upright),
-            "returns": returns.tolist(),
-            "upright_by_machine": self.upright.mean(axis=1).tolist(),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Fleet:
@@ -86,9 +73,19 @@ class Fleet:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers as plain data for JSON."""
+        crews = [
+            {
+                "models": result.kind,
+                "mean_return": asdict(result.mean_return),
+                "worst_return": float(result.returns.mean(axis=1).min()),
+                "upright": asdict(result.share_upright),
+                "returns": result.returns.mean(axis=1).tolist(),
+                "upright_by_machine": result.upright.mean(axis=1).tolist(),
+            }
+            for result in self.results
+        ]
         machines = [dict(task.context) for task in self.tasks]
-        request = {"machines": machines, "seed": self.seed, "steps": self.steps}
-        return {**request, "crews": [result.to_dict() for result in self.results]}
+        return {"machines": machines, "seed": self.seed, "steps": self.steps, "crews": crews}
 
 
 def train_fleet(
@@ -102,33 +99,21 @@ def train_fleet(
 ) -> Fleet:
     """Learn a fleet of pendulums with three kinds of dynamics models, and evaluate it.
 
-    Parameters
-    ----------
-    machines : int
-        The number of tasks, at least 2.
-    steps : int
-        Real steps per task, 25 in the first round; the last round may exceed them.
-    seed : int
-        Of the learners. The tasks are always the same.
-    trials : int
-        Evaluation episodes per task, from random starts.
-    console : Console, optional
-        Shows progress.
-    **settings
-        Of the method ``models``.
+    There are at least 2 ``machines``, always the same, with so many real ``steps`` each, which the
+    last round may exceed; ``seed`` and ``settings`` are of the learners, with the method
+    ``models``; ``trials`` are evaluation episodes per task; the ``console`` shows progress.
     """
-    if machines < 2:
-        raise InputError(f"a fleet has at least 2 machines, got {machines}")
-    if steps < 1:
-        raise InputError(f"steps must be at least 1, got {steps}")
+    if machines < 2 or steps < 1:
+        text = "a fleet has at least 2 machines and 1 step"
+        raise InputError(f"{text}, got machines = {machines} and steps = {steps}")
     results: list[FleetResult] = []
     settings = {"method": "models", "seed": seed, "round_steps": min(steps, ROUND), **settings}
     with progress_bar(console, TaskProgressColumn(), TimeRemainingColumn()) as shown:
         bar = shown.add_task("learning", total=len(KINDS))
         for kind, radius in KINDS.items():
             shown.update(bar, description=f"{kind} models")
-            own = {**settings, "model_epsilon": radius}
-            with closing(CrossLearner(f"pendulums:{machines}", **own)) as learner:
+            chosen = {**settings, "model_epsilon": radius}
+            with closing(CrossLearner(f"pendulums:{machines}", **chosen)) as learner:
                 iterations = _iterations(learner, steps)
 
                 def advance(report: IterationReport, part: float = 1.0 / iterations) -> None:

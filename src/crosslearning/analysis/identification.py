@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from threadpoolctl import threadpool_limits
@@ -24,11 +23,10 @@ from crosslearning._base.statistics import student_quantile
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, Policy
 from crosslearning.learner.evaluation import run_episodes
+from crosslearning.learner.model_based.data import Transitions
+from crosslearning.rkhs.checks import Floats, count
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
-from crosslearning.rollouts import Episodes
 from crosslearning.tasks import Task
-
-Floats = NDArray[np.float64]
 
 #: Groups of episodes of each trained task; each is identified by models of the others.
 GROUPS = 6
@@ -52,29 +50,16 @@ _SCALES = np.logspace(-4.0, 2.0, 121)
 
 @dataclass(frozen=True)
 class Identification:
-    """Which trained task a new one is like.
+    """Which trained task a new one is like."""
 
-    Attributes
-    ----------
-    task : str
-        The new task's name.
-    probabilities : mapping of str to float
-        Of every trained task, if the new one is like one of them.
-    errors : mapping of str to float
-        The prediction error of each task's model on the new task, relative to its error on
-        held-out episodes of its own task: near 1 for a task of that kind.
-    usual : float
-        The upper limit of such errors on episodes of the trained task itself.
-    episodes, steps : int
-        The size of the data from the new task.
-    """
-
-    task: str
-    probabilities: Mapping[str, float]
+    task: str  #: the new task's name
+    probabilities: Mapping[str, float]  #: of every trained task, if the new one is like one of them
+    #: The prediction error of each task's model on the new task, relative to its error on held-out
+    #: episodes of its own task: near 1 for a task of that kind.
     errors: Mapping[str, float]
-    usual: float
-    episodes: int
-    steps: int
+    usual: float  #: the upper limit of such errors on episodes of the trained task itself
+    episodes: int  #: of the new task
+    steps: int  #: of the new task
 
     @property
     def nearest(self) -> str:
@@ -145,21 +130,20 @@ def identify_all(
     seed: int = 0,
 ) -> list[Identification]:
     """Identify several new tasks by the same models; the arguments are those of `identify`."""
-    if isinstance(episodes, bool) or int(episodes) != episodes or episodes < 1:
-        raise InputError(f"episodes must be a whole number of at least 1, got {episodes!r}")
+    count("episodes", episodes)
     if not tasks or not all(isinstance(task, Task) for task in tasks):
         raise InputError(f"identify takes a Task, such as one of task_set(...), got {tasks!r}")
     steps = horizon or max(task.horizon for task in tasks)
     # New and trained tasks may have the same name, but never the same episodes.
     seen = [_explore(learner.central, task, episodes, steps, 2 * seed + 1)[0] for task in tasks]
-    own = [
+    known = [
         _explore(learner.central, task, GROUPS * episodes, steps, 2 * seed, GROUPS)
         for task in learner.tasks
     ]
     names = [task.name for task in learner.tasks]
     # One thread: how BLAS splits a sum over threads changes its last bits.
     with threadpool_limits(1, user_api="blas"):
-        classifier = _Classifier.fitted(own, seed)
+        classifier = _Classifier(known, seed)
         results = [classifier(group) for group in seen]
     return [
         Identification(
@@ -187,126 +171,66 @@ def _explore(
 ) -> list[Group]:
     """Run episodes with exploration noise and return their steps, in groups of episodes."""
     run = run_episodes(policy, task, trials, horizon, seed, deterministic=False)
-    return [_steps(run, part, task) for part in np.array_split(np.arange(trials), groups)]
-
-
-def _steps(run: Episodes, part: NDArray[np.int64], task: Task) -> Group:
-    space = task.action_space
-    low, high = space.low.ravel(), space.high.ravel()
-    there = np.arange(run.rewards.shape[1]) < run.lengths[part, None]
-    before, after = run.observations[part, :-1][there], run.observations[part, 1:][there]
-    actions, rewards = np.clip(run.actions[part], low, high)[there], run.rewards[part][there]
-    inputs, targets = np.hstack([before, actions]), np.column_stack([after - before, rewards])
-    # Thinned evenly: neighbours in time are nearly equal.
-    kept = np.unique(np.linspace(0, len(inputs) - 1, _STEPS).astype(int))
-    return Group(inputs[kept], targets[kept], len(inputs))
-
-
-class _Classifier:
-    """Cross-learned models of the trained tasks, and the calibration of their likelihoods.
-
-    ``models[g]``, shape (features, N, outputs), is fitted without group g of any task.
-    """
-
-    def __init__(self, features: _Features, models: list[Floats], own: list[list[Group]]) -> None:
-        self._features, self._models = features, models
-        # Errors on held-out groups: (N, GROUPS) arrays of shape (n, N, outputs).
-        held_out = [[self._errors(group, g) for g, group in enumerate(task)] for task in own]
-        diagonal = [[part[:, i] for part in parts] for i, parts in enumerate(held_out)]
-        every = np.concatenate([part for parts in diagonal for part in parts])
-        self._spread = np.median(np.abs(every), axis=0) + _NEGLIGIBLE
-        self._sizes = np.array([_size(np.concatenate(parts)) for parts in diagonal])
-        scores = np.array([[self._score(part) for part in parts] for parts in held_out])
-        self._scale = _calibrated_scale(scores)
-        self._trials = scores.shape[0] * scores.shape[1]
-        relative = [
-            np.mean(_size(part) / size)
-            for parts, size in zip(diagonal, self._sizes, strict=True)
-            for part in parts
-        ]
-        self.usual = _usual(np.array(relative))
-
-    @classmethod
-    def fitted(cls, own: list[list[Group]], seed: int) -> _Classifier:
-        """Return the classifier whose models predict held-out groups of their tasks best."""
-        best: tuple[float, Any] = (np.inf, None)
-        for width in _WIDTHS:
-            features = _Features(own, width, seed)
-            problems = features.problems(own)
-            for ridge, multiplier in _RIDGES:
-                models = [_solved(problem, ridge, multiplier) for problem in problems]
-                error = np.mean(
-                    [
-                        np.mean(np.abs(features.targets(group) - features(group) @ models[g][:, i]))
-                        for i, task in enumerate(own)
-                        for g, group in enumerate(task)
-                    ]
-                )
-                if error < best[0]:
-                    best = float(error), (features, models)
-        features, models = best[1]
-        return cls(features, models, own)
-
-    def _errors(self, group: Group, g: int) -> Floats:
-        """Return the errors of every task's model on a group, shape (n, N, outputs)."""
-        model = self._models[g]
-        flat = self._features(group) @ model.reshape(len(model), -1)
-        return self._features.targets(group)[:, None] - flat.reshape(-1, *model.shape[1:])
-
-    def _score(self, errors: Floats) -> Floats:
-        """Return the log-likelihoods of a group's errors, shape (N,), up to a constant."""
-        squares = (errors / self._spread) ** 2
-        return np.asarray(-0.5 * (_FREEDOM + 1) * np.log1p(squares / _FREEDOM).sum(axis=(0, 2)))
-
-    def __call__(self, group: Group) -> tuple[Floats, Floats]:
-        """Return the probabilities of the tasks for a new group, and their relative errors."""
-        errors = [self._errors(group, g) for g in range(len(self._models))]
-        score = np.mean([self._score(one) for one in errors], axis=0)
-        probabilities = softmax(self._scale * score)
-        # This many trials, even if all were right, support no more certainty.
-        doubt = 1.0 / (self._trials + 2)
-        probabilities = (1.0 - doubt) * probabilities + doubt / len(probabilities)
-        sizes = np.mean([_size(one) for one in errors], axis=0)
-        return probabilities, np.mean(sizes / self._sizes, axis=1)
+    steps = Transitions.of(run, policy.scale, policy.scale.bounds(task.action_space))
+    inputs = np.hstack([steps.states, steps.actions])
+    targets = np.column_stack([steps.after - steps.states, steps.rewards])
+    episode = np.cumsum(steps.first) - 1
+    parts = []
+    for episodes in np.array_split(np.arange(trials), groups):
+        inside = np.flatnonzero(np.isin(episode, episodes))
+        # Thinned evenly: neighbours in time are nearly equal.
+        kept = inside[np.unique(np.linspace(0, len(inside) - 1, _STEPS).astype(int))]
+        parts.append(Group(inputs[kept], targets[kept], len(inside)))
+    return parts
 
 
 class _Features:
     """Features of the models: a constant, the inputs, and Gaussians around some of them."""
 
-    def __init__(self, own: list[list[Group]], width: float, seed: int) -> None:
-        inputs = np.concatenate([group.inputs for task in own for group in task])
-        targets = np.concatenate([group.targets for task in own for group in task])
-        self._middle, self._width = inputs.mean(axis=0), _or_one(inputs.std(axis=0))
-        self._mean, self._spread = targets.mean(axis=0), _or_one(targets.std(axis=0))
+    def __init__(self, trained: list[list[Group]], width: float, seed: int) -> None:
+        inputs = np.concatenate([group.inputs for task in trained for group in task])
+        targets = np.concatenate([group.targets for task in trained for group in task])
+        (self._middle, self._width), (self._mean, self._spread) = map(_scale, (inputs, targets))
         count = min(_CENTRES, len(inputs) // 2)
-        scaled = (inputs - self._middle) / self._width
         chosen = np.random.default_rng([seed, _CENTRES]).choice(len(inputs), count, replace=False)
-        self._centres = scaled[chosen]
+        self._centres = (inputs[chosen] - self._middle) / self._width
         self._factor = 0.5 / (width**2 * max(1.0, inputs.shape[1] / 3.0))
 
-    def __call__(self, group: Group) -> Floats:
-        """Return the features of a group's steps, shape (n, features)."""
+    def __call__(self, group: Group) -> tuple[Floats, Floats]:
+        """Return the features of a group's steps (n, features), and the scaled targets."""
         scaled = (group.inputs - self._middle) / self._width
         bumps = np.exp(-self._factor * cdist(scaled, self._centres, "sqeuclidean"))
-        return np.hstack([np.full((len(scaled), 1), _LINEAR), _LINEAR * scaled, bumps])
+        phi = np.hstack([np.full((len(scaled), 1), _LINEAR), _LINEAR * scaled, bumps])
+        return phi, (group.targets - self._mean) / self._spread
 
-    def targets(self, group: Group) -> Floats:
-        """Return the targets, in standard deviations of each output."""
-        return np.asarray((group.targets - self._mean) / self._spread)
 
-    def _statistics(self, group: Group) -> Statistics:
-        phi, y = self(group).T, self.targets(group)
-        return Statistics(phi @ phi.T, phi @ y, np.sum(y**2, axis=0), len(y), 0.0)
+def _fit(trained: list[list[Group]], seed: int) -> tuple[_Features, list[Floats]]:
+    """Return the features and models that predict held-out groups of their tasks best.
 
-    def problems(self, own: list[list[Group]]) -> list[CoupledRidge]:
-        """Return the regressions of all tasks, one without each group."""
-        outputs = own[0][0].targets.shape[1]
-        groups = [[self._statistics(group) for group in task] for task in own]
-        rest = [[[*task[:g], *task[g + 1 :]] for task in groups] for g in range(len(own[0]))]
-        return [
-            CoupledRidge([Statistics.together(task) for task in tasks], np.ones(outputs), 1.0)
-            for tasks in rest
+    ``models[g]``, shape (features, N, outputs), is fitted without group g of any task.
+    """
+    least: float = np.inf
+    for width in _WIDTHS:
+        features = _Features(trained, width, seed)
+        data = [[features(group) for group in task] for task in trained]
+        parts = [
+            [Statistics(x.T @ x, x.T @ y, np.sum(y**2, axis=0), len(y), 0.0) for x, y in task]
+            for task in data
         ]
+        problems = []
+        for g in range(GROUPS):
+            rest = [Statistics.together([*task[:g], *task[g + 1 :]]) for task in parts]
+            problems.append(CoupledRidge(rest, np.ones(len(parts[0][0].squares)), 1.0))
+        for ridge, multiplier in _RIDGES:
+            models = [_solved(problem, ridge, multiplier) for problem in problems]
+            errors = [
+                np.mean(np.abs(y - x @ models[g][:, i]))
+                for i, task in enumerate(data)
+                for g, (x, y) in enumerate(task)
+            ]
+            if np.mean(errors) < least:
+                least, best = float(np.mean(errors)), (features, models)
+    return best
 
 
 def _solved(problem: CoupledRidge, ridge: float, multiplier: float) -> Floats:
@@ -318,6 +242,46 @@ def _solved(problem: CoupledRidge, ridge: float, multiplier: float) -> Floats:
     problem.ridge = ridge * unit
     functions = problem.solve(np.full(problem.size, multiplier * unit)).functions
     return functions.transpose(1, 0, 2)
+
+
+class _Classifier:
+    """Cross-learned models of the trained tasks, and the calibration of their likelihoods."""
+
+    def __init__(self, trained: list[list[Group]], seed: int) -> None:
+        self._features, self._models = _fit(trained, seed)
+        # Errors on held-out groups: (N, GROUPS) arrays of shape (n, N, outputs).
+        held_out = [[self._errors(group, g) for g, group in enumerate(task)] for task in trained]
+        diagonal = [[part[:, i] for part in parts] for i, parts in enumerate(held_out)]
+        every = np.concatenate([part for parts in diagonal for part in parts])
+        self._spread = np.median(np.abs(every), axis=0) + _NEGLIGIBLE
+        self._sizes = np.array([_size(np.concatenate(parts)) for parts in diagonal])
+        scores = np.array([[self._score(part) for part in parts] for parts in held_out])
+        self._scale = _calibrated_scale(scores)
+        # This many trials, even if all were right, support no more certainty.
+        self._doubt = 1.0 / (scores.shape[0] * scores.shape[1] + 2)
+        pairs = zip(diagonal, self._sizes, strict=True)
+        relative = [np.mean(_size(part) / size) for parts, size in pairs for part in parts]
+        self.usual = _usual(np.array(relative))
+
+    def _errors(self, group: Group, g: int) -> Floats:
+        """Return the errors of every task's model on a group, shape (n, N, outputs)."""
+        model = self._models[g]
+        features, targets = self._features(group)
+        flat = features @ model.reshape(len(model), -1)
+        return targets[:, None] - flat.reshape(-1, *model.shape[1:])
+
+    def _score(self, errors: Floats) -> Floats:
+        """Return the log-likelihoods of a group's errors, shape (N,), up to a constant."""
+        squares = (errors / self._spread) ** 2
+        return np.asarray(-0.5 * (_FREEDOM + 1) * np.log1p(squares / _FREEDOM).sum(axis=(0, 2)))
+
+    def __call__(self, group: Group) -> tuple[Floats, Floats]:
+        """Return the probabilities of the tasks for a new group, and their relative errors."""
+        errors = [self._errors(group, g) for g in range(GROUPS)]
+        probabilities = softmax(self._scale * np.mean([self._score(e) for e in errors], axis=0))
+        probabilities = (1.0 - self._doubt) * probabilities + self._doubt / len(probabilities)
+        sizes = np.mean([_size(one) for one in errors], axis=0)
+        return probabilities, np.mean(sizes / self._sizes, axis=1)
 
 
 def _calibrated_scale(scores: Floats) -> float:
@@ -349,5 +313,7 @@ def _size(errors: Floats) -> Floats:
     return np.asarray(np.abs(errors).mean(axis=0) + _NEGLIGIBLE)
 
 
-def _or_one(numbers: Floats) -> Floats:
-    return np.where(numbers > 0.0, numbers, 1.0)
+def _scale(values: Floats) -> tuple[Floats, Floats]:
+    """Return means and standard deviations, 1 where nothing varies."""
+    spread = values.std(axis=0)
+    return values.mean(axis=0), np.where(spread > 0.0, spread, 1.0)

@@ -12,24 +12,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.model_based.data import Transitions
-from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
+from crosslearning.learner.model_based.dynamics import Dynamics, choose, fit, world_of
 from crosslearning.learner.model_based.imagination import imagine
 from crosslearning.rkhs import Family, Gaussian
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rollouts import Episodes, plan_episodes
 from crosslearning.runs import RunFolder
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 #: ε_m of every kind of models; None lets the data choose.
 KINDS: dict[str, float | None] = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
@@ -132,31 +129,6 @@ def model_errors(
     for name, value in (("episodes", episodes), ("horizon", horizon), ("steps", steps)):
         if value < 1:
             raise InputError(f"{name} must be at least 1, got {value}")
-    learner = _learner_of(source)
-    method: Any = learner.method
-    generator = np.random.default_rng([seed, 1])
-    plan = plan_episodes(generator, learner.tasks, episodes, horizon, method.noise.std)
-    fresh = method.executor.episodes(learner.family.expansion, plan)
-    held = _HeldOut.of(fresh, method, steps)
-    models = _models(method)
-    cross = models["cross-learned"]
-    return ModelErrors(
-        tasks=held.names,
-        seen=sum(len(own.rewards) for own in method.data),
-        held_out=sum(len(own.rewards) for own in held.data),
-        steps=held.steps,
-        outputs=tuple(
-            OutputChoice(name, own.alike, one.epsilon, float(own.noise[0]), len(one.family.knots))
-            for name, own, one in zip(held.frame.names, cross.chosen, cross.fits, strict=True)
-        ),
-        kinds=tuple(held.errors(kind, dynamics) for kind, dynamics in models.items()),
-        paths=held.paths(models, generator),
-        curves=_curves(method, held, cross),
-    )
-
-
-def _learner_of(source: CrossLearner | RunFolder | str | Path) -> CrossLearner:
-    """Return a learner that has fitted models, or raise the reason."""
     folder = RunFolder.open(source) if isinstance(source, str | Path) else source
     learner = folder.load() if isinstance(folder, RunFolder) else folder
     what = str(folder.path) if isinstance(folder, RunFolder) else "the learner"
@@ -168,79 +140,76 @@ def _learner_of(source: CrossLearner | RunFolder | str | Path) -> CrossLearner:
     method: Any = learner.method
     if method.frame is None:
         raise InputError(f"{what} has not fitted its models yet; let it learn for an iteration")
-    return learner
+    generator = np.random.default_rng([seed, 1])
+    plan = plan_episodes(generator, learner.tasks, episodes, horizon, method.noise.std)
+    held = _HeldOut(method.executor.episodes(learner.family.expansion, plan), method, steps)
+    models = _models(method)
+    cross = models["cross-learned"]
+    return ModelErrors(
+        tasks=held.names,
+        seen=sum(len(part.rewards) for part in method.data),
+        held_out=sum(len(part.rewards) for part in held.data),
+        steps=held.steps,
+        outputs=tuple(
+            OutputChoice(
+                name, chosen.alike, one.epsilon, float(chosen.noise[0]), len(one.family.knots)
+            )
+            for name, chosen, one in zip(held.frame.names, cross.chosen, cross.fits, strict=True)
+        ),
+        kinds=tuple(held.errors(kind, dynamics) for kind, dynamics in models.items()),
+        paths=held.paths(models, generator),
+        curves=_curves(method, held, cross),
+    )
 
 
 def _models(method: Any) -> dict[str, Dynamics]:
     """Return models of every kind and of the learner's radius, fitted to the same data."""
-    own, knots, frame = method.settings.model_epsilon, method.settings.model_knots, method.frame
+    chosen, knots, frame = method.settings.model_epsilon, method.settings.model_knots, method.frame
     kinds = dict(KINDS)
-    if own not in kinds.values():
-        kinds[f"ε_m = {own:g}"] = own
+    if chosen not in kinds.values():
+        kinds[f"ε_m = {chosen:g}"] = chosen
     data = [*method.data, *method.related]
     return {
         kind: method.dynamics
-        if radius == own
+        if radius == chosen
         else fit(data, frame, choose(data, frame, radius), radius, knots)
         for kind, radius in kinds.items()
     }
 
 
-class _HeldOut(NamedTuple):
+class _HeldOut:
     """Fresh episodes: the transitions of every task, and n paths of H steps from them."""
 
-    names: tuple[str, ...]  # of the tasks
-    frame: Frame
-    bounds: Floats  # of the action space in the policies' units, shape (2, p)
-    data: list[Transitions]  # by task
-    unit: Floats  # the spread of the outputs, shape (outputs,)
-    spread: Floats  # the spread of observations and rewards, shape (q + 1,)
-    task: Integers  # of every path, shape (n,)
-    observations: Floats  # (n, H + 1, q)
-    actions: Floats  # (n, H, p)
-    rewards: Floats  # (n, H)
-
-    @property
-    def steps(self) -> int:
-        """H."""
-        return int(self.actions.shape[1])
-
-    @classmethod
-    def of(cls, fresh: Episodes, method: Any, steps: int) -> _HeldOut:
-        """Cut episodes into paths of so many steps, or of the longest length of all tasks."""
-        scale, bounds, frame = method.executor.scale, method.bounds, method.frame
-        N = len(fresh.lengths)
-        data = [Transitions.of(fresh.of_task(i), scale, bounds) for i in range(N)]
-        H = min(steps, int(fresh.lengths.max(axis=1).min()))
+    def __init__(self, fresh: Episodes, method: Any, steps: int) -> None:
+        scale, self.bounds, self.frame = method.executor.scale, method.bounds, method.frame
+        self.names = tuple(task.name for task in method.executor.tasks)
+        N = len(self.names)
+        self.data = [Transitions.of(fresh.of_task(i), scale, self.bounds) for i in range(N)]
+        # The spreads of the outputs (outputs,), and of observations and rewards (q + 1,).
+        targets = np.concatenate([self.frame.targets(part) for part in self.data])
+        self.unit = _positive(targets.std(axis=0)) * self.frame.unit
+        seen = np.concatenate([np.column_stack([part.after, part.rewards]) for part in self.data])
+        self.spread = _positive(seen.std(axis=0))
+        # Paths of so many steps, or of the longest length that every task has.
+        self.steps = H = min(steps, int(fresh.lengths.max(axis=1).min()))
         places = [
             (i, e, t)
             for i, e in np.ndindex(*fresh.lengths.shape)
             for t in range(0, fresh.lengths[i, e] - H + 1, _STRIDE)
         ]
-        i, e, t = np.array(places).T
-        path = t[:, None] + np.arange(H + 1)
-        taken = np.clip(scale.inverse(fresh.actions), *bounds)
-        seen = np.concatenate([np.column_stack([own.after, own.rewards]) for own in data])
-        targets = np.concatenate([frame.targets(own) for own in data])
-        return cls(
-            tuple(task.name for task in method.executor.tasks),
-            frame,
-            bounds,
-            data,
-            unit=_positive(targets.std(axis=0)) * frame.unit,
-            spread=_positive(seen.std(axis=0)),
-            task=i,
-            observations=fresh.observations[i[:, None], e[:, None], path],
-            actions=taken[i[:, None], e[:, None], path[:, :-1]],
-            rewards=fresh.rewards[i[:, None], e[:, None], path[:, :-1]],
-        )
+        self.task, e, t = np.array(places).T  # of every path, (n,)
+        episode, path = (self.task[:, None], e[:, None]), t[:, None] + np.arange(H + 1)
+        self.observations = fresh.observations[*episode, path]  # (n, H + 1, q)
+        taken = np.clip(scale.inverse(fresh.actions), *self.bounds)
+        self.actions = taken[*episode, path[:, :-1]]  # (n, H, p)
+        self.rewards = fresh.rewards[*episode, path[:, :-1]]  # (n, H)
 
     def one_step(self, dynamics: Dynamics) -> Floats:
         """Return mean squares of relative errors, shape (N, outputs)."""
         squares = []
-        for i, own in enumerate(self.data):
-            real = self.frame.targets(own) * self.frame.unit + self.frame.centre
-            error = (dynamics.predict(i, own.states, own.actions) - real) / self.unit
+        for i, part in enumerate(self.data):
+            real = self.frame.targets(part) * self.frame.unit + self.frame.centre
+            error = (dynamics.predict(i, part.states, part.actions) - real) / self.unit
             squares.append(np.mean(error**2, axis=0))
         return np.array(squares)
 

@@ -51,21 +51,14 @@ def record(
 
     Parameters
     ----------
-    policy : Policy
     task : Task
         Its environment must have the render mode ``"rgb_array"``.
-    episodes : int
     horizon : int, optional
         The most steps of an episode; by default the task's.
     seed : int
         Of the starts, as for :func:`crosslearning.learner.evaluation.evaluate`.
     callback : callable
         Called after every frame, for example to show progress.
-
-    Raises
-    ------
-    InputError
-        If the environment cannot be rendered.
     """
     steps = horizon or task.horizon
     height, width, rate = _frame_size_and_rate(task)
@@ -81,14 +74,10 @@ def record(
 
     spaces = task.observation_space, task.action_space
     rendered = replace(task, make=make, spaces=spaces, horizon=task.horizon)
-    played = run_episodes(
-        lambda observation: policy.predict(observation)[0], rendered, episodes, steps, seed
-    )
+    played = run_episodes(lambda seen: policy.predict(seen)[0], rendered, episodes, steps, seed)
     # Environments that reset themselves begin an episode more, which is left out.
-    shown = tuple(
-        tuple(frames[: length + 1])
-        for frames, length in zip(recorded, played.lengths.tolist(), strict=False)
-    )
+    pairs = zip(recorded, played.lengths.tolist(), strict=False)
+    shown = tuple(tuple(frames[: length + 1]) for frames, length in pairs)
     return Recording(task.name, policy.name, shown, played.rewards.sum(axis=1), rate)
 
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -40,42 +41,18 @@ LEVEL = 0.05
 
 @dataclass(frozen=True)
 class TaskRelation:
-    """How one task relates to the others.
-
-    Attributes
-    ----------
-    rank : int
-        1 for the task with the largest score.
-    score : float
-        The deleted studentised residual of its policy: about 1 if it is like the others, infinite
-        if only the others agree exactly.
-    chance : float
-        An upper bound of the probability of such a score for any of N similar tasks, from an F
-        distribution; see :func:`chance_of_score`.
-    stands_apart : bool
-        Whether ``chance`` is at most 5 %.
-    distance : float
-        ‖h_i − g‖.
-    distance_to_others : float
-        ‖h_i − m₋ᵢ‖, to the mean of the other policies.
-    agreement : float
-        The cosine of h_i − g with m₋ᵢ − g: −1 for opposite pulls, 0 if one of them is zero.
-    multiplier : float or None
-        Mean of μ_i over the last part of the run, if known.
-    share_of_pull : float or None
-        μ_i ‖h_i − g‖ as a share of its sum over tasks, if known and positive.
-    """
+    """How one task relates to the others."""
 
     task: str
-    rank: int
-    score: float
-    chance: float
-    stands_apart: bool
-    distance: float
-    distance_to_others: float
-    agreement: float
-    multiplier: float | None
-    share_of_pull: float | None
+    rank: int  #: 1 for the task with the largest score
+    score: float  #: about 1 if it is like the others, infinite if only the others agree exactly
+    chance: float  #: a bound of the probability of such a score, see :func:`chance_of_score`
+    stands_apart: bool  #: whether ``chance`` is at most 5 %
+    distance: float  #: ‖h_i − g‖
+    distance_to_others: float  #: ‖h_i − m₋ᵢ‖, to the mean of the other policies
+    agreement: float  #: the cosine of h_i − g with m₋ᵢ − g; 0 if one of them is zero
+    multiplier: float | None  #: the mean of μ_i over the last part of the run, if known
+    share_of_pull: float | None  #: μ_i ‖h_i − g‖ as a share of its sum, if known and positive
     sentence: str
 
 
@@ -118,15 +95,16 @@ class Relatedness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with null for numbers that are not finite."""
-        tasks = [{k: _finite_or_none(v) for k, v in asdict(task).items()} for task in self.tasks]
-        return {
-            "epsilon": _finite_or_none(self.epsilon),
-            "tasks": tasks,
+        content = {
+            "epsilon": self.epsilon,
+            "tasks": self.tasks,
             "distances": self.distances.tolist(),
             "cosines": self.cosines.tolist(),
             "map": dict(zip((*self.names, "centre"), self.places.tolist(), strict=True)),
             "map_share": self.map_share,
         }
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
+        return plain
 
 
 def relatedness(
@@ -168,29 +146,27 @@ def relatedness_of_family(
             f"{N} names for {family.functions} functions; give one fewer: the last is g"
         )
     if N < 3:
-        raise InputError(
-            f"relatedness needs at least three tasks, got {N}: of two that differ, neither is the "
-            "odd one"
-        )
+        reason = "of two that differ, neither is the odd one"
+        raise InputError(f"relatedness needs at least three tasks, got {N}: {reason}")
     gram = family.differences()
     if not np.any(np.diag(gram) > 0.0):
         raise InputError(
             "all policies are the same function, as with epsilon = 0, so that the tasks cannot be "
             "distinguished; learn with a larger epsilon"
         )
-    given = np.full(N, np.nan) if multipliers is None else np.array(multipliers, dtype=np.float64)
-    if multipliers is not None and (given.shape != (N,) or not np.all(given >= 0.0)):
+    given = np.zeros(N) if multipliers is None else np.array(multipliers, dtype=np.float64)
+    if given.shape != (N,) or not np.all(given >= 0.0):
         raise InputError(f"multipliers are {multipliers!r}; give {N} numbers of at least 0")
+    known = multipliers is not None
     scores, to_others, ranks, agreements = separation(gram)
-    own = np.sqrt(np.maximum(np.diag(gram), 0.0))
-    pulls = given * own if np.all(np.isfinite(given)) else np.zeros(N)
-    shares = pulls / pulls.sum() if pulls.sum() > 0.0 else np.full(N, np.nan)
+    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))
+    pulls = given * lengths if np.all(np.isfinite(given)) else np.zeros(N)
     # The larger distance first among equal scores, as where two policies agree exactly.
     order = np.lexsort((-to_others, -scores)).tolist()
     tasks = []
     for i, name in enumerate(names):
         chance = chance_of_score(scores[i], N, ranks[i])
-        share = _finite_or_none(float(shares[i]))
+        share = float(pulls[i] / pulls.sum()) if pulls.sum() > 0.0 else None
         tasks.append(
             TaskRelation(
                 task=name,
@@ -198,19 +174,19 @@ def relatedness_of_family(
                 score=float(scores[i]),
                 chance=chance,
                 stands_apart=chance <= LEVEL,
-                distance=float(own[i]),
+                distance=float(lengths[i]),
                 distance_to_others=float(to_others[i]),
                 agreement=float(agreements[i]),
-                multiplier=_finite_or_none(float(given[i])),
+                multiplier=float(given[i]) if known and math.isfinite(given[i]) else None,
                 share_of_pull=share,
                 sentence=_sentence(name, scores[i], chance, share),
             )
         )
     squares = np.diag(gram)[:, None] + np.diag(gram) - 2.0 * gram
     np.fill_diagonal(squares, 0.0)
-    distances, cosines = np.sqrt(np.maximum(squares, 0.0)), _cosines(gram, np.outer(own, own))
-    places, map_share = classical_scaling(gram)
-    return Relatedness(tuple(tasks), float(epsilon), distances, cosines, places, map_share)
+    distances = np.sqrt(np.maximum(squares, 0.0))
+    cosines = _cosines(gram, np.outer(lengths, lengths))
+    return Relatedness(tuple(tasks), float(epsilon), distances, cosines, *classical_scaling(gram))
 
 
 def separation(gram: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -288,7 +264,3 @@ def _sentence(name: str, score: float, chance: float, share: float | None) -> st
         small = "below 0.001" if chance < 1e-3 else f"{chance:.2g}"
         return f"{name} stands apart: {apart} (chance {small}){pull}."
     return f"{name} does not stand apart: {apart} (chance {chance:.2f}){pull}."
-
-
-def _finite_or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value

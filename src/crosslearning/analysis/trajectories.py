@@ -38,9 +38,12 @@ def trajectories(
     policy: Policy, tasks: Sequence[Task], trials: int = 25, seed: int = 0
 ) -> tuple[Trajectories, ...]:
     """Return a policy's paths in every task from random starts, without exploration noise."""
-    maps = [_navigation_of(task) for task in tasks]
     driven = []
-    for task, navigation in zip(tasks, maps, strict=True):
+    for task in tasks:
+        with closing(task.make()) as environment:
+            navigation = getattr(environment.unwrapped, "navigation", None)
+        if not isinstance(navigation, Navigation):
+            raise InputError(f"task {task.name!r} is not a navigation task and has no map to draw")
         episodes = run_episodes(policy, task, trials, task.horizon, seed)
         if episodes.states is None:
             raise InputError(f"task {task.name!r} does not record where its robot drove")
@@ -57,12 +60,3 @@ def worth_drawing(tasks: Sequence[Task], metrics: Sequence[Mapping[str, Any]]) -
     worst = list(recent_returns(metrics))[:MANY_TASKS]
     named = {task.name: task for task in tasks}
     return tuple(named[name] for name in worst if name in named) or tuple(tasks[:MANY_TASKS])
-
-
-def _navigation_of(task: Task) -> Navigation:
-    """Return the map of a navigation task, or raise an error."""
-    with closing(task.make()) as environment:
-        navigation = getattr(environment.unwrapped, "navigation", None)
-    if not isinstance(navigation, Navigation):
-        raise InputError(f"task {task.name!r} is not a navigation task and has no map to draw")
-    return navigation

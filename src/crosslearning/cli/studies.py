@@ -35,7 +35,7 @@ def reproduce(
     from crosslearning.figures.paper.curves import readings_figure
     from crosslearning.reproduction.paper import readings as other_readings
     from crosslearning.reproduction.paper import reproduce as section
-    from crosslearning.reproduction.paper.scenes import scene_drives
+    from crosslearning.reproduction.paper.measure import scene_drives
 
     if readings and only:
         raise InputError("--readings draws one figure of its own; drop --only")
@@ -85,7 +85,7 @@ def sweep(
 ) -> None:
     """Learn a path of radii ε, measure each, and recommend one."""
     from crosslearning.analysis.sweep import EpsilonPath, SweepRequest, read_epsilons, run_sweep
-    from crosslearning.analysis.sweep.folders import DEFAULT_HELD_OUT, OWN_FIELDS
+    from crosslearning.analysis.sweep.study import DEFAULT_HELD_OUT, OWN_FIELDS
     from crosslearning.figures.sweep import sweep_figure
 
     checked = options.config_from(config, fields, OWN_FIELDS).chosen()

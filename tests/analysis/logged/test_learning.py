@@ -8,7 +8,7 @@ import pytest
 
 import crosslearning
 from crosslearning import CrossLearner, learn_from
-from crosslearning.analysis.logged import out_of_data_fraction, support
+from crosslearning.analysis.logged import learning, out_of_data_fraction
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner.model_based.imagination import imagine
@@ -160,8 +160,8 @@ def test_a_rollout_that_ended_does_not_end_the_others(learned, monkeypatch):
         sizes.append(len(points))
         return (np.arange(len(points)) >= H).astype(float)
 
-    monkeypatch.setattr(support, "imagine", first_ends)
-    monkeypatch.setattr(support, "_deviations", unsure)
+    monkeypatch.setattr(learning, "imagine", first_ends)
+    monkeypatch.setattr(learning, "_deviations", unsure)
     first, other, *_ = out_of_data_fraction(learned).values()
     assert first == pytest.approx((sizes[0] - H) / (sizes[0] - H + 1))
     assert other == pytest.approx((sizes[1] - H) / sizes[1])
@@ -222,7 +222,7 @@ WRONG = {
     "one number": ({"a": [{**GOOD, "rewards": 1.0}]}, "shapes"),
     "other sizes": (
         {"a": [GOOD], "b": [{**GOOD, "observations": np.zeros((21, 3))}]},
-        "machine 'b', episode 0 has 3 observations and 1 actions a step, but machine 'a' has 2",
+        r"machine 'b', episode 0 has .*\(3, 1\) a step, but machine 'a' has \(2, 1\)",
     ),
     "a part missing": (
         {"a": [{k: v for k, v in GOOD.items() if k != "actions"}]},
@@ -231,7 +231,7 @@ WRONG = {
     "words": ({"a": [{**GOOD, "actions": ["left"] * 20}]}, "actions are not an array of numbers"),
     "constant action": (
         {"a": [{**GOOD, "actions": np.ones((20, 1))}]},
-        "action 0 is always 1: what it does cannot be learned",
+        "action 0 is always 1: its effect cannot be learned",
     ),
     "constant reward": ({"a": [{**GOOD, "rewards": np.zeros(20)}]}, "all rewards are 0"),
     "goes on after its end": (
@@ -243,7 +243,7 @@ WRONG = {
         r"terminated has the shape \(4,\)",
     ),
     "one episode": (GOOD, "data must be a mapping of machines"),
-    "a list of episodes": ([GOOD, GOOD], "data is a list of episodes; say whose"),
+    "a list of episodes": ([GOOD, GOOD], "data must be a mapping of machines"),
     "a number": (7, "data must be a mapping of machines"),
 }
 

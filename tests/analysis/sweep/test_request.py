@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from crosslearning.analysis.sweep import EpsilonPath, held_out_tasks, read_epsilons
-from crosslearning.analysis.sweep.measure import check_held_out
 from crosslearning.analysis.sweep.stages import epsilon_name
+from crosslearning.analysis.sweep.study import check_held_out
 from crosslearning.errors import InputError
 from crosslearning.learner import make_settings
 from crosslearning.learner.policy_gradient import StepRule
@@ -28,7 +28,7 @@ def test_epsilons_are_read():
         ("0,1,0.5", "must ascend.*got 0.5 after 1"),
         ("0,-1", "at least 0.*got -1"),
         ("nan", "at least 0"),
-        ("0,1,1.0", "epsilon 1 is given twice"),
+        ("0,1,1.0", "each be given once; got 1 after 1"),
         ("0,some", "numbers with commas"),
         ("", "numbers with commas"),
         ([], "no epsilons were given"),

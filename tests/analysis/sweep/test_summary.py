@@ -130,7 +130,7 @@ def test_a_sweep_is_plain_data_and_a_table(sweep):
     assert lines[-1].startswith("| **∞** | 3.5 [")
     assert "| – |" in lines[2]
     assert len({line.count("|") for line in lines}) == 1
-    assert "25.0 %" in sweep.rates_table()
+    assert "25.0 %" in sweep.table(sweep.rates)
 
 
 def test_two_sweeps_are_compared_seed_by_seed(sweep):

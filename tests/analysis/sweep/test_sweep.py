@@ -7,8 +7,9 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from crosslearning.analysis.sweep import EpsilonPath, epsilon_path, folders, run_sweep
-from crosslearning.analysis.sweep.measure import MEASURE_SEED, measure_family
+from crosslearning.analysis.sweep import EpsilonPath, epsilon_path, run_sweep
+from crosslearning.analysis.sweep import study as sweep_study
+from crosslearning.analysis.sweep.study import MEASURE_SEED, measure_family
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, make_settings
 from crosslearning.learner.evaluation import run_episodes
@@ -187,7 +188,7 @@ def test_more_seeds_and_other_trials_go_on_from_the_runs(tmp_path, monkeypatch):
     assert json.loads((out / "sweep.json").read_text())["trials"] == 4
     assert before == {p: p.stat().st_mtime_ns for p in before}
     # Measurements that were made are not made again.
-    monkeypatch.setattr(folders, "measure_family", None)
+    monkeypatch.setattr(sweep_study, "measure_family", None)
     run_sweep(out, small_request(**short, trials=4), seeds=2, workers=1)
 
 

@@ -17,7 +17,7 @@ from crosslearning.reproduction.paper.experiment import (
     Experiment,
     Scale,
 )
-from crosslearning.reproduction.paper.measure import load_measurements, rates_table
+from crosslearning.reproduction.paper.measure import load_measurements, rates_table, scenes
 from crosslearning.reproduction.paper.readings import (
     READINGS,
     changed,
@@ -25,7 +25,6 @@ from crosslearning.reproduction.paper.readings import (
     readings_table,
     worst_arrival,
 )
-from crosslearning.reproduction.paper.scenes import scenes
 from crosslearning.runs import study
 from tests.runs.examples import one_after_another
 

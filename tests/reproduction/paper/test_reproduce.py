@@ -25,9 +25,14 @@ from crosslearning.reproduction.paper.experiment import (
     Experiment,
     Scale,
 )
-from crosslearning.reproduction.paper.measure import load_measurements, measurement
+from crosslearning.reproduction.paper.measure import (
+    load_measurements,
+    measurement,
+    outcome,
+    play,
+    scenes,
+)
 from crosslearning.reproduction.paper.reproduce import FULL, QUICK, reproduce
-from crosslearning.reproduction.paper.scenes import outcome, play, scenes
 from crosslearning.rkhs import Family
 from crosslearning.runs import RunFolder, study, train
 from tests.runs.examples import one_after_another

@@ -1,4 +1,8 @@
-"""Policies from logged episodes alone, learned in dynamics models of them."""
+"""Policies from logged episodes alone, learned in dynamics models of them.
+
+A policy may come to rely on predictions where there are no data. So rollouts are imagined with the
+learned policies, and the steps are counted at which the models are uncertain.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.spaces import Box
+from scipy.linalg import cho_factor, cho_solve
 
-from crosslearning.analysis.logged.log import Episode, check_logs, spaces_of
+from crosslearning.analysis.logged.log import Episode, check_content, spaces_of
 from crosslearning.analysis.logged.reading import read_log
-from crosslearning.analysis.logged.support import out_of_data_fraction
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.learner_file import MissingEnvironment
 from crosslearning.learner.model_based.data import Formula, Transitions
+from crosslearning.learner.model_based.dynamics import Dynamics, world_of
+from crosslearning.learner.model_based.imagination import imagine
 from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.preparation import kernel_for
+from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+#: Imagined rollouts per task, and posterior samples.
+_ROLLOUTS, _SAMPLES = 40, 16
+#: The standard deviation of an uncertain prediction, in units of the spread of the data.
+_UNSURE = 0.5
 #: Policies that leave the data in more than this share of imagined steps cause a warning.
 _MANY_STEPS = 0.1
+#: The share of the diagonal that is added to the Gram matrix of knots.
+_JITTER = 1e-10
 _MISSING = (
     "machine {name!r} is known from logged data alone and has no environment. To continue with it, "
     "save the learner and give it tasks: CrossLearner.load(path, tasks=[...])"
@@ -97,11 +110,9 @@ def learn_from(
     True
     """
     for name in {"method", "updates_per_round"} & set(settings):
-        raise InputError(
-            f"{name} is not for you to set: learn_from learns with models, in one round"
-        )
+        raise InputError(f"{name} is not for you to set: the method is models, in one round")
     log = read_log(data, columns)
-    check_logs(log, reward is not None)
+    check_content(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
     tasks = [
         Task(
@@ -114,7 +125,7 @@ def learn_from(
         )
         for name, episodes in log.items()
     ]
-    seen = np.concatenate([one.observations for own in log.values() for one in own])
+    seen = np.concatenate([one.observations for episodes in log.values() for one in episodes])
     kernel = settings.pop("kernel", None) or kernel_for(seen, spaces[0])
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
@@ -123,7 +134,14 @@ def learn_from(
     assert isinstance(method, ModelBasedMethod)
     method.take_in([_transitions(episodes, method) for episodes in log.values()])
     learner.learn(iterations, progress=progress)
-    _warn_of_extrapolation(learner)
+    shares = out_of_data_fraction(learner)
+    listed = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MANY_STEPS]
+    if listed:
+        warnings.warn(
+            "policies leave the data: the models are uncertain in a share of imagined steps, for "
+            f"{', '.join(listed)}. Log more data of these policies before relying on them",
+            stacklevel=2,
+        )
     return learner
 
 
@@ -139,12 +157,64 @@ def _transitions(episodes: list[Episode], method: ModelBasedMethod) -> Transitio
     return Transitions.joined(parts)
 
 
-def _warn_of_extrapolation(learner: CrossLearner) -> None:
-    shares = out_of_data_fraction(learner)
-    listed = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MANY_STEPS]
-    if listed:
-        warnings.warn(
-            "policies leave the data: the models are uncertain in a share of imagined steps, for "
-            f"{', '.join(listed)}. Log more data of these policies before relying on them",
-            stacklevel=3,
+def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, float]:
+    """Return for each task the share of imagined steps at which its model is uncertain.
+
+    The policies act without noise in the mean models, from states of the data. A step counts if the
+    posterior standard deviation of an observation or of the reward is more than half of its spread
+    in the data.
+
+    Parameters
+    ----------
+    learner : CrossLearner
+        With the method ``models``, after some learning.
+    seed : int
+        Of the starts and the posterior samples.
+    """
+    method = learner.method
+    if not isinstance(method, ModelBasedMethod) or not method.models:
+        raise InputError(
+            "out_of_data_fraction reads a learner that has learned with method 'models'"
         )
+    generator = np.random.default_rng(seed)
+    N, dynamics = len(method.data), method.dynamics
+    picked = [
+        data.states[generator.integers(len(data.states), size=_ROLLOUTS)] for data in method.data
+    ]
+    task = np.repeat(np.arange(N), _ROLLOUTS)
+    world = world_of(dynamics.functions(N), dynamics.frame, method.bounds)
+    still = np.zeros((len(task), method.settings.look_ahead, len(method.noise.variance)))
+    policies = learner.family.expansion
+    path = imagine(policies, world, np.concatenate(picked), task, task, still)
+    q, p = path.states.shape[2], path.actions.shape[2]
+    actions = np.clip(path.actions, *method.bounds)
+    steps = np.concatenate([path.states[:, :-1], actions], axis=2).reshape(N, -1, q + p)
+    # Steps after a probable termination do not count.
+    there = np.cumprod(path.bootstrap_mask, axis=1) > 0.5
+    there = np.concatenate([np.ones((len(task), 1), dtype=bool), there[:, :-1]], axis=1)
+    unsure = np.array([_deviations(dynamics, i, steps[i], generator) for i in range(N)])
+    counted = there.reshape(N, -1)
+    outside = counted & (unsure > _UNSURE)
+    shares = outside.sum(axis=1) / counted.sum(axis=1)
+    return {task.name: float(share) for task, share in zip(learner.tasks, shares, strict=True)}
+
+
+def _deviations(
+    dynamics: Dynamics, task: int, points: Floats, generator: np.random.Generator
+) -> Floats:
+    """Return the largest standard deviation over outputs, in units of their spread, shape (n,)."""
+    largest = np.zeros(len(points))
+    for fit, chosen in zip(dynamics.fits, dynamics.chosen, strict=True):
+        family = fit.family
+        shape = (_SAMPLES, len(fit.distances) + 1, len(family.knots), 1)
+        drawn = fit.samples(generator.standard_normal(shape))
+        functions = drawn.reshape(_SAMPLES, len(fit.distances), *drawn.shape[1:])[:, task]
+        between = family.kernel(family.knots, points)
+        values = np.einsum("mn,msp->nsp", between, fit.weights(functions))[:, :, 0]
+        # Samples live on the knots; the kernel's remainder is added.
+        gram = family.kernel(family.knots, family.knots)
+        gram.flat[:: len(gram) + 1] += _JITTER * np.diagonal(gram)
+        explained = np.sum(between * cho_solve(cho_factor(gram), between), axis=0)
+        left = np.maximum(family.kernel.diagonal(points) - explained, 0.0)
+        largest = np.maximum(largest, np.sqrt(values.var(axis=1) + chosen.signal * left))
+    return largest

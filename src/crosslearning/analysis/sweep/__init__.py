@@ -1,8 +1,12 @@
 """Sweeps over ε, from consensus to separate tasks, and the choice of a radius."""
 
-from crosslearning.analysis.sweep.folders import SweepRequest, run_sweep
-from crosslearning.analysis.sweep.measure import epsilon_path, held_out_tasks
 from crosslearning.analysis.sweep.stages import EpsilonPath, read_epsilons
+from crosslearning.analysis.sweep.study import (
+    SweepRequest,
+    epsilon_path,
+    held_out_tasks,
+    run_sweep,
+)
 from crosslearning.analysis.sweep.summary import Recommendation, Sweep
 
 __all__ = [

@@ -14,7 +14,6 @@ from crosslearning.errors import InputError, unknown_name
 
 #: Where a stage starts.
 Origin = Literal["previous", "common", "zero"]
-ORIGINS: tuple[str, ...] = get_args(Origin)
 
 
 @dataclass(frozen=True)
@@ -31,22 +30,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class EpsilonPath:
-    """Radii, and how families are learned along them.
+    """Radii, and how families are learned along them."""
 
-    Attributes
-    ----------
-    epsilons : tuple of float
-        In ascending order, such as ``(0, 0.5, 1)`` or ``"0,0.5,1,inf"``.
-    iterations, stage_iterations : int
-        Of the first stage, and of every later one.
-    origin : {"previous", "common", "zero"}
-        Where a stage starts: from the one before; from one run at the smallest radius that all
-        of them share; or from zero, with the iterations of the first.
-    """
-
-    epsilons: tuple[float, ...]
-    iterations: int
-    stage_iterations: int
+    epsilons: tuple[float, ...]  #: in ascending order, such as ``(0, 0.5, 1)`` or ``"0,0.5,1,inf"``
+    iterations: int  #: of the first stage
+    stage_iterations: int  #: of every later one
+    #: Where a stage starts: from the one before; from one run at the smallest radius that all of
+    #: them share; or from zero, with the iterations of the first.
     origin: Origin = "previous"
 
     def __post_init__(self) -> None:
@@ -54,8 +44,8 @@ class EpsilonPath:
         for name in ("iterations", "stage_iterations"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.origin not in ORIGINS:
-            raise unknown_name("origin", self.origin, ORIGINS)
+        if self.origin not in get_args(Origin):
+            raise unknown_name("origin", self.origin, get_args(Origin))
 
     def stages(self, settings: Any, seed: int) -> list[Stage]:
         """Return the stages of one seed's path in order; ``settings`` are the learner's."""
@@ -66,28 +56,27 @@ class EpsilonPath:
         for number, epsilon in enumerate(self.epsilons):
             name = f"epsilon-{epsilon_name(epsilon)}"
             start = {"previous": before, "common": "start", "zero": None}[self.origin]
-            if start is None:
-                stages.append(Stage(name, epsilon, self.iterations, None, first))
-            else:
+            iterations, changes = self.iterations, first
+            if start is not None:
                 # From a common origin the stages differ in their radius alone.
                 draw = number if self.origin == "previous" else 1
-                changes = self.later_settings(settings, seed, draw)
-                stages.append(Stage(name, epsilon, self.stage_iterations, start, changes))
+                iterations, changes = self.stage_iterations, self._later(settings, seed, draw)
+            stages.append(Stage(name, epsilon, iterations, start, changes))
             before = name
         return stages
 
-    def later_settings(self, settings: Any, seed: int, draw: int) -> dict[str, Any]:
+    def _later(self, settings: Any, seed: int, draw: int) -> dict[str, Any]:
         """Return the seed and the step of a stage that does not start from zero.
 
         With η_K = η/√(1 + K/d) and d_K = d + K its step η_K/√(1 + k/d_K) is the η/√(1 + (K + k)/d)
-        of a run that never stopped after K iterations. ``draw`` numbers what it draws.
+        of a run that never stopped after K iterations. ``draw`` numbers the random streams.
         """
-        own = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
+        stream = int(np.random.SeedSequence([seed, draw]).generate_state(1)[0])
         if getattr(settings, "step_rule", None) != "decaying":
-            return {"seed": own}
+            return {"seed": stream}
         d, K = settings.step_decay, self.iterations
         size = settings.step_size / math.sqrt(1.0 + K / d)
-        return {"seed": own, "step_size": size, "step_decay": d + K}
+        return {"seed": stream, "step_size": size, "step_decay": d + K}
 
     def learned(self, number: int) -> int:
         """Return the iterations that the policies at a radius have learned for."""
@@ -99,25 +88,23 @@ def read_epsilons(given: str | Iterable[Any]) -> tuple[float, ...]:
     """Return radii such as ``"0,0.5,1,inf"``: at least 0, in ascending order, none twice."""
     parts = given.split(",") if isinstance(given, str) else list(given)
     try:
-        epsilons = tuple(float(part) for part in parts)
+        # A negative zero would get another name.
+        epsilons = tuple(float(part) + 0.0 for part in parts)
     except (TypeError, ValueError) as problem:
         text = f"epsilons are {given!r}; give numbers with commas, such as 0,0.5,1,inf"
         raise InputError(text) from problem
     if not epsilons:
         raise InputError("no epsilons were given; give at least one, such as 0,0.5,1,inf")
     for epsilon in epsilons:
-        if math.isnan(epsilon) or epsilon < 0.0:
+        if not epsilon >= 0.0:
             raise InputError(f"epsilons must be at least 0 (inf allowed), got {epsilon:g}")
     for before, after in itertools.pairwise(epsilons):
-        if before == after:
-            raise InputError(f"epsilon {after:g} is given twice; give each once")
-        if before > after:
+        if before >= after:
             raise InputError(
-                f"epsilons must ascend, because every stage starts from the one before; got "
-                f"{after:g} after {before:g}"
+                f"epsilons must ascend, because every stage starts from the one before, and each "
+                f"be given once; got {after:g} after {before:g}"
             )
-    # A negative zero would get another name.
-    return tuple(epsilon + 0.0 for epsilon in epsilons)
+    return epsilons
 
 
 def plain_epsilon(value: Any) -> Any:

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning._base.statistics import CONFIDENCE, Interval, student, student_quantile
 from crosslearning.analysis.sweep.stages import plain_epsilon
 from crosslearning.errors import InputError
 from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
 from crosslearning.runs.study import markdown
-
-Floats = NDArray[np.float64]
 
 #: The measured returns; each may come with rates, such as ``held_out_crashed``.
 PLACES = ("own", "central", "held_out")
@@ -34,28 +32,16 @@ HEADINGS = {
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The recommended radius, and how certain it is.
+    """The recommended radius, and how certain it is."""
 
-    Attributes
-    ----------
-    epsilon : float
-        The one with the best mean over seeds.
-    by : str
-        The quantity that was compared: ``held_out``, or ``central`` if nothing was held out.
-    not_significantly_different : tuple of float
-        The radii, with the recommended one, that are not significantly worse. The set contains the
-        best of all radii with a probability of at least 95 %.
-    value : Interval
-        The mean at the recommended radius. Optimistic, as the largest of several.
-    chosen_blind : float or None
-        The mean over seeds at the radius that the other seeds would have chosen, which is not
-        optimistic. None for one seed.
-    """
-
-    epsilon: float
-    by: str
+    epsilon: float  #: the one with the best mean over seeds
+    by: str  #: the quantity compared: ``held_out``, or ``central`` if nothing was held out
+    #: The radii that are not significantly worse, with the recommended one. The set contains the
+    #: best of all radii with a probability of at least 95 %.
     not_significantly_different: tuple[float, ...]
-    value: Interval
+    value: Interval  #: the mean at the recommended radius: optimistic, as the largest of several
+    #: The mean over seeds at the radius that the other seeds would have chosen, which is not
+    #: optimistic; None for one seed.
     chosen_blind: float | None
     sentence: str
 
@@ -64,22 +50,17 @@ class Recommendation:
 class Sweep:
     """The measurements of a path over all seeds.
 
-    Attributes
-    ----------
-    values : mapping of str to array, shape (epsilons, seeds)
-        ``own``: the mean return of the task policies, each on its own task; ``central``: of the
-        central policy on the training tasks; ``held_out``: of the central policy on the
-        held-out tasks, if there are any; their rates, such as ``held_out_crashed``;
-        ``distance``, the largest ‖h_i − g‖; ``multiplier``, the mean over tasks, NaN where they
-        have no bound; ``knots``.
-    families : mapping
-        The trained families by (seed, epsilon), if the sweep was made in memory.
+    ``values``, arrays of shape (epsilons, seeds), has mean returns: ``own`` of the task policies,
+    each on its own task, ``central`` of the central policy on the training tasks, and ``held_out``
+    on the held-out tasks, if any; their rates, such as ``held_out_crashed``; ``distance``, the
+    largest ‖h_i − g‖; ``multiplier``, the mean over tasks, NaN where they have no bound; ``knots``.
     """
 
     epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
     values: Mapping[str, Floats]
     recommendation: Recommendation
+    #: The trained families by (seed, epsilon), if the sweep was made in memory.
     families: Mapping[tuple[int, float], Family] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,9 +75,8 @@ class Sweep:
             rows.append(row)
         best = asdict(self.recommendation)
         best["epsilon"] = plain_epsilon(best["epsilon"])
-        best["not_significantly_different"] = [
-            plain_epsilon(epsilon) for epsilon in best["not_significantly_different"]
-        ]
+        same = best["not_significantly_different"]
+        best["not_significantly_different"] = [plain_epsilon(epsilon) for epsilon in same]
         content = {"seeds": self.seeds, "recommendation": best, "rows": rows}
         # With null where a number is not finite.
         plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
@@ -114,15 +94,10 @@ class Sweep:
         """The quantities that are rates of outcomes."""
         return [name for name in self.values if name not in HEADINGS]
 
-    def table(self) -> str:
-        """Return the measurements as a Markdown table, means with 95 % Student intervals."""
-        return self._table([name for name in HEADINGS if name in self.values])
-
-    def rates_table(self) -> str:
-        """Return the rates of outcomes, means over seeds, as a Markdown table; else ""."""
-        return self._table(self.rates) if self.rates else ""
-
-    def _table(self, names: Sequence[str]) -> str:
+    def table(self, names: Sequence[str] | None = None) -> str:
+        """Return quantities, by default all but the rates, as Markdown: means with intervals."""
+        if names is None:
+            names = [name for name in HEADINGS if name in self.values]
         rows = self.cells(names)
         best = rows[self.epsilons.index(self.recommendation.epsilon)]
         best[0] = f"**{best[0]}**"
@@ -161,14 +136,11 @@ def not_significantly_different(values: Floats) -> list[int]:
     if rows == 1 or seeds == 1:
         return list(range(rows))
     limit = student_quantile(1.0 - (1.0 - CONFIDENCE) / (rows - 1), seeds - 1)
-    kept = []
-    for row in range(rows):
-        differences = values - values[row]
-        means = differences.mean(axis=1)
-        errors = differences.std(axis=1, ddof=1) / math.sqrt(seeds)
-        if not np.any((means > limit * errors) & (means > 0.0)):
-            kept.append(row)
-    return kept
+    differences = values - values[:, None]  # of every row's others to it, (rows, rows, seeds)
+    means = differences.mean(axis=2)
+    errors = differences.std(axis=2, ddof=1) / math.sqrt(seeds)
+    worse = np.any((means > limit * errors) & (means > 0.0), axis=1)
+    return [int(row) for row in np.flatnonzero(~worse)]
 
 
 def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendation:
@@ -193,11 +165,8 @@ def recommend(epsilons: Sequence[float], values: Floats, by: str) -> Recommendat
             f"; optimistic, as the largest of {len(epsilons)}; {blind:.3g} if each seed's radius "
             "is chosen by the other seeds). "
         )
-        text += (
-            f"Not significantly different: {', '.join(others)}."
-            if others
-            else "All others are significantly worse."
-        )
+        same = f"Not significantly different: {', '.join(others)}."
+        text += same if others else "All others are significantly worse."
     return Recommendation(epsilons[best], by, together, value, blind, text)
 
 
@@ -220,22 +189,19 @@ def summarise(
 
 def _numbers(record: Mapping[str, Any]) -> dict[str, float]:
     """Return one family's measurements as means over tasks."""
-    numbers: dict[str, float] = {}
-    rates: dict[str, float] = {}
+    multipliers = list(record["multiplier"].values())
+    numbers = {
+        "distance": max(record["distance"].values()),
+        "multiplier": math.nan if None in multipliers else float(np.mean(multipliers)),
+        "knots": float(record["knots"]),
+    }
     for place in PLACES:
         tasks = list(record[place].values())
         for name in tasks[0] if tasks else ():
             if all(name in task for task in tasks):
-                mean = float(np.mean([task[name] for task in tasks]))
-                if name == "return":
-                    numbers[place] = mean
-                else:
-                    rates[f"{place}_{name}"] = mean
-    multipliers = list(record["multiplier"].values())
-    known = all(value is not None for value in multipliers)
-    numbers["distance"] = max(record["distance"].values())
-    numbers["multiplier"] = float(np.mean(multipliers)) if known else math.nan
-    return {**numbers, "knots": float(record["knots"]), **rates}
+                key = place if name == "return" else f"{place}_{name}"
+                numbers[key] = float(np.mean([task[name] for task in tasks]))
+    return numbers
 
 
 def format_epsilon(epsilon: float) -> str:

@@ -13,7 +13,7 @@ from crosslearning.figures.paper import curves, scenes
 from crosslearning.figures.paper.robot import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.reproduction.paper.experiment import CROSS, Experiment
-from crosslearning.reproduction.paper.scenes import SceneDrives
+from crosslearning.reproduction.paper.measure import SceneDrives
 
 #: Every figure as a function of measurements, adaptation, drives and the cross-learned settings.
 FIGURES: dict[str, Callable[..., Figure]] = {

@@ -15,7 +15,7 @@ from crosslearning.figures.parts import entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GREY, WIDE, figure_style
 from crosslearning.reproduction.paper.experiment import LABELS, POLICIES
-from crosslearning.reproduction.paper.scenes import Drive, SceneDrives
+from crosslearning.reproduction.paper.measure import Drive, SceneDrives
 
 #: The most by which the frame grows for a path that leaves it.
 _BEYOND = 2.0

@@ -10,10 +10,10 @@ import numpy as np
 from crosslearning.analysis.adaptation import adaptation_curve
 from crosslearning.reproduction.paper.claims import Claim
 from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, RADII, Experiment
-from crosslearning.reproduction.paper.scenes import EVALUATION_SEED
+from crosslearning.reproduction.paper.measure import EVALUATION_SEED, held_out_maps
 from crosslearning.rkhs import Family
 from crosslearning.runs.study import Measurement
-from crosslearning.tasks import Task, random_maps
+from crosslearning.tasks import Task
 
 #: Raised when the same request gets another result: stored results are then made again.
 VERSION = 1
@@ -35,8 +35,7 @@ def adaptation(experiment: Experiment, seed: int) -> Measurement:
 
 def _measure(experiment: Experiment, seed: int) -> dict[str, Any]:
     scale, reading = experiment.scale, experiment.reading
-    held_out = random_maps(EVALUATION_SEED, min(MAPS, scale.maps), **reading.task_options)
-    unseen = tuple(navigation.task(name) for name, navigation in held_out.items())
+    unseen = held_out_maps(reading, min(MAPS, scale.maps))
     targets = {"trained": reading.training_tasks(), "unseen": unseen}
     family = Family.load(experiment.folder(seed, CROSS).snapshots()[-1][1])
     starts = {

@@ -111,10 +111,10 @@ class Experiment:
             "task_options": {**reading.task_options, **reading.training_options},
             **reading.settings,
         }
-        own = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
-        own[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
-        own[CROSS] = {"tasks": "paper", "epsilon": 3.0}
-        return {policy: make_config(common | options) for policy, options in own.items()}
+        policies = {radius: {"tasks": f"paper:{radius}", "epsilon": math.inf} for radius in RADII}
+        policies[AVERAGE] = {"tasks": "paper", "epsilon": 0.0}
+        policies[CROSS] = {"tasks": "paper", "epsilon": 3.0}
+        return {policy: make_config(common | options) for policy, options in policies.items()}
 
     def folder(self, seed: int, policy: str) -> RunFolder:
         """Return the run folder of one policy."""

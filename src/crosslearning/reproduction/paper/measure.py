@@ -1,41 +1,106 @@
-"""Measurements of the runs of an experiment, stored as JSON, and a table of rates."""
+"""Measurements of the paper's evaluation: outcomes and paths of the runs' policies, and rates."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning._base.statistics import student
-from crosslearning.reproduction.paper.experiment import (
-    AVERAGE,
-    CROSS,
-    LABELS,
-    POLICIES,
-    RADII,
-    Experiment,
-)
-from crosslearning.reproduction.paper.scenes import outcome, scenes
+from crosslearning.learner import Policy
+from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes, run_episodes
+from crosslearning.reproduction.paper import experiment as paper
+from crosslearning.reproduction.paper.experiment import CROSS, POLICIES, RADII, Experiment, Reading
+from crosslearning.rkhs import Family
+from crosslearning.rollouts import Episodes
 from crosslearning.runs.study import Chain, Measurement, Run, markdown
-from crosslearning.tasks import Task
+from crosslearning.tasks import Navigation, Task, navigation_set, random_maps, task_set
 
 #: measurements[policy] of one seed; see :func:`measurement`.
 Measurements = Mapping[str, Mapping[str, Any]]
 
 #: Raised when the same request gets another result: stored results are then made again.
 VERSION = 3
-#: The scene whose cost is drawn over training.
-CURVES = "radii"
-#: Scenes with random starts; the others differ in the heading only and need fewer trials.
-MANY_STARTS = ("radii", "training")
+#: Σ = diag(0.05, 0.05).
+NOISE_STD = np.sqrt([0.05, 0.05])
+DISCOUNT = 0.9
+#: The mission has three goals and takes longer than other tasks.
+MISSION_HORIZON = 120
+#: The seed of the evaluation's starts, different from those of training.
+EVALUATION_SEED = 20_000
+#: The start heading of every drive: from (0.5, 1.5) to the goal (5, 6), with the obstacle between.
+HEADING = math.pi / 4
+#: Scenes with one obstacle each, from a fixed start with any heading; then with many, and three
+#: goals. Their starts differ in the heading only and need fewer trials.
+DRIVES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "mission"}
 FEW = 100
 #: Rows of the table of rates: (label, scene, task).
 PLACES = (
     *((f"training task {radius}", "training", radius) for radius in RADII),
-    *((f"{scene}, any heading", scene, scene) for scene in ("circle", "ellipse", "mission")),
+    *((f"{scene}, any heading", scene, scene) for scene in DRIVES),
     ("random maps", "maps", "maps"),
 )
+
+
+def scenes(reading: Reading, maps: int) -> dict[str, tuple[Task, ...]]:
+    """Return the scenes of the numerical section by name."""
+    options = reading.task_options
+    return {
+        # For the cost figures: circles of the three radii, all at (2, 2).
+        "radii": task_set("paper-radii", **options),
+        "training": reading.training_tasks(),
+        **{scene: task_set(name, **options) for scene, name in DRIVES.items()},
+        "maps": held_out_maps(reading, maps),
+    }
+
+
+def held_out_maps(reading: Reading, count: int) -> tuple[Task, ...]:
+    """Return random maps on which no policy was trained."""
+    maps = random_maps(EVALUATION_SEED, count, **reading.task_options)
+    return tuple(navigation.task(name) for name, navigation in maps.items())
+
+
+def play(function: Family, task: Task, trials: int) -> Episodes:
+    """Run a policy's mean action from the evaluation's random starts."""
+    return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
+
+
+def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
+    """Return the outcome of a policy on a task: means over episodes, and the costs' deviation.
+
+    ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps to the last goal, or all steps of an
+    episode that does not arrive.
+    """
+    horizon = horizon_of(task)
+    options = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
+    played = measure_episodes(_policy(function, task), task, options, DISCOUNT)
+    arrived = played.shares["arrived"]
+    means = {
+        "cost": -played.returns,
+        "crashed": played.shares["crashed"],
+        "arrived": arrived,
+        "time": np.where(arrived, played.others["arrival_time"], horizon),
+        "path_length": played.others["path_length"],
+        "goals": played.others["goals_reached"],
+    }
+    deviation = float(np.std(-played.returns))
+    return {"deviation": deviation, **{name: float(np.mean(v)) for name, v in means.items()}}
+
+
+def _policy(function: Family, task: Task) -> Policy:
+    return Policy("paper", function, NOISE_STD, task.action_space)
+
+
+def horizon_of(task: Task) -> int:
+    """Return the longest episode of a task."""
+    return MISSION_HORIZON if task.name == "mission" else task.horizon
+
+
+# Measurements of a study -------------------------------------------------------------------
 
 
 def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
@@ -69,20 +134,16 @@ def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, A
 
 
 def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
-    scale = experiment.scale
-    places = scenes(experiment.reading, scale.maps)
+    trials, places = experiment.scale.trials, scenes(experiment.reading, experiment.scale.maps)
     function = experiment.function(seed, policy)
-    final: dict[str, dict[str, Any]] = {}
+    rows = [outcome(function, task, 5) for task in places.pop("maps")]
+    mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    final: dict[str, Any] = {"maps": {"maps": mean}}
     for scene, tasks in places.items():
-        if scene == "maps":
-            rows = [outcome(function, task, 5) for task in tasks]
-            mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-            final[scene] = {"maps": mean}
-        else:
-            trials = scale.trials if scene in MANY_STARTS else min(FEW, scale.trials)
-            final[scene] = {task.name: outcome(function, task, trials) for task in tasks}
-    curves = {task.name: _curve(experiment, seed, policy, task) for task in places[CURVES]}
-    result: dict[str, Any] = {"final": final, "curves": {CURVES: curves}}
+        count = min(FEW, trials) if scene in DRIVES else trials
+        final[scene] = {task.name: outcome(function, task, count) for task in tasks}
+    curves = {task.name: _curve(experiment, seed, policy, task) for task in places["radii"]}
+    result: dict[str, Any] = {"final": final, "curves": {"radii": curves}}
     if policy == CROSS:
         result["training"] = _training(experiment, seed)
     return result
@@ -115,7 +176,7 @@ def _training(experiment: Experiment, seed: int) -> dict[str, Any]:
 
 def rates_table(results: Mapping[int, Measurements]) -> str:
     """Return Markdown: mean arrivals / crashes, and the excess crashes of ε = 0 over ε = 3."""
-    headings = ["scene", *(LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
+    headings = ["scene", *(paper.LABELS[policy] for policy in POLICIES), "crashes, average − cross"]
     rows = []
     for label, scene, task in PLACES:
         rates = {}
@@ -123,6 +184,61 @@ def rates_table(results: Mapping[int, Measurements]) -> str:
             final = [m[policy]["final"][scene][task] for m in results.values()]
             rates[policy] = np.array([(one["arrived"], one["crashed"]) for one in final])
         cells = [f"{a:.0%} / {c:.0%}" for a, c in (rate.mean(axis=0) for rate in rates.values())]
-        change = student((rates[AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
+        change = student((rates[paper.AVERAGE] - rates[CROSS])[:, 1]).percent("+.0f")
         rows.append([label, *cells, change])
     return markdown(headings, rows)
+
+
+# Drives for figures ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Drive:
+    """One path of a policy, shape (points, 2), to the last goal, a crash or the last step."""
+
+    path: NDArray[np.float64]
+    crashed: bool
+    arrived: bool
+    goals: int
+
+    @property
+    def ending(self) -> str:
+        """The end of the path, for a legend."""
+        if self.arrived:
+            return f" in {len(self.path) - 1} steps"
+        return ", crash" if self.crashed else ", out of time"
+
+
+@dataclass(frozen=True, eq=False)
+class SceneDrives:
+    """The drives of a seed through a scene, by policy; others are other seeds' cross-learned."""
+
+    navigation: Navigation
+    drives: Mapping[str, Drive]
+    others: tuple[Drive, ...] = ()
+
+
+def scene_drives(experiment: Experiment) -> dict[str, SceneDrives]:
+    """Return the drives of the first seed's policies through every scene."""
+    first, *rest = experiment.seeds
+    functions = {policy: experiment.function(first, policy) for policy in POLICIES}
+    others = [experiment.function(seed, CROSS) for seed in rest]
+    by_scene = {}
+    for scene, name in DRIVES.items():
+        options = {**experiment.reading.task_options, "heading": HEADING}
+        (navigation,) = navigation_set(name, **options).values()
+        drives = {p: drive(function, navigation, scene) for p, function in functions.items()}
+        bundle = tuple(drive(function, navigation, scene) for function in others)
+        by_scene[scene] = SceneDrives(navigation, drives, bundle)
+    return by_scene
+
+
+def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
+    """Run a policy's mean action once; the scene's name decides how long an episode is."""
+    episodes = play(function, navigation.task(scene), 1)
+    states, outcomes = episodes.states, episodes.outcomes
+    assert states is not None
+    crashed, arrived = bool(outcomes["crashed"][0]), bool(outcomes["arrived"][0])
+    last = int(outcomes["arrival_time"][0]) if arrived else states.shape[1] - 1
+    path = states[0, : last + 1, :2]
+    return Drive(path, crashed and not arrived, arrived, int(outcomes["goals_reached"][0]))

@@ -41,44 +41,30 @@ def _tasks(says: str, **changes: Any) -> dict[str, Any]:
 _UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
 #: The single change of each reading to the default one.
 _OTHERS = {
-    "crash-terminate": _tasks(
-        "A crash ends the episode, with nothing after it.", crash="terminate"
-    ),
-    "crash-continue": _tasks(
-        "After a crash the robot drives on, through the obstacle.", crash="continue"
-    ),
+    "crash-terminate": _tasks("A crash ends the episode.", crash="terminate"),
+    "crash-continue": _tasks("After a crash the robot drives on.", crash="continue"),
     "crash-at-ends": _tasks("A crash is seen only where a step ends.", swept=False),
-    "step-printed": _settings(
-        "η = 0.1 multiplies the gradient itself, as printed.", step_rule="constant"
-    ),
-    "step-unclipped": _settings(
-        "Normalised steps, but a rare long gradient is not shortened.", step_clip=math.inf
-    ),
-    "step-decaying": _settings(
-        "Long steps that shrink: this library's default.", step_rule="decaying", step_size=2.0
-    ),
+    "step-printed": _settings("η = 0.1 multiplies the gradient, as printed.", step_rule="constant"),
+    "step-unclipped": _settings("Rare long gradients are not shortened.", step_clip=math.inf),
+    "step-decaying": _settings("Long steps that shrink.", step_rule="decaying", step_size=2.0),
     "estimator-geometric": _settings(
-        "Algorithm 1 as printed, without opposite actions.", estimator="geometric"
+        "Algorithm 1, without opposite actions.", estimator="geometric"
     ),
     "estimator-baseline": _settings(
-        "Algorithm 1 with the batch's mean value taken off.", estimator="baseline"
+        "Algorithm 1, less the batch's mean value.", estimator="baseline"
     ),
     "distance-centre": _tasks(
-        "d_o is the distance to the obstacle's centre.", obstacle_distance="centre"
+        "d_o is measured from the obstacle's centre.", obstacle_distance="centre"
     ),
     "goal-corner": {
         "says": "The goal in training is (9.5, 9.5).",
         "training_options": {"goals": [[9.5, 9.5]]},
     },
     "projection-relaxed": _settings(
-        "The relaxed projection in the place of the exact one.", projection="relaxed"
+        "The relaxed projection, not the exact one.", projection="relaxed"
     ),
-    "speed-reverse": _tasks(
-        "The robot may drive backwards: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]
-    ),
-    "actions-unbounded": _tasks(
-        "Actions have no bounds that matter: ż and ψ̇ in [−20, 20].", **_UNBOUNDED
-    ),
+    "speed-reverse": _tasks("The robot may reverse: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]),
+    "actions-unbounded": _tasks("No bounds that matter: ż and ψ̇ in [−20, 20].", **_UNBOUNDED),
 }
 READINGS = (DEFAULT_READING, *(Reading(name, **changes) for name, changes in _OTHERS.items()))
 

@@ -1,23 +1,149 @@
-"""What an iteration gains, what a stop is worth, both turned round, and as the paper prints them.
+"""The theorem: its constants, the gain of an iteration, the worth of a stop, and their inverses.
 
-The bounds are the corrected ones; the page on the theory derives them. The letters: η is the step
-size, L the largest Lipschitz constant, S² = Σ σ_i²/b the variance of all gradients
-together, β the pruning budget, and D = 2ε the furthest that a policy can move while the others and
-the centre are held.
+The bounds are the corrected ones, which docs/explanation/theory.md derives; those of the paper are
+at the end. η is the step size, L the largest Lipschitz constant, S² = Σ σ_i²/b the variance of all
+gradients together, β the pruning budget, and D = 2ε the furthest that a policy can move while the
+others and the centre are held.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
-import scipy.optimize
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq, minimize_scalar
 
 from crosslearning.certificates.reading import check_asked
-from crosslearning.reproduction.theorem.constants import Constants
+from crosslearning.errors import InputError
+from crosslearning.learner import CrossLearner
+from crosslearning.reproduction.theorem.estimates import KINDS, EstimatedConstants
+from crosslearning.rkhs.checks import Floats
 
-_DECADES = 18.0  # how far below 2/L a step is looked for
+_DECADES = 18.0  # the range of steps below 2/L that is searched
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """The constants of the theorem's assumptions, and the settings that enter it.
+
+    The arrays have one number for each task, shape (N,). Only the printed formulas use B.
+    """
+
+    deviation: Floats  #: σ_i: E‖X − ∇U_i‖² ≤ σ_i² for ONE sample X of the gradient
+    gradient_norm: Floats  #: μ_i: ‖∇U_i‖ ≤ μ_i
+    second_moment: Floats  #: B_i: E‖∇̂_i‖² ≤ B_i² for the average of a batch
+    lipschitz: Floats  #: L_i: ‖∇U_i(f) − ∇U_i(f')‖ ≤ L_i ‖f − f'‖
+    batch_size: int  #: b: the samples in a batch
+    epsilon: float  #: the centrality radius ε
+    step_size: float  #: η: the factor of a gradient in a step
+    budget: float  #: β: how far pruning may move a policy in one iteration
+    projection: Literal["exact", "relaxed"] = "exact"
+
+    def __post_init__(self) -> None:
+        for name in KINDS:
+            given = getattr(self, name)
+            values = np.array(given, dtype=np.float64)
+            fine = values.ndim == 1 and values.size and values.shape == np.shape(self.deviation)
+            if not fine or not np.all((values >= 0) & (values < np.inf)):
+                raise InputError(
+                    f"{name} is {given!r}; give one finite number of at least 0 for each task"
+                )
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        names = ("batch_size", "epsilon", "step_size", "budget")
+        check_asked(**{name: getattr(self, name) for name in names})
+        if self.projection not in ("exact", "relaxed"):
+            raise InputError(f"projection must be exact or relaxed, got {self.projection!r}")
+
+    @classmethod
+    def from_estimates(
+        cls, learner: CrossLearner, estimates: Sequence[EstimatedConstants], cautious: bool = True
+    ) -> Constants:
+        """Return the constants of a trained learner, from the estimates of each task.
+
+        The upper ends of the intervals are taken, because larger constants promise less; without
+        caution the estimates themselves. Of the step sizes the largest is taken, see
+        :meth:`weighted`; an infinite budget counts as 0, because it does not bound pruning.
+        """
+        settings, end = learner.settings, "high" if cautious else "value"
+        return cls(
+            **{
+                name: np.array([getattr(getattr(task, name), end) for task in estimates])
+                for name in KINDS
+            },
+            batch_size=learner.method.sampling.batch_size,
+            epsilon=settings.epsilon,
+            step_size=float(np.max(effective_step_sizes(learner))),
+            budget=settings.budget if math.isfinite(settings.budget) else 0.0,
+            projection=settings.projection,
+        )
+
+    @property
+    def tasks(self) -> int:
+        """N."""
+        return len(self.deviation)
+
+    @property
+    def smoothness(self) -> float:
+        """L, the largest of the L_i."""
+        return float(np.max(self.lipschitz))
+
+    @property
+    def noise(self) -> float:
+        """S: E‖∇̂F − ∇F‖² ≤ S² = Σ σ_i²/b, for all tasks' gradients as one vector."""
+        return float(np.linalg.norm(self.deviation)) / math.sqrt(self.batch_size)
+
+    @property
+    def reach(self) -> float:
+        """D: no policy can move further than this with the others and the centre held."""
+        # The relaxed projection bounds the mean square: one policy may have all of Nε² to itself.
+        share = 1.0 if self.projection == "exact" else math.sqrt(self.tasks)
+        return 2.0 * share * self.epsilon
+
+    @property
+    def largest_gap(self) -> float:
+        """D · max μ_i: no policy's stationarity gap can be larger."""
+        return self.across(float(np.max(self.gradient_norm)))
+
+    @property
+    def largest_deviation(self) -> float:
+        """D · max σ_i: a bound of the root mean square error of a gap from one sample."""
+        return self.across(float(np.max(self.deviation)))
+
+    def across(self, size: float) -> float:
+        """Return D times the size of a gradient; 0 for no gradient, even if D is infinite."""
+        return self.reach * size if size > 0.0 else 0.0
+
+    def replace(self, **changes: Any) -> Constants:
+        """Return a copy with some numbers changed."""
+        return dataclasses.replace(self, **changes)
+
+    def weighted(self, step_sizes: ArrayLike) -> Constants:
+        """Return the constants of a run whose tasks have steps of different sizes η_i, shape (N,).
+
+        They are those of Σ w_i U_i with w_i = η_i/max η: ask the theorem for min(w_i) · α.
+        """
+        sizes = np.array(step_sizes, dtype=np.float64)
+        if sizes.shape != self.deviation.shape or not np.all((sizes > 0) & (sizes < np.inf)):
+            raise InputError(f"step_sizes is {step_sizes!r}; give a positive number for each task")
+        largest = float(np.max(sizes))
+        changes = {name: getattr(self, name) * (sizes / largest) for name in KINDS}
+        return self.replace(**changes, step_size=largest)
+
+
+def effective_step_sizes(learner: CrossLearner) -> Floats:
+    """Return the η_i of a learner's last iteration, which multiplied its gradients, shape (N,)."""
+    if learner.iteration == 0:
+        raise InputError("this learner has made no iteration yet; call learn first")
+    return np.asarray(learner.method.step_sizes(learner.iteration))  # type: ignore[attr-defined]
+
+
+# The gain of an iteration ------------------------------------------------------------------
 
 
 def gain(constants: Constants, alpha: float) -> float:
@@ -38,8 +164,8 @@ def gain(constants: Constants, alpha: float) -> float:
 def shift_gain(constants: Constants, slope: float) -> float:
     """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``: A = ω η slope²/(N+1).
 
-    So much gains a common shift of all policies, which the gaps do not see. The relaxed projection
-    does not count the centre: there it is N in the place of N+1.
+    It is the gain of a common shift of all policies, which the gaps do not see. The relaxed
+    projection does not count the centre: there it is N instead of N+1.
     """
     check_asked(alpha=slope)
     moved = constants.tasks + (constants.projection == "exact")
@@ -62,7 +188,7 @@ def _gain(constants: Constants, alpha: float, eta: float) -> float:
 
 
 def _net(constants: Constants, eta: float, ascent: Callable[[float, float], float]) -> float:
-    """Return η times the ascent of (θ, ω), less what the noise and the pruning may cost."""
+    """Return η times the ascent of (θ, ω), less the most that noise and pruning cost."""
     x = eta * constants.smoothness
     if not x < 2.0:
         return -math.inf
@@ -85,6 +211,112 @@ def iteration_bound(constants: Constants, alpha: float, rise: float) -> float:
     check_asked(rise=rise)
     gained = gain(constants, alpha)
     return rise / gained if gained > 0.0 else math.inf
+
+
+def batch_for_gain(constants: Constants, alpha: float) -> int | None:
+    """Return the smallest batch with which the gain is positive at this step size.
+
+    None if no batch is enough: the step is too long, or too short for the pruning budget.
+    """
+    noiseless = gain(constants.replace(deviation=np.zeros(constants.tasks)), alpha)
+    if not noiseless > 0.0:
+        return None
+
+    def with_batch(batch: int) -> float:
+        return gain(constants.replace(batch_size=batch), alpha)
+
+    guess = (noiseless - with_batch(1)) / noiseless
+    return _smallest(guess, lambda batch: with_batch(batch) > 0.0)
+
+
+def largest_budget(constants: Constants, alpha: float) -> float | None:
+    """Return the pruning budget up to which the gain is positive at this step; None if none is."""
+    unpruned = gain(constants.replace(budget=0.0), alpha)
+    norms = float(np.sum(constants.gradient_norm))
+    if not unpruned > 0.0:
+        return None
+    return unpruned / norms if norms > 0.0 else math.inf
+
+
+def best_step(constants: Constants, alpha: float) -> float | None:
+    """Return the step size with the largest gain; None if no step has a positive one.
+
+    Infinite if longer is always better: no curvature (L = 0) and no noise.
+    """
+    check_asked(alpha=alpha)
+    step, gained = _peak(constants, alpha)
+    return step if gained > 0.0 else None
+
+
+def _peak(constants: Constants, alpha: float) -> tuple[float, float]:
+    """Return the step size with the largest gain, and that gain."""
+    if constants.reach == 0.0 or math.isinf(constants.reach):
+        return 0.0, -math.inf
+    L, S = constants.smoothness, constants.noise
+    if L == 0.0 and S == 0.0:
+        return math.inf, alpha - pruning_loss(constants)
+    # Beyond 2D/S the noise alone takes more than a step can give, for L = 0.
+    top = min(2.0 / L if L > 0.0 else math.inf, 4.0 * constants.reach / S if S > 0.0 else math.inf)
+    # A concave function has one peak, also on a logarithmic scale.
+    peak = minimize_scalar(
+        lambda u: -_gain(constants, alpha, math.exp(u)),
+        bounds=(math.log(top) - _DECADES * math.log(10.0), math.log(top)),
+        method="bounded",
+        options={"xatol": 1e-12, "maxiter": 500},
+    )
+    step = math.exp(float(peak.x))
+    return step, _gain(constants, alpha, step)
+
+
+def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None:
+    """Return the open interval of step sizes with a positive gain, or None.
+
+    The lower end is positive only because of pruning, which may cost as much in a short step
+    as in a long one. None for ε = 0 and ε = ∞, where a gap says nothing.
+    """
+    best = best_step(constants, alpha)
+    if best is None:
+        return None
+    L, S, lost = constants.smoothness, constants.noise, pruning_loss(constants)
+
+    def logarithmic(u: float) -> float:
+        return _gain(constants, alpha, math.exp(u))
+
+    def zero(low: float, high: float) -> float:
+        """Return the root between two steps."""
+        return math.exp(float(brentq(logarithmic, math.log(low), math.log(high), xtol=1e-14)))
+
+    # A ≤ 3ηα²/(4D²): pruning costs more than such a step gains. D²/(α − lost) gains if L = S = 0.
+    inside = constants.reach**2 / (alpha - lost) if math.isinf(best) else best
+    short = max(lost * (constants.reach / alpha) ** 2, 5e-324)
+    low = zero(short, inside) if lost > 0.0 else 0.0
+    if math.isinf(best):
+        return low, math.inf
+    # A ≤ α: the noise of a step of 4α/S² costs as much if L = 0.
+    end = 2.0 / L if L > 0.0 else min(8.0 * alpha / S / S, 1e300)
+    last = end * (1.0 - 1e-15)
+    return low, end if _gain(constants, alpha, last) > 0.0 else zero(best, last)
+
+
+def noise_floor(constants: Constants) -> float:
+    """Return the α above which some step has a positive gain.
+
+    Without pruning it is D S/√3, for any curvature, and short steps reach it. With pruning it is
+    higher, since steps cannot be short.
+    """
+    if math.isinf(constants.epsilon):
+        return math.inf
+    bare = constants.reach * constants.noise / math.sqrt(3.0)
+    if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
+        return bare
+    low, high = bare, 2.0 * max(bare, pruning_loss(constants))
+    while _peak(constants, high)[1] <= 0.0:
+        low, high = high, 2.0 * high
+    precision = {"xtol": 1e-300, "rtol": 1e-12, "maxiter": 500}
+    return float(brentq(lambda alpha: _peak(constants, alpha)[1], low, high, **precision))
+
+
+# The worth of a stop -----------------------------------------------------------------------
 
 
 def accuracy(constants: Constants, alpha: float, delta: float, looks: int = 1) -> float:
@@ -117,28 +349,12 @@ def batch_for(
 ) -> int | None:
     """Return the smallest batch with which :func:`accuracy` is at most α'; None if none is."""
     check_asked(alpha=alpha, alpha_prime=alpha_prime, delta=delta, looks=looks)
-    wanted = looks * (constants.largest_deviation / (alpha_prime - alpha)) ** 2 / delta
+    guess = looks * (constants.largest_deviation / (alpha_prime - alpha)) ** 2 / delta
 
     def enough(batch: int) -> bool:
         return accuracy(constants.replace(batch_size=batch), alpha, delta, looks) <= alpha_prime
 
-    return _smallest(wanted, enough)
-
-
-def batch_for_gain(constants: Constants, alpha: float) -> int | None:
-    """Return the smallest batch with which the gain is positive at this step size.
-
-    None if no batch is enough: the step is too long, or too short for the pruning budget.
-    """
-    noiseless = gain(constants.replace(deviation=np.zeros(constants.tasks)), alpha)
-    if not noiseless > 0.0:
-        return None
-
-    def with_batch(batch: int) -> float:
-        return gain(constants.replace(batch_size=batch), alpha)
-
-    lost = noiseless - with_batch(1)
-    return _smallest(lost / noiseless, lambda batch: with_batch(batch) > 0.0)
+    return _smallest(guess, enough)
 
 
 def _smallest(guess: float, enough: Callable[[int], bool]) -> int | None:
@@ -156,101 +372,7 @@ def _smallest(guess: float, enough: Callable[[int], bool]) -> int | None:
     return batch
 
 
-def best_step(constants: Constants, alpha: float) -> float | None:
-    """Return the step size with the largest gain; None if no step has a positive one.
-
-    Infinite if longer is always better: no curvature (L = 0) and no noise.
-    """
-    check_asked(alpha=alpha)
-    return _best_step(constants, alpha)
-
-
-def _best_step(constants: Constants, alpha: float) -> float | None:
-    if constants.reach == 0.0 or math.isinf(constants.reach):
-        return None
-    L, S = constants.smoothness, constants.noise
-    if L == 0.0 and S == 0.0:
-        return math.inf if alpha > pruning_loss(constants) else None
-    # Beyond 2D/S the noise alone takes more than a step can give, for L = 0.
-    top = min(2.0 / L if L > 0.0 else math.inf, 4.0 * constants.reach / S if S > 0.0 else math.inf)
-    # A concave function has one peak, also on a logarithmic scale.
-    peak = scipy.optimize.minimize_scalar(
-        lambda u: -_gain(constants, alpha, math.exp(u)),
-        bounds=(math.log(top) - _DECADES * math.log(10.0), math.log(top)),
-        method="bounded",
-        options={"xatol": 1e-12, "maxiter": 500},
-    )
-    step = math.exp(float(peak.x))
-    return step if _gain(constants, alpha, step) > 0.0 else None
-
-
-def step_range(constants: Constants, alpha: float) -> tuple[float, float] | None:
-    """Return the open interval of step sizes with a positive gain, or None.
-
-    The lower end is positive only because of pruning, which may cost as much in a short step
-    as in a long one. None for ε = 0 and ε = ∞, where a gap says nothing.
-    """
-    best = best_step(constants, alpha)
-    if best is None:
-        return None
-
-    def at(eta: float) -> float:
-        return _gain(constants, alpha, eta)
-
-    def zero(low: float, high: float) -> float:
-        return float(scipy.optimize.brentq(at, low, high, xtol=1e-300, rtol=1e-14))
-
-    start = 1.0 if math.isinf(best) else best
-    while not at(start) > 0.0:
-        start *= 2.0
-    low, below = 0.0, start
-    if pruning_loss(constants) > 0.0:
-        while at(below) > 0.0:
-            below /= 2.0
-        low = zero(below, start)
-    if math.isinf(best):
-        return low, math.inf
-    end = 2.0 / constants.smoothness if constants.smoothness > 0.0 else math.inf
-    above = best
-    while at(above) > 0.0:
-        # Halve the way to 2/L, or double if there is no such end.
-        above = 2.0 * above if math.isinf(end) else 0.5 * (above + end)
-        if above >= end * (1.0 - 1e-15):
-            return low, end
-    return low, zero(best, above)
-
-
-def largest_budget(constants: Constants, alpha: float) -> float | None:
-    """Return the pruning budget up to which the gain is positive at this step; None if none is."""
-    unpruned = gain(constants.replace(budget=0.0), alpha)
-    norms = float(np.sum(constants.gradient_norm))
-    if not unpruned > 0.0:
-        return None
-    return unpruned / norms if norms > 0.0 else math.inf
-
-
-def noise_floor(constants: Constants) -> float:
-    """Return the α above which some step has a positive gain.
-
-    Without pruning it is D S/√3, whatever the curvature, and short steps reach it. With pruning
-    it is higher, since steps cannot be short.
-    """
-    if math.isinf(constants.epsilon):
-        return math.inf
-    bare = constants.reach * constants.noise / math.sqrt(3.0)
-    if constants.reach == 0.0 or pruning_loss(constants) == 0.0:
-        return bare
-    low, high = bare, max(2.0 * bare, 2.0 * pruning_loss(constants))
-    while _best_step(constants, high) is None:
-        low, high = high, 2.0 * high
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        hopeless = _best_step(constants, middle) is None
-        low, high = (middle, high) if hopeless else (low, middle)
-    return high
-
-
-# As printed ------------------------------------------------------------------------------
+# As printed --------------------------------------------------------------------------------
 # The lemma's γ_F is not a lower bound, and the iteration bound that divides by it does not hold;
 # the theorem's α' holds for one look.
 
@@ -258,7 +380,7 @@ def noise_floor(constants: Constants) -> float:
 def printed_gain(constants: Constants, alpha: float) -> float:
     """Return γ_F of the paper's lemma, term by term."""
     check_asked(alpha=alpha)
-    at_rest, slope, curvature = _parts(constants)
+    at_rest, slope, curvature = _printed_terms(constants)
     eta = constants.step_size
     return alpha - at_rest - eta * slope - eta**2 * curvature
 
@@ -266,7 +388,7 @@ def printed_gain(constants: Constants, alpha: float) -> float:
 def printed_largest_step(constants: Constants, alpha: float) -> float | None:
     """Return the largest η with γ_F > 0: infinite if there is no largest, None if there is none."""
     check_asked(alpha=alpha)
-    at_rest, slope, curvature = _parts(constants)
+    at_rest, slope, curvature = _printed_terms(constants)
     left = alpha - at_rest
     if left <= 0.0:
         return None
@@ -284,7 +406,7 @@ def printed_accuracy(constants: Constants, alpha: float, delta: float) -> float:
     return alpha + reached * math.sqrt(1.0 / (delta * constants.batch_size))
 
 
-def _parts(constants: Constants) -> tuple[float, float, float]:
+def _printed_terms(constants: Constants) -> tuple[float, float, float]:
     """Return what γ_F takes off α: the part without η, the factor of η and that of η²."""
     N, beta, L = constants.tasks, constants.budget, constants.smoothness
     errors = float(np.sum(constants.deviation)) / math.sqrt(constants.batch_size)

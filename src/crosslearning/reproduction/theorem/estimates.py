@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from crosslearning._base.statistics import CONFIDENCE, Interval, checked_confidence, root_interval
@@ -26,9 +25,9 @@ from crosslearning.learner import CrossLearner
 from crosslearning.learner.gradients import GradientMean, IndependentEstimates, quantile
 from crosslearning.learner.sampling import Sampling, draw_plans, run_plans
 from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts.plan import SamplePlan
 
-Floats = NDArray[np.float64]
 Plans = Sequence[tuple[SamplePlan, Floats]]
 
 #: Samples for the search of a direction; the slope itself is measured on others.
@@ -87,14 +86,14 @@ def estimate_constants(
         plans = draw_plans(sampling, samples, np.random.default_rng([seed, 2]))
         units, _ = run_plans(sampling, learner.family.expansion, plans)
         moments = [
-            gradient_moments(sampling, own, GradientMean.of(sampling.kernel, own), confidence)
-            for own in units
+            gradient_moments(sampling, unit, GradientMean.of(sampling.kernel, unit), confidence)
+            for unit in units
         ]
         generator = np.random.default_rng([seed, 3])
         slopes = steepest_slopes(sampling, learner.family, units, samples, generator, confidence)
     return [
-        EstimatedConstants(task.name, samples, *own, slope, tail_of(sampling, unit))
-        for task, own, slope, unit in zip(learner.tasks, moments, slopes, units, strict=True)
+        EstimatedConstants(task.name, samples, *moment, slope, tail_of(sampling, unit))
+        for task, moment, slope, unit in zip(learner.tasks, moments, slopes, units, strict=True)
     ]
 
 
@@ -121,59 +120,6 @@ def gradient_moments(
     return root(size, -size), second_moment, mean.norm(confidence)
 
 
-class Search:
-    """Directions as functions on shared knots (L, q): the dictionary's and states of tasks."""
-
-    def __init__(
-        self, sampling: Sampling, family: Family, units: Sequence[IndependentEstimates]
-    ) -> None:
-        states = [own.knots[:: max(1, len(own) // _STATES), 0][:_STATES] for own in units]
-        self.sampling, self.family, self.units = sampling, family, units
-        self.distance = _secant(sampling, units)
-        self.knots = np.concatenate([family.knots, *states])
-        self.shape = (len(units), len(self.knots), family.outputs)  # of a direction for every task
-        self.gram = sampling.kernel(self.knots)
-        # For dependent knots; normalising undoes the shortening by the ridge.
-        ridge = 1e-8 * float(np.trace(self.gram)) / len(self.knots) + 1e-300
-        self._factor = scipy.linalg.cho_factor(self.gram + ridge * np.eye(len(self.knots)))
-
-    def norm(self, weights: Floats) -> float:
-        """Return the RKHS norm of Σ κ(knot, ·) weights, with weights of shape (L, p)."""
-        return float(np.sqrt(max(np.einsum("lp,lm,mp->", weights, self.gram, weights), 0.0)))
-
-    def normalised(self, directions: Iterable[Floats]) -> list[Floats]:
-        """Return functions divided by their norms; zero stays zero."""
-        return [weights / (self.norm(weights) or 1.0) for weights in directions]
-
-    def project_mean(self, units: IndependentEstimates) -> Floats:
-        """Return the weights (L, p) of the units' mean, projected onto the knots' span."""
-        U, B, q = units.knots.shape
-        weights = (units.weights * units.ratios[:, None, None]).reshape(U * B, -1) / U
-        values = self.sampling.kernel(self.knots, units.knots.reshape(U * B, q)) @ weights
-        return np.asarray(scipy.linalg.cho_solve(self._factor, values))
-
-    def first_directions(self, generator: np.random.Generator) -> list[list[Floats]]:
-        """Return the directions to begin with: towards g, along the gradient, and random ones."""
-        towards, weights = np.zeros(self.shape), self.family.weights
-        for i in range(len(self.units)):
-            towards[i, : len(weights)] = weights[:, -1] - weights[:, i]
-        first: list[Iterable[Floats]] = [towards, [self.project_mean(own) for own in self.units]]
-        first += [generator.standard_normal(self.shape) for _ in range(_RANDOM_DIRECTIONS)]
-        return [self.normalised(directions) for directions in first]
-
-    def differences(self, directions: Sequence[Floats], plans: Plans) -> list[IndependentEstimates]:
-        """Return units of (∇U(h_i + t d_i) − ∇U(h_i − t d_i)) / 2t for every task."""
-        ends = []
-        for sign in (1.0, -1.0):
-            weights = np.zeros((len(self.knots), self.family.functions, self.family.outputs))
-            weights[: len(self.family.knots)] = self.family.weights
-            for i, direction in enumerate(directions):
-                weights[:, i] += sign * self.distance * direction
-            moved = Family(self.sampling.kernel, self.knots, weights)
-            ends.append(run_plans(self.sampling, moved.expansion, plans)[0])
-        return [plus.minus(minus, 0.5 / self.distance) for plus, minus in zip(*ends, strict=True)]
-
-
 def steepest_slopes(
     sampling: Sampling,
     family: Family,
@@ -182,35 +128,67 @@ def steepest_slopes(
     generator: np.random.Generator,
     confidence: float,
 ) -> list[Interval]:
-    """Return for every task the slope of its gradient along the steepest direction found.
+    """Return for every task the slope of its gradient along the steepest direction of a search.
 
+    Directions are functions on the dictionary's knots and on states of the tasks. The search
+    begins towards g, along the gradient and in random directions, and goes on by power iteration.
     ``samples``, a number from ``sampling.count``, are fresh ones.
     """
-    search = Search(sampling, family, units)
+    states = [unit.knots[:: max(1, len(unit) // _STATES), 0][:_STATES] for unit in units]
+    knots = np.concatenate([family.knots, *states])
+    gram = sampling.kernel(knots)
+    # For dependent knots; normalising undoes the shortening by the ridge.
+    ridge = 1e-8 * float(np.trace(gram)) / len(knots) + 1e-300
+    factor = scipy.linalg.cho_factor(gram + ridge * np.eye(len(knots)))
+    t = _secant(sampling, units)
+
+    def norm(weights: Floats) -> float:
+        """Return the RKHS norm of Σ κ(knot, ·) weights, with weights of shape (L, p)."""
+        return float(np.sqrt(max(np.einsum("lp,lm,mp->", weights, gram, weights), 0.0)))
+
+    def project_mean(unit: IndependentEstimates) -> Floats:
+        """Return the weights (L, p) of the units' mean, projected onto the knots' span."""
+        U, B, q = unit.knots.shape
+        weights = (unit.weights * unit.ratios[:, None, None]).reshape(U * B, -1) / U
+        values = sampling.kernel(knots, unit.knots.reshape(U * B, q)) @ weights
+        return np.asarray(scipy.linalg.cho_solve(factor, values))
+
+    def differences(directions: Sequence[Floats], plans: Plans) -> list[IndependentEstimates]:
+        """Return units of (∇U(h_i + t d_i) − ∇U(h_i − t d_i)) / 2t for every task."""
+        ends = []
+        for sign in (1.0, -1.0):
+            weights = np.zeros((len(knots), family.functions, family.outputs))
+            weights[: len(family.knots)] = family.weights
+            for i, direction in enumerate(directions):
+                weights[:, i] += sign * t * direction
+            moved = Family(sampling.kernel, knots, weights)
+            ends.append(run_plans(sampling, moved.expansion, plans)[0])
+        return [plus.minus(minus, 0.5 / t) for plus, minus in zip(*ends, strict=True)]
+
     plans = draw_plans(sampling, sampling.count(min(samples, _SEARCH)), generator)
+    shape = (len(units), len(knots), family.outputs)  # of a direction for every task
+    towards = np.zeros(shape)
+    between = family.weights[:, -1:] - family.weights[:, :-1]
+    towards[:, : len(family.knots)] = between.swapaxes(0, 1)
+    first: list[Iterable[Floats]] = [towards, [project_mean(unit) for unit in units]]
+    first += [generator.standard_normal(shape) for _ in range(_RANDOM_DIRECTIONS)]
     steepest = np.full(len(units), -1.0)
-    best, following = np.zeros((2, *search.shape))
-
-    def attempt(directions: Sequence[Floats]) -> None:
-        """Measure one direction per task on the search's plans, and keep the steeper ones."""
-        for i, own in enumerate(search.differences(directions, plans)):
-            change = search.project_mean(own)
-            slope = search.norm(change)
-            if slope > steepest[i]:
-                steepest[i], best[i], following[i] = slope, directions[i], change
-
-    for directions in search.first_directions(generator):
-        attempt(directions)
-    for _ in range(_POWER_STEPS):
-        attempt(search.normalised(following))
+    best, following = np.zeros((2, *shape))
+    for directions in [*first, *[following] * _POWER_STEPS]:
+        # Zero stays zero.
+        tried = [weights / (norm(weights) or 1.0) for weights in directions]
+        for i, difference in enumerate(differences(tried, plans)):
+            change = project_mean(difference)
+            if norm(change) > steepest[i]:
+                steepest[i], best[i], following[i] = norm(change), tried[i], change
     # On fresh plans, which the search has not used.
-    measured = search.differences(list(best), draw_plans(sampling, samples, generator))
-    return [GradientMean.of(sampling.kernel, own).norm(confidence) for own in measured]
+    measured = differences(list(best), draw_plans(sampling, samples, generator))
+    return [GradientMean.of(sampling.kernel, change).norm(confidence) for change in measured]
 
 
 def _secant(sampling: Sampling, units: Sequence[IndependentEstimates]) -> float:
     """Return a t that moves actions by a share of their noise, at typical states."""
-    points = np.concatenate([own.knots[: 10 * _STATES, 0] for own in units])
+    points = np.concatenate([unit.knots[: 10 * _STATES, 0] for unit in units])
     size = float(np.sqrt(np.mean(sampling.kernel.diagonal(points))))
     if size == 0.0:
         raise InputError(

@@ -7,7 +7,7 @@ import math
 from crosslearning.certificates.reading import check_asked
 from crosslearning.certificates.text import number
 from crosslearning.reproduction.theorem import bounds
-from crosslearning.reproduction.theorem.constants import Constants
+from crosslearning.reproduction.theorem.bounds import Constants
 
 #: Where the theorem is empty, and why.
 _EMPTY = {

@@ -1,4 +1,4 @@
-"""The theorem at a trained run: estimated constants, evaluated numbers and sentences."""
+"""The theorem at a trained run: estimated constants, evaluated numbers, and a page of text."""
 
 from __future__ import annotations
 
@@ -13,20 +13,27 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from crosslearning.certificates import text
 from crosslearning.certificates.certificate import pruning_history
 from crosslearning.certificates.reading import Reading, check_asked, verified, working
 from crosslearning.certificates.stationarity import stationarity_gaps
+from crosslearning.certificates.text import bullets, number, table, wrapped
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.settings import PolicyGradient
 from crosslearning.reproduction.theorem import bounds
-from crosslearning.reproduction.theorem.constants import Constants, effective_step_sizes
-from crosslearning.reproduction.theorem.estimates import EstimatedConstants, estimate_constants
+from crosslearning.reproduction.theorem.bounds import Constants, effective_step_sizes
+from crosslearning.reproduction.theorem.estimates import (
+    KINDS,
+    EstimatedConstants,
+    estimate_constants,
+)
 from crosslearning.reproduction.theorem.messages import rule_sentence, sentences
 from crosslearning.runs import RunFolder
 
 #: The method of the theorem, as in files.
 _METHOD = "policy-gradient"
+_LETTERS = {"deviation": "σ", "second_moment": "B", "gradient_norm": "μ", "lipschitz": "L"}
 
 
 @dataclass(frozen=True)
@@ -39,9 +46,9 @@ class TheoremNumbers:
 
     delta: float
     step_sizes: tuple[float, ...]  #: the η_i of the last iteration, as the theory counts them
-    budget: float  #: β, or what the run spent in its worst iteration, if that is more
+    budget: float  #: β, or the largest pruning error of an iteration, if that is more
     alpha: float | None = None  #: the α that it was evaluated at
-    weighted_alpha: float | None = None  #: what that comes to in the weighted returns
+    weighted_alpha: float | None = None  #: the same in the weighted returns
     gain: float | None = None  #: least expected gain of an iteration while some gap is above α
     accuracy: float | None = None  #: α' that one look certifies with probability 1 − δ
     noise_floor: float | None = None  #: the smallest α with a positive gain at any step
@@ -74,17 +81,9 @@ def study_run(
 ) -> TheoryStudy:
     """Estimate the constants of a run's trained policies, and evaluate the theorem with them.
 
-    Parameters
-    ----------
-    run : str or Path
-        The run's folder. A run that has not ended is taken at its newest checkpoint.
-    alpha : float, optional
-        The stationarity; by default that of the run's settings, or else the smallest at which
-        every task is certified.
-    delta, samples, seed : float, int, int
-        The theorem's probability of error; fresh gradient samples per task, and their seed.
-    console : Console, optional
-        Shows progress, if it is a terminal.
+    A run that has not ended is taken at its newest checkpoint. ``alpha`` is by default that of the
+    run's settings, or else the smallest at which every task is certified; ``delta`` the theorem's
+    probability of error; ``samples`` are fresh gradient samples per task, from the ``seed``.
     """
     check_asked(delta=delta)
     verification, alpha = verified(run, alpha, samples, seed)
@@ -106,7 +105,7 @@ def study_run(
     with closing(RunFolder.open(run).load()) as learner:
         if alpha is None and 0.0 < model.epsilon < math.inf:
             with working(console, "measuring the stationarity gaps"):
-                alpha = max(own.gap.high for own in stationarity_gaps(learner, samples, seed))
+                alpha = max(task.gap.high for task in stationarity_gaps(learner, samples, seed))
             note["alpha"] = (
                 f"No alpha was given: the theorem is evaluated at {alpha:.4g}, the smallest at "
                 "which every task is certified."
@@ -189,3 +188,80 @@ def _numbers(
         "printed_largest_step": bounds.printed_largest_step(weighted, level),
         "sentences": topics,
     }
+
+
+# The page -----------------------------------------------------------------------------------
+
+
+def theory_page(study: TheoryStudy) -> str:
+    """Return the page that ``crosslearning theory`` prints, 100 columns wide."""
+    if study.theorem is None:
+        sections = {"Verdict": bullets([f"Theorem: not evaluated: {study.left_out}."])}
+    else:
+        sections = {
+            "Verdict": bullets([_verdict(study.theorem)]),
+            "1. Constants": _constants(study),
+            "2. The theorem": _theorem(study.theorem),
+        }
+    return text.page_of(f"The theorem at {study.run}", study.subtitle, sections)
+
+
+def save_theory(study: TheoryStudy, folder: Path) -> list[Path]:
+    """Write ``theory.txt`` and ``.json``, and keep earlier ones; see :mod:`text`."""
+    return text.save_page(folder, "theory", theory_page(study), study.to_json())
+
+
+def _verdict(theorem: TheoremNumbers) -> str:
+    if theorem.gain is None or theorem.alpha is None:
+        return "Theorem: it says nothing here; section 2 says why."
+    if theorem.gain > 0:
+        return (
+            f"Theorem: not vacuous at α = {theorem.alpha:.4g}, if the constants hold wherever the "
+            f"policies come: an iteration gains at least {theorem.gain:.4g} in expectation while "
+            "some gap is larger."
+        )
+    return (
+        f"Theorem: vacuous at α = {theorem.alpha:.4g}. With the estimated constants it promises no "
+        "gain per iteration; section 2 says why, and what would be needed. The gaps that 'certify' "
+        "measures do not depend on it."
+    )
+
+
+def _constants(study: TheoryStudy) -> str:
+    rows = [
+        (task.task, f"{letter}, {name.replace('_', ' ')}", *text.estimate(getattr(task, name)))
+        for task in study.constants
+        for name, letter in _LETTERS.items()
+    ]
+    headings = ("task", "constant", "estimate", f"{100 * study.confidence:g} % interval")
+    drawn = f"{study.constants[0].samples} fresh samples per task, seed {study.seed}."
+    notes = [*KINDS.values(), drawn]
+    doubtful = [task.task for task in study.constants if task.doubtful]
+    if doubtful:
+        notes.append(
+            f"Rare samples decide these numbers for {', '.join(doubtful)}: the intervals may be "
+            "too short. More --samples help."
+        )
+    return "\n".join([table(headings, rows), *map(wrapped, notes)])
+
+
+def _theorem(t: TheoremNumbers) -> str:
+    sentences = bullets(list(t.sentences.values()))
+    if t.alpha is None or t.weighted_alpha is None:
+        return sentences
+    weighted = t.weighted_alpha < t.alpha
+    of = " of the weighted returns" if weighted else ""
+    rows: dict[str, tuple[float | None, ...]] = {
+        f"expected gain{of} in an iteration, at least": (t.gain, t.printed_gain),
+        f"α' of one look, with probability {1 - t.delta:g}": (t.accuracy, t.printed_accuracy),
+        "largest step η with a positive gain": (t.largest_step, t.printed_largest_step),
+        "step η with the largest gain": (t.best_step,),
+        "batch for a positive gain at this step": (t.batch_for_gain,),
+        "batch for α' = 2α": (t.batch_for_accuracy,),
+        "noise floor: smallest α with a gain": (t.noise_floor,),
+    }
+    cells = [[name, *map(number, row), *[""] * (2 - len(row))] for name, row in rows.items()]
+    sizes = ", ".join(f"{size:.4g}" for size in t.step_sizes)
+    also = f" (weighted by the steps: {t.weighted_alpha:.4g})" if weighted else ""
+    at = f"at α = {t.alpha:.4g}{also}, δ = {t.delta:g}, η = {sizes}"
+    return "\n".join([wrapped(at), table(("", "corrected", "printed"), cells), sentences])
