@@ -31,7 +31,7 @@ from crosslearning._base.plain_data import decode
 from crosslearning._base.progress import progress_bar
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.rollouts.backends import read_backend
-from crosslearning.rollouts.pool import safe_start
+from crosslearning.rollouts.process_executor import safe_start
 from crosslearning.runs.config import RunConfig
 from crosslearning.runs.driver import resume, train
 from crosslearning.runs.folder import RunFolder

@@ -13,7 +13,7 @@ from crosslearning.figures import projections
 from crosslearning.figures.paper import curves, scenes
 from crosslearning.figures.style import save_figure
 from crosslearning.reproduction.paper.experiment import CROSS, Experiment
-from crosslearning.reproduction.paper.scenes import SceneDrives
+from crosslearning.reproduction.paper.measure import SceneDrives
 
 
 class _Data(NamedTuple):
