@@ -44,12 +44,12 @@ def planted(seed: int) -> Family:
     q = int(generator.integers(1, 4))
     centre = smooth(generator, q)
     size = generator.uniform(0.2, 0.6)
-    own = [smooth(generator, q) for _ in range(TASKS)]
+    deviations = [smooth(generator, q) for _ in range(TASKS)]
     inputs = [generator.uniform(-2.0, 2.0, (POINTS, q)) for _ in range(TASKS)]
     points = generator.uniform(-2.0, 2.0, (400, q))
 
     def values(i: int, x: np.ndarray) -> np.ndarray:
-        return (centre(x) + size * own[i](x))[:, None]
+        return (centre(x) + size * deviations[i](x))[:, None]
 
     targets = [
         values(i, x) + NOISE * generator.normal(size=(POINTS, 1)) for i, x in enumerate(inputs)
@@ -62,7 +62,7 @@ def planted_errors(seed: int) -> tuple[float, float, float]:
     """Return the root mean square errors of pooled, cross-learned and separate functions.
 
     Everything comes from the noisy points: widths, noise and how alike the tasks are, for each of
-    the three by its own evidence.
+    the three by its evidence.
     """
     family = planted(seed)
     errors = []

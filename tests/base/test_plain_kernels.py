@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from crosslearning._base.plain_kernels import PlainFamily, kernel_matrix, products_of
-from crosslearning.errors import FileFormatError, MissingFormulaError
+from crosslearning.errors import CrossLearningError, FileFormatError, MissingFormulaError
+from crosslearning.export.c_source import c_files
+from crosslearning.export.onnx_graph import onnx_model
 from crosslearning.rkhs import Family
 from tests.contracts.test_kernels import KERNELS
+from tests.export.examples import policy_of
 
 PLAIN = {name: kernel for name, kernel in KERNELS.items() if "pair" not in name}
 ROUGH = {"kernel": "laplacian", "std": [1.0]}
@@ -69,3 +72,21 @@ def test_widths_that_cannot_be_multiplied_are_taken():
     kernel = {"kernel": "gaussian", "covariance": [[1e154, 0.0], [0.0, 1e155]], "periodic": []}
     values, _ = kernel_matrix(kernel, np.array([[0.0, 0.0], [1e77, 0.0]]))
     np.testing.assert_allclose(values[0, 1], np.exp(-0.5))
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        lambda policy: policy.plain.expansion(np.zeros((1, 3))),
+        lambda policy: c_files(policy, "policy", "double", "double"),
+        lambda policy: onnx_model(policy, "double", "double"),
+    ],
+    ids=["plain", "C", "ONNX"],
+)
+def test_a_formula_without_an_implementation_is_refused(evaluate):
+    policy = policy_of()
+    for product in policy.plain.products:
+        for factor in product.factors:
+            object.__setattr__(factor, "formula", "rational")
+    with pytest.raises(CrossLearningError, match="kernel formula 'rational'"):
+        evaluate(policy)

@@ -33,8 +33,8 @@ def ball(points):
     ],
 )
 def test_balls_that_are_known(points, centre, radius):
-    found, reach = ball(points)
-    np.testing.assert_allclose(found, centre, atol=1e-9)
+    computed, reach = ball(points)
+    np.testing.assert_allclose(computed, centre, atol=1e-9)
     assert reach == pytest.approx(radius, abs=1e-12)
 
 
@@ -102,6 +102,6 @@ def test_it_is_what_a_solver_finds(seed):
     centre = cvxpy.Variable(5)
     farthest = cvxpy.max(cvxpy.norm(points - cvxpy.reshape(centre, (1, 5), order="C"), 2, axis=1))
     solved = cvxpy.Problem(cvxpy.Minimize(farthest)).solve(solver=cvxpy.CLARABEL)
-    found, radius = ball(points)
+    computed, radius = ball(points)
     assert radius == pytest.approx(solved, rel=1e-7)
-    np.testing.assert_allclose(found, centre.value, atol=1e-3)
+    np.testing.assert_allclose(computed, centre.value, atol=1e-3)

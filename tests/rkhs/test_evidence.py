@@ -39,48 +39,48 @@ def test_the_slope_is_that_of_the_evidence(alike):
 def test_it_is_the_evidence_of_the_regression_that_it_describes():
     inputs, targets = planted(2, points=20)
     for alike in (None, 0.0, 1.0):
-        found = most_likely(inputs, targets, alike=alike)
+        chosen = most_likely(inputs, targets, alike=alike)
         regression = CrossRegression(
-            found.kernel(), 4, 2, noise=found.noise, ridge=found.ridge(4), tolerance=0.0
+            chosen.kernel(), 4, 2, noise=chosen.noise, ridge=chosen.ridge(4), tolerance=0.0
         )
         for i in range(4):
             regression.add(i, inputs[i], targets[i])
         odds = 0.0
         if alike is None:
-            odds = math.log(found.alike / (1.0 - found.alike))
-        linear = math.log(found.linear * found.signal)
-        theta = [*np.log(found.widths / found.units), math.log(found.signal), linear, odds]
-        theta = np.array([*theta, *np.log(found.noise)])
+            odds = math.log(chosen.alike / (1.0 - chosen.alike))
+        linear = math.log(chosen.linear * chosen.signal)
+        theta = [*np.log(chosen.widths / chosen.units), math.log(chosen.signal), linear, odds]
+        theta = np.array([*theta, *np.log(chosen.noise)])
         away = [
             (value - prior.centre) / prior.spread
             for value, prior in zip(theta, _priors(3, 2), strict=True)
         ]
         if alike is not None:
             del away[5]
-        fit = regression.at(found.multiplier(4))
+        fit = regression.at(chosen.multiplier(4))
         expected = fit.log_evidence() - 0.5 * np.sum(np.square(away))
-        assert found.evidence == pytest.approx(expected, abs=1e-3)
+        assert chosen.evidence == pytest.approx(expected, abs=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_widths_noise_and_likeness_are_found(seed):
     inputs, targets = planted(seed)
-    found = most_likely(inputs, targets)
-    np.testing.assert_allclose(found.widths, [1.0, 1.5, 3.0], rtol=0.3)
-    np.testing.assert_allclose(found.noise, [0.1, 0.3], rtol=0.3)
-    assert found.alike == pytest.approx(0.8, abs=0.12)
-    assert found.signal == pytest.approx(1.0, rel=0.6)
+    chosen = most_likely(inputs, targets)
+    np.testing.assert_allclose(chosen.widths, [1.0, 1.5, 3.0], rtol=0.3)
+    np.testing.assert_allclose(chosen.noise, [0.1, 0.3], rtol=0.3)
+    assert chosen.alike == pytest.approx(0.8, abs=0.12)
+    assert chosen.signal == pytest.approx(1.0, rel=0.6)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_start_alone_is_better_where_data_are_few(seed):
     inputs, targets = planted(seed, tasks=3, points=6)
-    found = most_likely(inputs, targets)
+    chosen = most_likely(inputs, targets)
     points = _checked(inputs, targets)
-    units = found.units
+    units = chosen.units
     search = _Search(points, units, set(), None)
     for start in _starts(3, 2, units, None):
-        assert found.evidence >= -search.maximum(start, 60).fun - 0.05
+        assert chosen.evidence >= -search.maximum(start, 60).fun - 0.05
 
 
 def test_a_start_of_the_past_is_one_more():
@@ -101,8 +101,8 @@ def test_the_ends_of_likeness_are_the_ends_of_the_radius():
 def test_angles_are_no_part_of_what_is_linear():
     draw = np.random.default_rng(0)
     x = [draw.uniform(-math.pi, math.pi, (30, 2)) for _ in range(2)]
-    found = most_likely(x, [np.sin(own[:, :1]) for own in x], periodic=[0])
-    kernel = found.kernel(periodic=[0])
+    chosen = most_likely(x, [np.sin(own[:, :1]) for own in x], periodic=[0])
+    kernel = chosen.kernel(periodic=[0])
     assert isinstance(kernel, Sum)
     assert kernel.parts[1][1] == (1,)
     whole_turn = np.array([[2.0 * math.pi, 0.0]])
@@ -115,10 +115,10 @@ def test_columns_and_tasks_that_say_nothing_do_no_harm():
     targets = [np.column_stack([y, np.zeros(len(y))]) for y in targets]
     inputs[2], targets[2] = inputs[2][:0], targets[2][:0]
     inputs[3], targets[3] = inputs[3][:3], targets[3][:3]
-    found = most_likely(inputs, targets)
-    assert found.widths[3] == pytest.approx(1.5, rel=0.1)
-    assert found.noise[2] == pytest.approx(5e-3, rel=0.1)
-    assert np.all(np.isfinite([*found.widths, *found.noise, found.signal, found.evidence]))
+    chosen = most_likely(inputs, targets)
+    assert chosen.widths[3] == pytest.approx(1.5, rel=0.1)
+    assert chosen.noise[2] == pytest.approx(5e-3, rel=0.1)
+    assert np.all(np.isfinite([*chosen.widths, *chosen.noise, chosen.signal, chosen.evidence]))
 
 
 def test_wrong_data_are_told():

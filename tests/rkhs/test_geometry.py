@@ -1,4 +1,4 @@
-"""The geometry of knots: K and P are right whatever came and went, and files bring them back."""
+"""The geometry of knots: K and P stay right as knots come and go, and files bring them back."""
 
 import numpy as np
 import pytest
@@ -76,13 +76,13 @@ def test_a_dictionary_from_its_state_goes_on_to_the_same_bits(kernel):
 
 
 @pytest.mark.parametrize(
-    ("number", "found"),
+    ("number", "value"),
     [("_size", 10**6), ("_size", 5), ("_covered", -1), ("guarded", 4), ("guarded", "2")],
 )
-def test_a_state_that_does_not_fit_together_is_refused(number, found):
+def test_a_state_that_does_not_fit_together_is_refused(number, value):
     dictionary = Dictionary(NORMALISED, 3, 2)
     dictionary.extend(np.eye(3)[[0, 1, 2] * 3] + np.arange(9)[:, None], np.ones((9, 3, 2)))
     dictionary.prune(0.0)
     arrays, numbers = dictionary.state()
-    with pytest.raises(FileFormatError, match=str(found)):
-        Dictionary.from_state(NORMALISED, arrays, {**numbers, number: found})
+    with pytest.raises(FileFormatError, match=str(value)):
+        Dictionary.from_state(NORMALISED, arrays, {**numbers, number: value})

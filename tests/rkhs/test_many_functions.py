@@ -32,10 +32,10 @@ def test_removals_among_candidates_are_the_greedy_ones(monkeypatch, kind, budget
     family = merged(3, 6, 150, kind)
     few, expected = prune(family, budget, cap)
     monkeypatch.setattr(dictionaries, "MANY_WEIGHTS", 0)
-    found, certificate = prune(family, budget, cap)
+    pruned, certificate = prune(family, budget, cap)
     assert certificate.removed == expected.removed
     np.testing.assert_allclose(certificate.errors, expected.errors, rtol=0.02, atol=1e-6)
-    assert np.max(found.distances_to(few), initial=0.0) <= 0.05 * np.max(expected.errors) + 1e-6
+    assert np.max(pruned.distances_to(few), initial=0.0) <= 0.05 * np.max(expected.errors) + 1e-6
 
 
 @settings(max_examples=60)

@@ -292,7 +292,7 @@ def test_compiled_removal_equals_its_source():
     for body in (remove_knots, remove_knots.py_func):
         inverse = np.linalg.inv(family.gram + RIDGE * np.eye(20))
         Z, V = np.zeros((0, 20)), np.zeros((64, 20))
-        rows, alive = family._rows.copy(), np.ones(20, dtype=bool)
+        rows, alive = family.expansion.rows.copy(), np.ones(20, dtype=bool)
         spent, errors, counts = np.zeros(3), np.zeros((3, 3)), np.zeros(3, dtype=np.int64)
         diagonal, order = np.diagonal(inverse).copy(), np.zeros(64, dtype=np.int64)
         limits, tally = (12, 0.04, np.inf), (spent, errors, counts)

@@ -44,14 +44,14 @@ def test_it_is_the_plain_ridge_regression(kernel):
         regression.push(block)
     for i in range(2):
         targets = [draw.normal(size=(len(block[i]), 3)) for block in reversed(data)]
-        found = regression.solve(i, targets, ridge=0.3)
+        weights = regression.solve(i, targets, ridge=0.3)
         states = [block[i] for block in reversed(data)]
         expected = plain_weights(kernel, regression.knots, states, targets, 0.3)
         # What the weights do is what is asked for: of a linear kernel they are not unique.
         at = kernel(draw.normal(size=(20, 2)), regression.knots)
-        np.testing.assert_allclose(at @ found, at @ expected, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(at @ weights, at @ expected, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(
-            regression.values(0, i, found), kernel(states[0], regression.knots) @ found
+            regression.values(0, i, weights), kernel(states[0], regression.knots) @ weights
         )
 
 
@@ -144,9 +144,9 @@ def test_novel_states_are_those_of_the_definition(kernel, seed, known, most):
     if known:
         dictionary.extend(knots, np.ones((known, 1, 1)))
     states = 2.0 * draw.normal(size=(30, 2))
-    found = dictionary.novel(states, 0.05, most)
+    novel = dictionary.novel(states, 0.05, most)
     expected = plain_novel(kernel, knots, states, 0.05, most)
-    assert found.tolist() == expected
+    assert novel.tolist() == expected
 
 
 def left_of(kernel, knots, states):
@@ -166,15 +166,15 @@ def test_many_states_are_looked_at_in_parts(monkeypatch, kernel, known, most):
     knots, states = draw.normal(size=(known, 2)), draw.normal(size=(500, 2))
     if known:
         dictionary.extend(knots, np.ones((known, 1, 1)))
-    found = dictionary.novel(states, 0.05, most)
-    assert len(np.unique(found)) == len(found) <= most
+    novel = dictionary.novel(states, 0.05, most)
+    assert len(np.unique(novel)) == len(novel) <= most
     assert len(dictionary) == known
-    for k in range(1, len(found)):
-        before = np.concatenate([knots, states[found[:k]]])
-        assert left_of(kernel, before, states[found[k]][None])[0] > 0.05 - 1e-4
+    for k in range(1, len(novel)):
+        before = np.concatenate([knots, states[novel[:k]]])
+        assert left_of(kernel, before, states[novel[k]][None])[0] > 0.05 - 1e-4
     if most == 100:
-        assert 2 < len(found) < 100
-        every = np.concatenate([knots, states[found]])
+        assert 2 < len(novel) < 100
+        every = np.concatenate([knots, states[novel]])
         assert np.max(left_of(kernel, every, states)) <= 0.05 + 1e-4
 
 

@@ -1,9 +1,8 @@
-"""Kernels in plain NumPy, from the plain data of a file.
+"""Kernels in plain NumPy, from the plain data that ``Kernel.to_dict`` gives.
 
 They serve verification, policies without a compiler, and exports to other languages. They share
-nothing with :mod:`crosslearning.rkhs`, so that an error in either shows as a difference.
-
-A kernel is a sum of products of factors, and a factor is a formula of two feature vectors.
+nothing with :mod:`crosslearning.rkhs`, so that an error in either shows as a difference. A kernel
+is a sum of products of factors, and a factor is a formula of two feature vectors.
 """
 
 from __future__ import annotations
@@ -24,6 +23,8 @@ Floats = NDArray[np.float64]
 #: Units in the last place by which two correct implementations of a formula may differ.
 _UNITS = 64.0
 _PRECISION = float(np.finfo(np.float64).eps)
+#: States in a batch, which bounds the memory.
+_ROWS = 1024
 #: Formulas of the Euclidean distance of features, and of points divided by their widths.
 _STATIONARY = ("gaussian", "matern32", "matern52")
 _SCALED = ("laplacian", "linear", "polynomial", "pair")
@@ -62,21 +63,12 @@ class Factor:
             rows += [radius * np.cos(angle)[None, :], radius * np.sin(angle)[None, :]]
         return np.concatenate(rows)
 
-    @property
-    def matern(self) -> float:
-        """The number 3 or 5 of the Matérn formula; any other formula is refused."""
-        if self.formula not in _MATERN:
-            raise FileFormatError(f"the kernel formula {self.formula!r} is not known here")
-        return _MATERN[self.formula]
-
     def require_formula(self) -> None:
         """Raise an error for a formula of the user's."""
         if self.formula == "pair":
-            raise MissingFormulaError(
-                f"the kernel {self.label!r} is a formula of its author's, and files never carry "
-                "code: such a policy can be kept with its learner alone, by CrossLearner.save, or "
-                "Family.save"
-            )
+            owner = f"the kernel {self.label!r} is a formula of its author's"
+            remedy = "keep such a policy with its learner, by CrossLearner.save, or Family.save"
+            raise MissingFormulaError(f"{owner}, and files never carry code: {remedy}")
 
     def values(self, left: Floats, right: Floats) -> Floats:
         """Return the formula at all pairs of embedded points, shape (n, m)."""
@@ -88,7 +80,9 @@ class Factor:
             return np.exp(-0.5 * apart * apart)
         if self.formula == "laplacian":
             return np.exp(-apart)
-        r = math.sqrt(self.matern) * apart
+        if self.formula not in _MATERN:
+            raise FileFormatError(f"the kernel formula {self.formula!r} is not known here")
+        r = math.sqrt(_MATERN[self.formula]) * apart
         bend = 0.0 if self.formula == "matern32" else 1.0 / 3.0
         return np.asarray((1.0 + r + bend * r * r) * np.exp(-r))
 
@@ -120,15 +114,11 @@ class Product:
 
 
 def products_of(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> list[Product]:
-    """Return the products whose sum is the kernel that ``Kernel.to_dict`` described.
-
-    ``dimensions`` are the coordinates of a point that it reads.
-    """
+    """Return the products whose sum is a described kernel of some dimensions of a point."""
     name = kernel["kernel"]
-    if name in _STATIONARY:
-        return [Product(1.0, (_stationary(kernel, dimensions),))]
-    if name in _SCALED:
-        return [Product(1.0, (_scaled(kernel, dimensions),))]
+    if name in (*_STATIONARY, *_SCALED):
+        factor = (_stationary if name in _STATIONARY else _scaled)(kernel, dimensions)
+        return [Product(1.0, (factor,))]
     if name not in ("product", "sum"):
         raise FileFormatError(f"the kernel {name!r} is not known")
     parts = [products_of(part, [dimensions[d] for d in dims]) for part, dims in kernel["parts"]]
@@ -138,13 +128,11 @@ def products_of(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> list[Pr
             for scale, products in zip(_scales(kernel), parts, strict=True)
             for product in products
         ]
-    return [
-        Product(
-            math.prod(product.scale for product in choice),
-            tuple(factor for product in choice for factor in product.factors),
-        )
-        for choice in itertools.product(*parts)
-    ]
+    products = []
+    for choice in itertools.product(*parts):
+        factors = tuple(factor for product in choice for factor in product.factors)
+        products.append(Product(math.prod(product.scale for product in choice), factors))
+    return products
 
 
 def _scaled(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
@@ -164,14 +152,13 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
     """Return a function of Δᵀ Σ⁻¹ Δ; in a periodic dimension Δ is the chord on its circle."""
     covariance = _covariance(kernel, len(dimensions))
     periods, sizes = _marked(kernel, "periodic"), _marked(kernel, "logarithmic")
-    variances = np.diag(covariance)
-    widths = np.sqrt(variances)
+    widths = np.sqrt(np.diag(covariance))
     plain = [d for d in range(len(dimensions)) if d not in periods]
     root = np.linalg.cholesky(covariance[np.ix_(plain, plain)])
     circles = []
     for d, period in sorted(periods.items()):
         frequency = 2 * math.pi / period
-        circles.append((dimensions[d], frequency, 1.0 / (frequency * math.sqrt(variances[d]))))
+        circles.append((dimensions[d], frequency, 1.0 / (frequency * float(widths[d]))))
     return Factor(
         kernel["kernel"],
         tuple(dimensions[d] for d in plain),
@@ -184,13 +171,7 @@ def _stationary(kernel: Mapping[str, Any], dimensions: Sequence[int]) -> Factor:
 
 
 class PlainFamily:
-    """Functions h_f(s) = Σ_m κ(s_m, s) w_mf, evaluated in plain NumPy.
-
-    The kernel is as ``Kernel.to_dict`` gives it; knots (L, q), weights (L, functions, p).
-    """
-
-    #: States in a batch, which bounds the memory.
-    _ROWS = 1024
+    """Functions h_f(s) = Σ_m κ(s_m, s) w_mf of knots (L, q) and weights (L, functions, p)."""
 
     def __init__(self, kernel: Mapping[str, Any], knots: Floats, weights: Floats) -> None:
         self.kernel, self.knots, self.weights = kernel, knots, weights
@@ -213,8 +194,8 @@ class PlainFamily:
     def expansion(self, states: Floats) -> Floats:
         """Evaluate every function at states (n, q): shape (n, functions, p)."""
         values = np.empty((len(states), *self.weights.shape[1:]))
-        for start in range(0, len(states), self._ROWS):
-            rows = slice(start, start + self._ROWS)
+        for start in range(0, len(states), _ROWS):
+            rows = slice(start, start + _ROWS)
             embedded = _embedded(self.products, states[rows])
             columns = _sum_of_products(self.products, embedded, self._embedded)
             values[rows] = (columns @ self._rows).reshape(-1, *self.weights.shape[1:])
@@ -291,7 +272,7 @@ def _alike(one: Any, other: Any) -> bool:
 
 def _scales(kernel: Mapping[str, Any]) -> list[float]:
     given = kernel.get("scales")
-    scales = [1.0] * len(kernel["parts"]) if given is None else [float(scale) for scale in given]
+    scales = [1.0] * len(kernel["parts"]) if given is None else list(map(float, given))
     if len(scales) != len(kernel["parts"]) or not all(0.0 <= s < math.inf for s in scales):
         raise FileFormatError(f"the scales {given!r} of a sum do not fit its parts")
     return scales

@@ -28,9 +28,8 @@ def finite_array(what: str, given: ArrayLike, shape: tuple[int | None, ...]) -> 
         raise InputError(f"{what} must have shape {expected}, got {np.shape(given)}")
     if not np.all(np.isfinite(array)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InputError(
-            f"{what} must be finite, got {array[where]} at index {where}; nothing was changed"
-        )
+        value = f"{array[where]} at index {where}"
+        raise InputError(f"{what} must be finite, got {value}; nothing was changed")
     return array
 
 

@@ -14,18 +14,10 @@ import numpy as np
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError, unknown_name
-from crosslearning.rkhs import formulas
+from crosslearning.rkhs import formulas, kernels
 from crosslearning.rkhs import program as programs
-from crosslearning.rkhs.checks import Floats, finite_array
+from crosslearning.rkhs.checks import Floats, count, finite_array
 from crosslearning.rkhs.kernel import Factor, Kernel, Parts, scaled_factor
-from crosslearning.rkhs.kernels import (
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern32,
-    Matern52,
-    Polynomial,
-)
 
 
 class _Composed(Kernel):
@@ -41,22 +33,16 @@ class _Composed(Kernel):
         for part in parts:
             two = isinstance(part, tuple | list) and len(part) == 2
             if not (two and isinstance(part[0], Kernel)):
-                raise InputError(
-                    f"a part of a {self.name} must be a kernel with the dimensions that it reads, "
-                    f"such as (kernel, [0, 2]), got {part!r}"
-                )
+                expected = "a kernel with the dimensions that it reads, as (kernel, [0, 2])"
+                raise InputError(f"a part of a {self.name} must be {expected}, got {part!r}")
             kernel, dims = part[0], tuple(int(d) for d in part[1])
             if len(dims) != kernel.dimension:
-                raise InputError(
-                    f"{type(kernel).__name__} reads {kernel.dimension} dimensions, got the "
-                    f"{len(dims)} dimensions {dims}"
-                )
+                reads = f"{type(kernel).__name__} reads {kernel.dimension} dimensions"
+                raise InputError(f"{reads}, got {dims}")
             checked.append((kernel, dims))
         read = {d for _, dims in checked for d in dims}
         if read != set(range(len(read))):
-            raise InputError(
-                f"the parts must read every dimension 0 … {max(read)}; they read {sorted(read)}"
-            )
+            raise InputError(f"the parts must read every dimension 0 … {max(read)}, got {read}")
         vars(self).update(parts=tuple(checked), dimension=len(read), **others)
         # Whether κ(x, x) = 1, with the rounding of compiled code.
         total = 0.0
@@ -136,10 +122,7 @@ class Sum(_Composed):
         given = [1.0] * len(parts) if scales is None else scales
         checked = finite_array("scales", given, (len(parts),))
         if np.any(checked < 0) or (parts and not np.any(checked > 0)):
-            raise InputError(
-                f"scales must be at least 0 and not all 0, got {checked.tolist()}: with others the "
-                "sum is not positive definite"
-            )
+            raise InputError(f"scales must be at least 0 and not all 0, got {checked.tolist()}")
         self._set(parts, scales=tuple(checked.tolist()))
 
     def formula(self, x: Floats, y: Floats) -> float:
@@ -190,18 +173,15 @@ class PairKernel(Kernel):
     ) -> None:
         if not callable(formula):
             raise InputError(f"formula must be a function of two points, got {formula!r}")
-        if int(dimension) != dimension or dimension < 1:
-            raise InputError(f"dimension must be a whole number of at least 1, got {dimension!r}")
-        self.dimension = int(dimension)
+        self.dimension = count("dimension", dimension)
         self._pointer = FunctionPointer(formula, programs.PAIR_SIGNATURE)
         try:
             with np.errstate(all="ignore"), contextlib.suppress(ArithmeticError):
                 self._pointer.python(np.ones(self.dimension), np.zeros(self.dimension))
         except IndexError as problem:
             # Compiled code does not check bounds.
-            raise InputError(
-                f"the formula reads more than the {dimension} coordinates it was said to: {problem}"
-            ) from problem
+            message = f"the formula reads more than the {dimension} coordinates given: {problem}"
+            raise InputError(message) from problem
         self.label = label or str(getattr(self._pointer.python, "__name__", "formula"))
 
     def __repr__(self) -> str:
@@ -227,10 +207,9 @@ class PairKernel(Kernel):
         return hash((self._pointer.python, self.dimension))
 
 
-_KERNELS: dict[str, Any] = {
-    kind.name: kind
-    for kind in (Gaussian, Matern32, Matern52, Laplacian, Polynomial, Linear, Product, Sum)
-}
+_STATIONARY = (kernels.Gaussian, kernels.Matern32, kernels.Matern52, kernels.Laplacian)
+_OTHERS = (kernels.Polynomial, kernels.Linear, Product, Sum)
+_KERNELS: dict[str, Any] = {kind.name: kind for kind in (*_STATIONARY, *_OTHERS)}
 
 
 def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
@@ -244,10 +223,8 @@ def kernel_from_dict(data: Mapping[str, Any]) -> Kernel:
     """
     name = data.get("kernel") if isinstance(data, Mapping) else None
     if name == PairKernel.name:
-        raise MissingFormulaError(
-            f"the kernel {data.get('label')!r} is a formula of its author's and is not in the "
-            "file; pass it when loading: Family.load(path, kernel=...)"
-        )
+        owner = f"the kernel {data.get('label')!r} is a formula of its author's, not in the file"
+        raise MissingFormulaError(f"{owner}; pass it when loading: Family.load(path, kernel=...)")
     if not isinstance(name, str):
         raise FileFormatError(f"the kernel's description is not readable: {data!r}")
     if name not in _KERNELS:

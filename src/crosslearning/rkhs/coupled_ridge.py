@@ -102,8 +102,7 @@ class CoupledRidge:
         #: The eigenvalues of A_i without ρ, shape (N, r, p).
         self.weights = values[:, :, None] / variance
         #: Qᵢᵀ b_i, shape (N, r, p).
-        right = np.array([task.right for task in tasks])
-        self.right = self._seen(right) / variance
+        self.right = self._seen(np.array([task.right for task in tasks])) / variance
         #: Σ y²/σ², of all tasks.
         self.total = float(sum(np.sum(task.squares / variance) for task in tasks))
 
@@ -170,10 +169,9 @@ class CoupledRidge:
             try:
                 factors[variance] = np.asarray(np.linalg.cholesky(system), dtype=np.float64)
             except np.linalg.LinAlgError as problem:
-                raise NumericalError(
-                    f"a cross-learned regression on {m} knots broke down: {problem}; is the noise "
-                    "far below the last digits of the targets?"
-                ) from problem
+                message = f"a cross-learned regression on {m} knots broke down: {problem}; is the"
+                message += " noise far below the last digits of the targets?"
+                raise NumericalError(message) from problem
         return [factors[variance] for variance in self.variance.tolist()]
 
     def dual(self, solution: Solution, epsilon: float) -> float:
@@ -242,10 +240,7 @@ class CoupledRidge:
         return variance
 
     def drawn(self, solution: Solution, normal: Floats) -> Floats:
-        """Return the deviations of posterior samples from the mean, shape (S, N, m, p).
-
-        ``normal``, shape (S, N + 1, m, p), are standard normal numbers, those of the centre last.
-        """
+        """Return posterior samples less their mean (S, N, m, p), from normals (S, N + 1, m, p)."""
         mu, share, plain_share = self._shares(solution.multipliers)
         N = self.size
         added = np.zeros((len(normal), *solution.differences.shape))

@@ -22,14 +22,10 @@ from crosslearning.rkhs.multipliers import FitStatus
 class Optimality(NamedTuple):
     """Residuals of the Karush-Kuhn-Tucker conditions; all zero at the solution.
 
-    Attributes
-    ----------
-    stationarity : float
-        The gradient of the Lagrangian in f_1 … f_N and f_c, relative to that of the data at zero.
-    feasibility : float
-        The excess of the largest distance over ε, relative to ε.
-    complementarity : float
-        The largest μ_i |ε² − ‖f_i − f_c‖²|, or their sum if relaxed, relative to the objective.
+    ``stationarity`` is the gradient of the Lagrangian in f_1 … f_N and f_c, relative to that of the
+    data at zero; ``feasibility`` the excess of the largest distance over ε, relative to ε;
+    ``complementarity`` the largest μ_i |ε² − ‖f_i − f_c‖²|, or their sum if the method is relaxed,
+    relative to the objective.
 
     Examples
     --------
@@ -48,12 +44,8 @@ class Optimality(NamedTuple):
 class Gap(NamedTuple):
     """The duality gap over all functions, not only those on the knots.
 
-    Attributes
-    ----------
-    primal : float
-        The objective of the fit.
-    dual : float
-        A lower bound on the objective of any functions within ε of a centre.
+    ``primal`` is the objective of the fit, ``dual`` a lower bound on that of any functions within ε
+    of a centre.
 
     Examples
     --------
@@ -77,18 +69,9 @@ class Gap(NamedTuple):
 class CrossFit:
     """The functions of a cross-learned regression.
 
-    Attributes
-    ----------
-    epsilon : float
-        The radius that was given, or that results from a multiplier.
-    method : str
-        ``"exact"`` or ``"relaxed"``.
-    status : FitStatus
-        How the search for the multipliers ended, as a sentence.
-    residual : float
-        The largest error of a distance, relative to ε.
-    steps : int
-        Newton steps.
+    ``epsilon`` is the radius that was given, or that results from a multiplier. The search for the
+    multipliers ended with ``status`` after some Newton ``steps``; ``residual`` is the largest error
+    of a distance, relative to ε.
 
     Examples
     --------
@@ -100,7 +83,7 @@ class CrossFit:
     """
 
     epsilon: float
-    method: str
+    method: str  # exact or relaxed
     status: FitStatus
     residual: float
     steps: int
@@ -136,10 +119,10 @@ class CrossFit:
         return self.coordinates.weights(functions)
 
     def samples(self, normal: Floats) -> Floats:
-        """Return posterior samples in the knots' coordinates, shape (S · N, m, p).
+        """Return posterior samples, without the knots' residual variance, shape (S · N, m, p).
 
-        ``normal``, shape (S, N + 1, m, p), are standard normal numbers. The tasks of a sample are
-        adjacent and share its centre. The residual variance of the knots is not included.
+        ``normal``, shape (S, N + 1, m, p), are standard normal numbers. The samples are in the
+        knots' coordinates; the tasks of one are adjacent and share its centre.
         """
         m, p = self.solution.centre.shape
         given = finite_array("normal", normal, (None, self.problem.size + 1, m, p))
@@ -149,7 +132,7 @@ class CrossFit:
     def variance(self, task: int, points: ArrayLike) -> Floats:
         """Return the posterior variance of a task's function at points (n, q), shape (n, p).
 
-        The noise of a measurement is not included; the residual variance of the knots is.
+        It includes the residual variance of the knots, but not the noise of a measurement.
         """
         if not 0 <= task < self.problem.size:
             raise InputError(f"no task {task}; there are {self.problem.size}, from 0")
@@ -224,8 +207,7 @@ class CrossFit:
         """Return the objective and its lower bound over all functions.
 
         The bound is the dual objective 2αᵀy − αᵀ(C ⊗ K + σ²)α − ε² Σμ of the whole problem, K
-        being the kernel at all pairs of points, at the α = t (y − f)/σ² of the best t. It takes
-        the kernel at all pairs of points, in blocks.
+        being the kernel at all pairs of points, at the α = t (y − f)/σ² of the best t.
         """
         variance = self.problem.variance
         covariance = self.problem.covariance(self.multipliers)

@@ -60,12 +60,10 @@ class CrossRegression:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import CrossRegression, Gaussian
-    >>> x = np.linspace(-1.0, 1.0, 9)[:, None]
     >>> regression = CrossRegression(Gaussian(std=[1.0]), tasks=2, outputs=1)
-    >>> regression.add(0, x, np.sin(x))
-    >>> regression.add(1, x, np.sin(x) + 0.2 * x)
+    >>> regression.add(0, [[0.0], [1.0]], [[0.0], [0.8]])
+    >>> regression.add(1, [[0.5]], [[0.6]])
     >>> regression.fit(epsilon=0.0).distances.round(6)
     array([0., 0.])
     """
@@ -139,14 +137,10 @@ class CrossRegression:
         self.targets[task] = np.concatenate([self.targets[task], y])
 
     def fit(self, epsilon: float, method: Literal["exact", "relaxed"] = "exact") -> CrossFit:
-        """Return the functions within a radius of a central one.
+        """Return the functions within the radius ε of a central one.
 
-        Parameters
-        ----------
-        epsilon : float
-            ε; 0 pools the data, infinity separates the tasks.
-        method : {"exact", "relaxed"}
-            Whether every distance is bounded by ε, or their root mean square.
+        0 pools the data, infinity separates the tasks. The ``exact`` method bounds every distance
+        by ε, the ``relaxed`` one their root mean square.
         """
         projection_of(method)  # raises for an unknown method
         epsilon = radius("epsilon", epsilon)
@@ -191,9 +185,7 @@ class CrossRegression:
         most = self.max_knots - len(self._coordinates)
         grown = self._coordinates.grown(np.concatenate(fresh), self.tolerance, most)
         if len(grown) == 0:
-            raise InputError(
-                f"the {self.kernel.name} kernel is zero at every point: nothing can be fitted"
-            )
+            raise InputError(f"the {self.kernel.name} kernel is zero at every point; take another")
         if grown is not self._coordinates:
             # New knots change every product.
             self._coordinates = grown
@@ -223,16 +215,9 @@ class CrossRegression:
 class RadiusCurve(NamedTuple):
     """The held-out error of each radius.
 
-    Attributes
-    ----------
-    epsilon : array, shape (E,)
-        The radii.
-    error : array, shape (E,)
-        Mean of |y − f|²/σ² over the held-out points and outputs: about 1 if only noise is left.
-    standard_error : array, shape (E,)
-        Of the error, over segments.
-    log_evidence : array, shape (E,)
-        Of all points, at the multipliers of each radius.
+    ``error`` is the mean of |y − f|²/σ² over the held-out points and outputs, about 1 if only noise
+    is left, and ``standard_error`` its standard error over segments; ``log_evidence`` is that of
+    all points, at the multipliers of each radius. All have shape (E,).
 
     Examples
     --------
@@ -273,11 +258,9 @@ def radius_curve(
     epsilons : sequence of float, optional
         The radii. By default 0, infinity, and twelve between.
     segments : int
-        The number of segments of each task, at least 2.
+        The number of segments of each task, at least 2; ``stretches`` is its deprecated name.
     method : {"exact", "relaxed"}
         As for :meth:`CrossRegression.fit`.
-    stretches : int, optional
-        Deprecated name of ``segments``.
 
     Examples
     --------
@@ -294,8 +277,10 @@ def radius_curve(
     segments = count("segments", segments, 2)
     if max(map(len, regression.inputs)) < 2:
         raise InputError("leaving points out needs a task with at least two of them; add some")
-    tried = _default_radii(regression) if epsilons is None else list(epsilons)
-    tried = [radius("an epsilon", epsilon) for epsilon in tried]
+    if epsilons is None:
+        apart = float(regression.fit(math.inf).distances.max())
+        epsilons = [0.0, *(apart * _SHARES if apart > 0.0 else []), math.inf]
+    tried = [radius("an epsilon", epsilon) for epsilon in epsilons]
     if not tried:
         raise InputError("no epsilons were given; give some, or none at all for a choice of ours")
     rows = [np.array_split(np.arange(len(x)), segments) for x in regression.inputs]
@@ -306,8 +291,8 @@ def radius_curve(
     for first in range(segments):
         left_out = [(first + i) % segments for i in range(regression.tasks)]
         kept = [
-            Statistics.together([part for j, part in enumerate(own) if j != k])
-            for own, k in zip(parts, left_out, strict=True)
+            Statistics.together([part for j, part in enumerate(task) if j != k])
+            for task, k in zip(parts, left_out, strict=True)
         ]
         problem = CoupledRidge(kept, regression.noise**2, regression.ridge)
         # (E, N, m, p)
@@ -322,12 +307,6 @@ def radius_curve(
     spread = np.sqrt(share**2 @ (values - error) ** 2 * len(share) / max(len(share) - 1, 1))
     evidence = [regression.fit(epsilon, method).log_evidence() for epsilon in tried]
     return RadiusCurve(np.array(tried), error, spread, np.array(evidence))
-
-
-def _default_radii(regression: CrossRegression) -> list[float]:
-    apart = float(regression.fit(math.inf).distances.max())
-    between = (apart * _SHARES).tolist() if apart > 0.0 else []
-    return [0.0, *between, math.inf]
 
 
 def _mean_error(

@@ -1,8 +1,4 @@
-"""The working dictionary: functions on knots that are inserted and removed.
-
-:class:`Family` is immutable; a :class:`Dictionary` is changed in place at every iteration. The
-knots and their Gram matrix are in its :class:`~crosslearning.rkhs.geometry.Geometry`.
-"""
+"""The working dictionary: functions on knots that are inserted and removed in place."""
 
 from __future__ import annotations
 
@@ -123,7 +119,6 @@ class Dictionary:
             dictionary._geometry.restore(arrays, numbers)
         except InputError as problem:
             raise FileFormatError(str(problem)) from problem
-        dictionary.guarded = int(numbers["guarded"])
         return dictionary
 
     def extend(self, knots: ArrayLike, weights: ArrayLike) -> None:
@@ -149,9 +144,8 @@ class Dictionary:
     def novel(self, states: ArrayLike, tolerance: float, most: int) -> Integers:
         """Return at most ``most`` states, of shape (n, q), that are novel, the most novel first.
 
-        A pivoted Cholesky factorisation: each is the farthest from the span of the knots and of
-        the states chosen before it, as long as the squared distance is above ``tolerance`` times
-        κ(s, s). Many states are searched in parts.
+        Each is the farthest from the span of the knots and of the states chosen before it, as long
+        as the squared distance is above ``tolerance`` times κ(s, s).
         """
         points = finite_array("states", states, (None, self.kernel.dimension))
         if len(points) <= MANY_STATES:
@@ -174,8 +168,8 @@ class Dictionary:
     def differences(self) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ of the guarded functions, of which g is the last.
 
-        The inner product is that of the kernel κ + λδ, in which pruning is an orthogonal
-        projection; its norm is never below κ's. Shape (guarded − 1, guarded − 1).
+        The inner product is that of κ + λδ, in which pruning is an orthogonal projection; its norm
+        is never below κ's. Shape (guarded − 1, guarded − 1).
         """
         rows = self._slots.rows[: self.guarded]
         difference = rows[:-1] - rows[-1]
@@ -188,11 +182,10 @@ class Dictionary:
         return np.asarray(D + RIDGE * (flat @ flat.T))
 
     def project(self, epsilon: float, method: Method = "exact") -> Projection:
-        """Project the guarded functions, the centre last among them, in place.
+        """Project the guarded functions, the centre last, in place, as :func:`project` does.
 
         The distances are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
-        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε. The
-        arguments are those of :func:`crosslearning.rkhs.project`.
+        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε.
         """
         if self.guarded < 2:
             raise InputError("a projection needs at least two functions; the last is the centre")
@@ -210,9 +203,8 @@ class Dictionary:
         mixing = finite_array("matrix", matrix, (None, None))
         first = len(mixing)
         if mixing.shape != (first, first) or not 0 < first <= self.functions:
-            raise InputError(
-                f"matrix must be square with at most {self.functions} rows, got {mixing.shape}"
-            )
+            most = self.functions
+            raise InputError(f"matrix must be square, of at most {most} rows, got {mixing.shape}")
         rows = self._slots.rows[:first]
         rows[:] = (mixing @ rows.reshape(first, -1)).reshape(rows.shape)
 
@@ -247,10 +239,9 @@ class Dictionary:
     def extend_within(
         self, knots: ArrayLike, weights: ArrayLike, budget: float, max_knots: int
     ) -> PruningCertificate:
-        """Add to the functions as :meth:`extend` does, but keep few of the new knots.
+        """Add to the functions as :meth:`extend` does, and project most new knots onto the others.
 
-        The dictionary grows to at most 1.25 times ``max_knots``. The other new knots are projected
-        onto it, and the certificate bounds the error.
+        The dictionary grows to at most 1.25 times ``max_knots``; the certificate bounds the error.
         """
         budget, cap = radius("budget", budget), count("max_knots", max_knots)
         new, added = self._checked(knots, weights)
@@ -285,7 +276,6 @@ def prune(
 
     Parameters
     ----------
-    family : Family
     budget : float
         β ≥ 0: the largest distance that each function may move, an RKHS norm.
     max_knots : int, optional

@@ -42,7 +42,7 @@ class _Prior(NamedTuple):
     high: float
 
 
-#: For inputs and targets of unit spread. The priors matter only for very few data.
+#: For inputs and targets of unit spread; they matter only for very few data.
 _WIDTH = _Prior(math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
 _SIGNAL = _Prior(0.0, 2.0, math.log(0.01), math.log(1e3))
 _LINEAR = _Prior(-1.0, 2.0, math.log(1e-4), math.log(1e2))
@@ -53,19 +53,6 @@ _NOISE = _Prior(math.log(0.01), 3.0, math.log(5e-3), 0.0)
 class Hyperparameters(NamedTuple):
     """The hyperparameters of greatest evidence.
 
-    Attributes
-    ----------
-    widths, units : arrays, shape (q,)
-        Of the Gaussian kernel; of the linear kernel, the spread of the inputs.
-    linear : float
-        The scale of the linear kernel.
-    signal, alike : float
-        s², the variance of the Gaussian part, and c, the correlation of tasks.
-    noise : array, shape (p,)
-        Standard deviations.
-    evidence : float
-        The log marginal likelihood of the points that were used, plus the log prior.
-
     Examples
     --------
     >>> from crosslearning.rkhs import most_likely
@@ -73,13 +60,13 @@ class Hyperparameters(NamedTuple):
     1
     """
 
-    widths: Floats
-    units: Floats
-    linear: float
-    signal: float
-    alike: float
-    noise: Floats
-    evidence: float
+    widths: Floats  #: Of the Gaussian kernel, shape (q,).
+    units: Floats  #: Of the linear kernel, the spread of the inputs, shape (q,).
+    linear: float  #: The scale of the linear kernel.
+    signal: float  #: s², the variance of the Gaussian part.
+    alike: float  #: c, the correlation of tasks.
+    noise: Floats  #: Standard deviations, shape (p,).
+    evidence: float  #: Log marginal likelihood of the points that were used, plus log prior.
 
     def ridge(self, tasks: int) -> float:
         """Return ρ of the regression with these covariances."""
@@ -110,9 +97,8 @@ def most_likely(
 ) -> Hyperparameters:
     """Return the hyperparameters of greatest evidence.
 
-    The evidence can have several local maxima, above all for few data: a rough function, or a
-    smooth one with noise. So it is maximised from several starts on a subset of the points, and
-    from the best of them on more points.
+    The evidence can have several local maxima: a rough function, or a smooth one with noise. So it
+    is maximised from several starts on a few points, and from the best of them on more.
 
     Parameters
     ----------
@@ -150,17 +136,11 @@ def most_likely(
     best = min(maxima, key=lambda one: float(one.fun))
     if more:
         best = _Search(points, units, angles, alike).maximum(best.x, _MAX_STEPS)
-    theta = best.x
-    signal = math.exp(theta[q])
-    return Hyperparameters(
-        widths=np.exp(theta[:q]) * units,
-        units=units,
-        linear=math.exp(theta[q + 1]) / signal,
-        signal=signal,
-        alike=_from_odds(theta[q + 2]) if alike is None else alike,
-        noise=np.exp(theta[q + 3 :]),
-        evidence=-float(best.fun),
-    )
+    theta, signal = best.x, math.exp(best.x[q])
+    alike = _from_odds(theta[q + 2]) if alike is None else alike
+    widths, noise = np.exp(theta[:q]) * units, np.exp(theta[q + 3 :])
+    linear, evidence = math.exp(theta[q + 1]) / signal, -float(best.fun)
+    return Hyperparameters(widths, units, linear, signal, alike, noise, evidence)
 
 
 def _priors(q: int, p: int) -> list[_Prior]:
@@ -173,13 +153,12 @@ def _starts(q: int, p: int, units: Floats, given: Hyperparameters | None) -> lis
     rough, noisy = usual.copy(), usual.copy()
     rough[:q] = math.log(0.5)
     noisy[:q], noisy[q + 3 :] = math.log(3.0), math.log(0.3)
-    starts = [usual, rough, noisy]
-    if given is not None:
-        odds = math.log(max(given.alike, 1e-9) / max(1.0 - given.alike, 1e-9))
-        linear = math.log(given.linear * given.signal)
-        scales = [math.log(given.signal), linear, odds]
-        starts.append(np.concatenate([np.log(given.widths / units), scales, np.log(given.noise)]))
-    return starts
+    if given is None:
+        return [usual, rough, noisy]
+    odds = math.log(max(given.alike, 1e-9) / max(1.0 - given.alike, 1e-9))
+    scales = [math.log(given.signal), math.log(given.linear * given.signal), odds]
+    first = np.concatenate([np.log(given.widths / units), scales, np.log(given.noise)])
+    return [usual, rough, noisy, first]
 
 
 class _Points(NamedTuple):
@@ -202,10 +181,8 @@ class _Points(NamedTuple):
 
 def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
     if len(inputs) != len(targets):
-        raise InputError(
-            f"inputs are of {len(inputs)} tasks and targets of {len(targets)}; give one array of "
-            "each for every task"
-        )
+        given = f"inputs are of {len(inputs)} tasks and targets of {len(targets)}"
+        raise InputError(f"{given}; give one array of each for every task")
     if not any(map(len, inputs)):
         raise InputError("there are no points to learn from; give some")
     q, p = np.shape(inputs[0])[-1], np.shape(targets[0])[-1]
@@ -216,10 +193,8 @@ def _checked(inputs: Sequence[Floats], targets: Sequence[Floats]) -> _Points:
     size = np.sqrt(np.mean(points.y**2, axis=0))
     if np.any(size > _LARGEST_TARGETS):
         o = int(np.argmax(size))
-        raise InputError(
-            f"targets must be of about unit spread, over all tasks; those of output {o} have a "
-            f"root mean square of {size[o]:.3g}: divide them by it"
-        )
+        given = f"those of output {o} have a root mean square of {size[o]:.3g}: divide them by it"
+        raise InputError(f"targets must be of about unit spread, over all tasks; {given}")
     return points
 
 
@@ -253,14 +228,9 @@ class _Search:
         self._constant = 0.5 * self.y.size * math.log(2.0 * math.pi)
 
     def maximum(self, first: Floats, steps: int) -> OptimizeResult:
-        return minimize(
-            self,
-            np.clip(first, *self.bounds.T),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self.bounds,
-            options={"maxiter": steps, "ftol": _ENOUGH},
-        )
+        options = {"maxiter": steps, "ftol": _ENOUGH}
+        start, how = np.clip(first, *self.bounds.T), "L-BFGS-B"
+        return minimize(self, start, jac=True, method=how, bounds=self.bounds, options=options)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return them for logarithms of widths, s² and linear part, log odds of c, log noise."""

@@ -28,17 +28,12 @@ class Family:
     Parameters
     ----------
     knots : array_like, shape (L, q)
-        The kernel's centres.
     weights : array_like, shape (L, functions, p)
-        The weights w_mf in R^p.
 
     Examples
     --------
-    >>> import numpy as np
     >>> from crosslearning.rkhs import Family, Gaussian
-    >>> knots = np.array([[0.0], [1.0], [2.0]])
-    >>> weights = np.array([[[1.0], [0.0]], [[0.5], [0.0]], [[0.0], [0.0]]])
-    >>> family = Family(Gaussian(std=[1.0]), knots, weights)
+    >>> family = Family(Gaussian(std=[1.0]), [[0.0], [1.0]], [[[1.0], [0.0]], [[0.5], [0.0]]])
     >>> family([0.0]).round(4)
     array([[1.3033],
            [0.    ]])
@@ -50,18 +45,13 @@ class Family:
         if not isinstance(kernel, Kernel):
             raise InputError(f"kernel must be a Kernel, got {type(kernel).__name__}")
         if np.size(np.asarray(knots, dtype=object)) == 0:
-            raise InputError(
-                "a family needs at least one knot, got none; for functions that are zero use "
-                "Family.zeros(kernel, functions, outputs)"
-            )
-        checked_knots = finite_array("knots", knots, (None, kernel.dimension))
-        checked_weights = finite_array("weights", weights, (len(checked_knots), None, None))
-        if 0 in checked_weights.shape:
-            raise InputError(
-                "weights must have shape (knots, functions, outputs) with at least one function "
-                f"and one output, got {checked_weights.shape}"
-            )
-        self._set(kernel, checked_knots.copy(), checked_weights.copy())
+            zero = "for functions that are zero use Family.zeros(kernel, functions, outputs)"
+            raise InputError(f"a family needs at least one knot, got none; {zero}")
+        centres = finite_array("knots", knots, (None, kernel.dimension)).copy()
+        w = finite_array("weights", weights, (len(centres), None, None)).copy()
+        if 0 in w.shape:
+            raise InputError(f"weights need at least one function and one output, got {w.shape}")
+        self._set(kernel, centres, w)
 
     def _set(self, kernel: Kernel, knots: Floats, weights: Floats) -> None:
         knots.flags.writeable = False
@@ -99,26 +89,10 @@ class Family:
         """The dimension p of their values."""
         return int(self.weights.shape[2])
 
-    @cached_property
-    def _features(self) -> Floats:
-        return self.kernel.embed(self.knots)
-
-    @cached_property
-    def _rows(self) -> Floats:
-        """Weights as (functions, p, L), one contiguous row per output."""
-        # Always a copy: for read-only arrays Numba would compile a second version.
-        return np.array(self.weights.transpose(1, 2, 0), order="C")
-
     def __call__(self, states: ArrayLike) -> Floats:
-        """Evaluate every function at one state or a batch.
+        """Evaluate every function at a state (q,) or states (n, q).
 
-        Parameters
-        ----------
-        states : array_like, shape (q,) or (n, q)
-
-        Returns
-        -------
-        array, shape (functions, p) or (n, functions, p)
+        Returns an array of shape (functions, p) or (n, functions, p).
         """
         single = np.ndim(states) == 1
         q = self.kernel.dimension
@@ -129,7 +103,9 @@ class Family:
     @cached_property
     def expansion(self) -> Expansion:
         """The functions for compiled code."""
-        return Expansion(self.kernel.program, self._features, self._rows)
+        # Always a copy: for read-only arrays Numba would compile a second version.
+        rows = np.array(self.weights.transpose(1, 2, 0), order="C")
+        return Expansion(self.kernel.program, self.kernel.embed(self.knots), rows)
 
     @cached_property
     def gram(self) -> Floats:
@@ -140,28 +116,28 @@ class Family:
 
     def inner_products(self) -> Floats:
         """Return ⟨h_f, h_g⟩ = Σ_p W_fpᵀ K W_gp for all pairs, shape (functions, functions)."""
-        return weighted_inner_products(self.gram, self._rows)
+        return weighted_inner_products(self.gram, self.expansion.rows)
 
     def norms(self) -> Floats:
         """Return the RKHS norm of every function, shape (functions,)."""
-        return _norms(self.gram, self._rows)
+        return _norms(self.gram, self.expansion.rows)
 
     def differences(self) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N)."""
         if self.functions < 2:
             raise InputError("differences need at least two functions; the last is the centre")
-        return weighted_inner_products(self.gram, self._rows[:-1] - self._rows[-1])
+        rows = self.expansion.rows
+        return weighted_inner_products(self.gram, rows[:-1] - rows[-1])
 
     def distances(self) -> Floats:
         """Return ‖h_i − g‖ with g the last function, shape (functions − 1,)."""
-        return _norms(self.gram, self._rows[:-1] - self._rows[-1])
+        rows = self.expansion.rows
+        return _norms(self.gram, rows[:-1] - rows[-1])
 
     def distances_to(self, other: Family) -> Floats:
         """Return ‖h_f − h'_f‖, shape (functions,), between families of the same kernel."""
         if other.kernel != self.kernel or other.weights.shape[1:] != self.weights.shape[1:]:
-            raise InputError(
-                f"distances need the same kernel, functions and outputs; got {self} and {other}"
-            )
+            raise InputError(f"distances need the same kernel and shape; got {self} and {other}")
         knots = np.concatenate([self.knots, other.knots])
         if len(knots) == 0:
             return np.zeros(self.functions)
@@ -187,9 +163,8 @@ class Family:
 
     def _with_weights(self, weights: Floats) -> Family:
         family = Family._trusted(self.kernel, self.knots, np.ascontiguousarray(weights))
-        for cached in ("_features", "gram"):
-            if cached in self.__dict__:
-                family.__dict__[cached] = self.__dict__[cached]
+        if "gram" in vars(self):
+            vars(family)["gram"] = self.gram
         return family
 
     def save(self, path: str | Path) -> None:
@@ -201,11 +176,7 @@ class Family:
     def load(cls, path: str | Path, kernel: Kernel | None = None) -> Family:
         """Read a family from a file.
 
-        Parameters
-        ----------
-        kernel : Kernel, optional
-            Required only for families with a :class:`PairKernel`; its label and dimension must be
-            those in the file.
+        Only one with a :class:`PairKernel` needs the ``kernel``; it must be that of the file.
         """
         arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
         stored: Any = description.get("kernel")
@@ -215,13 +186,10 @@ class Family:
             raise InputError(f"{path} was saved with the kernel {stored}, got {kernel.to_dict()}")
         try:
             knots, weights = arrays["knots"], arrays["weights"]
-        except KeyError as problem:
-            raise FileFormatError(f"{path} lacks the array {problem}") from problem
-        try:
             if len(knots) == 0:
                 return cls.zeros(kernel, weights.shape[1], weights.shape[2])
             return cls(kernel, knots, weights)
-        except (InputError, IndexError) as problem:
+        except (InputError, LookupError) as problem:
             raise FileFormatError(f"{path} does not hold a family: {problem}") from problem
 
 

@@ -81,8 +81,7 @@ def _squared_distances(features: Floats, point: Floats, start: int, stop: int, o
             out[m] = a * a
         d += 1
     else:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
+        out[:] = 0.0
     if (stop - d) % 4 == 2:
         row, value, row_2, value_2 = features[d], point[d], features[d + 1], point[d + 1]
         for m in range(out.shape[0]):
@@ -105,8 +104,7 @@ def _inner_products(
     bias: float, features: Floats, point: Floats, start: int, stop: int, out: Floats
 ) -> None:
     """Fill out[m] = bias + Σ_d features[d, m] point[d]."""
-    for m in range(out.shape[0]):
-        out[m] = bias
+    out[:] = bias
     for d in range(start, stop):
         for m in range(out.shape[0]):
             out[m] += features[d, m] * point[d]
@@ -132,8 +130,7 @@ def factor_column(
             r = math.sqrt(5.0 * out[m])
             out[m] = (1.0 + r + r * r / 3.0) * exp_of_negative(-r)
     elif kind == LAPLACIAN:
-        for m in range(out.shape[0]):
-            out[m] = 0.0
+        out[:] = 0.0
         for d in range(start, stop):
             for m in range(out.shape[0]):
                 out[m] += abs(features[d, m] - point[d])
@@ -150,8 +147,7 @@ def factor_column(
         x = point[start:stop].copy()
         y = np.empty_like(x)
         for m in range(out.shape[0]):
-            for d in range(stop - start):
-                y[d] = features[start + d, m]
+            y[:] = features[start:stop, m]
             out[m] = program.pair(x, y)
 
 
@@ -225,11 +221,9 @@ def factor_pull_back(
     else:
         x = point[start:stop].copy()
         y = np.empty_like(x)
-        for d in range(stop - start):
-            out[start + d] = 0.0
+        out[start:stop] = 0.0
         for m in range(slopes.shape[0]):
-            for d in range(stop - start):
-                y[d] = features[start + d, m]
+            y[:] = features[start:stop, m]
             for d in range(stop - start):
                 value = x[d]
                 step = _DIFFERENCE_STEP * max(1.0, abs(value))

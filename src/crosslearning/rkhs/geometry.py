@@ -69,7 +69,7 @@ class Geometry:
         return arrays, {name: getattr(self, attribute) for name, attribute in _NUMBERS.items()}
 
     def restore(self, arrays: Mapping[str, Floats], numbers: Mapping[str, int]) -> None:
-        """Restore a state; raise an error if its parts do not fit together."""
+        """Restore a state whose parts fit together."""
         capacity = np.shape(arrays["rows"])[-1]
         # Compiled code does not check bounds.
         checked = (
@@ -153,10 +153,7 @@ class Geometry:
         return np.asarray(factor)
 
     def insertion(self) -> Floats:
-        """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots.
-
-        P is tested, and computed anew if it has drifted.
-        """
+        """Return Z, as rows, with (K + λI)⁻¹ = P + ZZᵀ over all knots; a drifted P is rebuilt."""
         n = self.size - self.covered
         if n > max(2 * BLOCK, self.covered // 2):
             self.rebuild(self.size)
@@ -172,8 +169,14 @@ class Geometry:
     def _schur(self, test: bool) -> Floats | None:
         """Return the insertion's Z, or None if P fails its test or the block its Cholesky."""
         old, new = slice(0, self.covered), slice(self.covered, self.size)
-        n, j = self.size - self.covered, self._next_probe()
-        # Columns for one product with P: those of the new knots, and one of K as a probe.
+        n, j = self.size - self.covered, 0
+        # Columns for one product with P: those of the new knots, and one of K as a probe, that of
+        # the largest diagonal entry and each of the others in turn.
+        self._probe += 1
+        if self.covered and self._probe % 2:
+            j = int(np.argmax(np.diagonal(self.slots.inverse)[old]))
+        elif self.covered:
+            j = (self._probe // 2) % self.covered
         columns = np.zeros((n + 1, self.capacity))
         columns[:n, old] = self._normalised_gram(new, old)
         if self.covered:
@@ -197,15 +200,6 @@ class Geometry:
         Z[:, new] = root
         return np.asarray(Z)
 
-    def _next_probe(self) -> int:
-        """Return the column of P to test: that of the largest diagonal entry, or each in turn."""
-        self._probe += 1
-        if self.covered == 0:
-            return 0
-        if self._probe % 2:
-            return int(np.argmax(np.diagonal(self.slots.inverse)[: self.covered]))
-        return (self._probe // 2) % self.covered
-
     def _normalised_gram(self, rows: slice, columns: slice) -> Floats:
         block = self.slots.gram[rows, columns].copy()
         if not self.kernel.normalised:
@@ -216,10 +210,7 @@ class Geometry:
         return block
 
     def inner_products(self, functions: Floats) -> Floats:
-        """Return the inner products of functions (F, p, L) through K + λI = CCᵀ.
-
-        This is half the work of products with K, and C serves for the inverse, too.
-        """
+        """Return the inner products of functions (F, p, L), through K + λI = CCᵀ: half the work."""
         F, p, L = functions.shape
         if not self.kernel.normalised:
             functions = functions / self.slots.scale[:L]
@@ -234,13 +225,12 @@ class Geometry:
         """Return which points are far from the span of the knots, the farthest first."""
         if self.covered < self.size:
             self.rebuild(self.size)
-        embedded = self.kernel.embed(points)
-        length = np.sqrt(self.kernel.diagonal(points)) if not self.kernel.normalised else None
+        embedded, length = self.kernel.embed(points), np.sqrt(self.kernel.diagonal(points))
 
-        def columns(features: Floats, scale: Floats | None) -> Floats:
-            values = np.empty((len(points), features.shape[1]))
+        def columns(features: Floats, scale: Floats) -> Floats:
+            values = np.empty((len(length), features.shape[1]))
             kernel_matrix(self.kernel.program, features, embedded, values)
-            if length is not None and scale is not None:
+            if not self.kernel.normalised:
                 values *= scale
                 values /= length[:, None]
             return values
@@ -251,14 +241,12 @@ class Geometry:
         left = 1.0 - np.einsum("nc,nc->n", known, solved)
         # Most points are near the knots; only the others are candidates.
         far = np.flatnonzero(left > tolerance)
-        points, embedded = points[far], np.ascontiguousarray(embedded[:, far])
+        embedded, length = np.ascontiguousarray(embedded[:, far]), length[far]
         known, solved = known[far], solved[far]
-        length = None if length is None else length[far]
 
         def column(j: int) -> tuple[Floats, Floats]:
             one = np.ascontiguousarray(embedded[:, j : j + 1])
-            scale = None if length is None else 1.0 / length[j : j + 1]
-            return columns(one, scale)[:, 0], known @ solved[j]
+            return columns(one, 1.0 / length[j : j + 1])[:, 0], known @ solved[j]
 
         chosen, _ = pivoted_cholesky(left[far], most, column, lambda left: left, tolerance)
         return np.asarray(far[chosen])
@@ -266,10 +254,8 @@ class Geometry:
     def fold(self, new: Floats, weights: Floats, most: int) -> Folded:
         """Keep ``most`` of new knots (n, q) with weights (n, functions, p), and fold the others.
 
-        Inserting all and removing most would cost far more. The knots are kept whose removal would
-        move some function the farthest; fewer, if float64 cannot tell the others from them. The
-        others are projected onto the old and the kept knots. That is an orthogonal projection,
-        like every pruning, so its error is known exactly.
+        The knots are kept whose removal would move some function the farthest. The others are
+        projected onto the old and the kept knots, so the error is known exactly.
         """
         if self.covered < self.size:
             self.rebuild(self.size)

@@ -22,9 +22,6 @@ from crosslearning.rkhs.program import KernelProgram
 class Kernel(abc.ABC):
     """A positive definite function κ of two states.
 
-    Calling a kernel with points of shape (n, q), and optionally others of shape (m, q),
-    returns the matrix of values, shape (n, n) or (n, m).
-
     Examples
     --------
     >>> from crosslearning.rkhs import Gaussian
@@ -72,9 +69,11 @@ class Kernel(abc.ABC):
 
     def diagonal(self, points: ArrayLike) -> Floats:
         """Return κ(x, x) at every point, shape (n,)."""
+        if self.normalised:
+            return np.ones(len(finite_array("points", points, (None, self.dimension))))
         features = self.embed(points)
-        values = np.ones((features.shape[1], 1))
-        for n in range(0 if self.normalised else len(values)):
+        values = np.empty((features.shape[1], 1))
+        for n in range(len(values)):
             one = np.ascontiguousarray(features[:, n : n + 1])
             programs.kernel_matrix(self.program, one, one, values[n : n + 1])
         return values[:, 0]
@@ -93,10 +92,9 @@ class Kernel(abc.ABC):
         if not isinstance(other, Kernel):
             return NotImplemented
         if self.dimension != other.dimension:
-            raise InputError(
-                f"kernels that are added must read the same state; they read {self.dimension} and "
-                f"{other.dimension} dimensions: name those of each, Sum((kernel, dimensions), ...)"
-            )
+            read = f"they read {self.dimension} and {other.dimension} dimensions"
+            name = "name those of each, Sum((kernel, dimensions), ...)"
+            raise InputError(f"kernels that are added must read the same state; {read}: {name}")
         (parts, scales), (more, their_scales) = self._summands(), other._summands()
         return self._sum_of(*parts, *more, scales=scales + their_scales)
 
@@ -136,7 +134,7 @@ class Factor:
     pair: FunctionPointer | None = None
 
     def on(self, dimensions: Sequence[int]) -> Factor:
-        """Return the same factor reading other coordinates of a larger state."""
+        """Return the same factor of other coordinates."""
         terms = (term._replace(source=dimensions[term.source]) for term in self.terms)
         return replace(self, terms=tuple(terms))
 
@@ -170,10 +168,8 @@ def _assemble(products: list[list[Factor]]) -> KernelProgram:
     # A product of sums repeats its parts.
     pairs = list({id(f.pair): f.pair for f in factors if f.pair is not None}.values())
     if len(pairs) > 1:
-        raise InputError(
-            f"a product or a sum holds {len(pairs)} kernels from formulas, expected at most one; "
-            "write them as one formula"
-        )
+        held = f"a product or a sum holds {len(pairs)} kernels from formulas"
+        raise InputError(f"{held}, expected at most one; write them as one formula")
     spans = zip(factors, start, stop, owner, strict=True)
     return KernelProgram(
         terms=np.array([(t.source, t.wave, t.feature) for t in terms], dtype=np.int64),
@@ -201,9 +197,7 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
     Parameters
     ----------
     points : array_like, shape (n, q), optional
-        The points of the test, best states of your own task. By default 60 normal ones.
-    seed : int
-        Of the default points and the small shifts.
+        Best states of your task; by default 60 normal points, drawn from the seed.
 
     Examples
     --------
@@ -230,10 +224,8 @@ def check_kernel(kernel: Kernel, points: ArrayLike | None = None, seed: int = 0)
         smallest = float(np.linalg.eigvalsh(gram)[0])
         # The rounding errors of the entries move an eigenvalue by at most this.
         if smallest < -1e-14 * size * len(sample):
-            raise InputError(
-                f"the kernel is not positive definite: its Gram matrix on {where} has the "
-                f"eigenvalue {smallest:.3g}"
-            )
+            value = f"its Gram matrix on {where} has the eigenvalue {smallest:.3g}"
+            raise InputError(f"the kernel is not positive definite: {value}")
     some = states[:12]
     formula = np.array([[kernel.formula(x, y) for y in some] for x in some])
     difference = float(np.max(np.abs(kernel(some) - formula)))

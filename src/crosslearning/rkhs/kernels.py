@@ -28,9 +28,7 @@ def _marked(
         elif usual is not None:
             pairs.append((int(entry), usual))
         else:
-            raise InputError(
-                f"{what} is {given!r}; give each dimension with its size, such as {{0: 0.1}}"
-            )
+            raise InputError(f"{what} is {given!r}; give each with its size, such as {{0: 0.1}}")
     for d, size in pairs:
         if not 0 <= d < len(matrix):
             raise InputError(f"{what} dimension {d} is not among 0 … {len(matrix) - 1}")
@@ -38,9 +36,7 @@ def _marked(
             name = "period" if what == "periodic" else "size"
             raise InputError(f"the {name} of dimension {d} must be positive, got {size}")
         if np.count_nonzero(matrix[d]) > 1:
-            raise InputError(
-                f"{what} dimension {d} has covariance with others; set those entries to zero"
-            )
+            raise InputError(f"{what} dimension {d} has covariance with others; set those to zero")
     if len(dict(pairs)) < len(pairs):
         raise InputError(f"a {what} dimension is listed twice: {[d for d, _ in pairs]}")
     return tuple(sorted(pairs))
@@ -51,23 +47,17 @@ def _covariance(name: str, std: ArrayLike | None, covariance: ArrayLike | None) 
     if std is not None and covariance is None:
         widths = positive_vector("std", std)
         if not 1.0 / LARGEST <= min(widths) <= max(widths) <= LARGEST:
-            raise InputError(
-                f"std must be from {1.0 / LARGEST:g} to {LARGEST:g} in every dimension, got "
-                f"{std!r}: float64 cannot square it"
-            )
+            raise InputError(f"std must be from {1.0 / LARGEST:g} to {LARGEST:g}, got {std!r}")
         return np.diag(np.square(widths))
     if covariance is None or std is not None:
-        raise InputError(
-            f"{name} needs its widths once: either std= (widths) or covariance= (their squares), "
-            f"got {'neither' if std is None else 'both'}"
-        )
+        given = "neither" if std is None else "both"
+        raise InputError(f"{name} needs std= (widths) or covariance= (their squares), got {given}")
     if np.ndim(covariance) != 2:
         return np.diag(positive_vector("covariance", covariance))
     matrix = finite_array("covariance", covariance, np.shape(covariance)[:1] * 2)
     if not np.array_equal(matrix, matrix.T):
         raise InputError(
-            "covariance must be a symmetric (q, q) matrix or a vector of q squared widths, got a "
-            f"matrix of shape {matrix.shape} that is not symmetric"
+            "covariance must be a symmetric matrix or squared widths; it is not symmetric"
         )
     if np.linalg.eigvalsh(matrix)[0] <= 0:
         raise InputError("covariance must be positive definite; an eigenvalue is not positive")
@@ -288,10 +278,7 @@ class Polynomial(_Scaled):
         if isinstance(self.degree, bool) or int(self.degree) != self.degree or self.degree < 1:
             raise InputError(f"degree must be a whole number of at least 1, got {self.degree!r}")
         if not (math.isfinite(self.bias) and self.bias >= 0):
-            raise InputError(
-                f"bias must be at least 0, got {self.bias!r}: with less the kernel is not "
-                "positive definite"
-            )
+            raise InputError(f"bias must be at least 0, got {self.bias!r}")
 
     def formula(self, x: Floats, y: Floats) -> float:
         """Return κ(x, y)."""

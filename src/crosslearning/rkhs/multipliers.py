@@ -86,10 +86,8 @@ def _weighted_distance(solution: Solution, direction: Floats) -> float:
 
 
 def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solution:
-    """Move the centre from the mean towards that of the smallest ball, until all are within ε.
-
-    Without multipliers every centre within ε is optimal; this one is continuous in ε.
-    """
+    """Move the centre from the mean towards that of the smallest ball, until all are within ε."""
+    # Without multipliers every centre within ε is optimal; this one is continuous in ε.
     shift = np.einsum("i,imo->mo", coefficients, alone.differences)
     length = float(np.sum(shift**2))
     # ‖d_i − t·shift‖² = ε² is a quadratic equation in t for every task.
@@ -99,10 +97,8 @@ def _recentred(alone: Solution, coefficients: Floats, epsilon: float) -> Solutio
     for a, excess in zip(along, beyond, strict=True):
         if excess > 0.0:
             share = max(share, excess / (a + math.sqrt(max(a * a - length * excess, 0.0))))
-    share = min(share, 1.0)
-    return alone._replace(
-        centre=alone.centre + share * shift, differences=alone.differences - share * shift
-    )
+    move = min(share, 1.0) * shift
+    return alone._replace(centre=alone.centre + move, differences=alone.differences - move)
 
 
 def _along(problem: CoupledRidge, direction: Floats, epsilon: float) -> SearchResult:
@@ -132,10 +128,7 @@ def _misfit(solution: Solution, epsilon: float) -> float:
 
 
 def _exact(problem: CoupledRidge, start: SearchResult, epsilon: float) -> SearchResult:
-    """Maximise the dual over μ ≥ 0 from a start.
-
-    A step is accepted if it reduces the largest misfit, or if the dual rises by Armijo's rule.
-    """
+    """Maximise the dual over μ ≥ 0 from a start."""
     solution, steps = start.solution, start.steps
     best = misfit = _misfit(solution, epsilon)
     while misfit > TOLERANCE and steps < _MAX_STEPS:
@@ -152,7 +145,10 @@ def _exact(problem: CoupledRidge, start: SearchResult, epsilon: float) -> Search
 def _improved(
     problem: CoupledRidge, solution: Solution, misfit: float, best: float, epsilon: float
 ) -> Solution | None:
-    """Return the solution after one step, or None if the search has stalled."""
+    """Return the solution after one step, or None if the search has stalled.
+
+    A step is accepted if it reduces the largest misfit, or if the dual rises by Armijo's rule.
+    """
     mu, distances = solution.multipliers, solution.distances
     slope = distances**2 - epsilon**2
     curvature = problem.curvature(solution)
@@ -241,9 +237,9 @@ def smallest_ball(gram: Floats) -> tuple[Floats, float]:
 
 
 def _ball_step(gram: Floats, distances: Floats, carrying: Floats, rounding: float) -> Floats:
-    """Return the step of λ, with sum 0, that makes the carrying points equally distant.
+    """Return the step of λ that makes the carrying points equally distant.
 
-    If they are affinely dependent, it is a long step along the dependence.
+    Its sum is 0. If the points are affinely dependent, it is a long step along the dependence.
     """
     base, *rest = np.flatnonzero(carrying)
     edges = gram[rest] - gram[base]

@@ -31,8 +31,7 @@ PAIR_SIGNATURE = types.float64(types.float64[::1], types.float64[::1])
 class KernelProgram(NamedTuple):
     """A kernel in the form that compiled code reads.
 
-    Few arrays, because their descriptors are copied at every compiled call. Python calls it
-    through a :class:`FastEntry`, because Numba's dispatch on named tuples is slow.
+    Few arrays, because their descriptors are copied at every compiled call.
     """
 
     #: (terms, 3): the coordinate that a term of the embedding reads, its function (``COSINE``, …),
@@ -110,8 +109,7 @@ def embed_all(program: KernelProgram, states: Floats, features: Floats) -> None:
     one = np.empty(features.shape[0])
     for n in range(states.shape[0]):
         embed(program, states[n], one)
-        for r in range(features.shape[0]):
-            features[r, n] = one[r]
+        features[:, n] = one
 
 
 @compiled_reordered
@@ -130,25 +128,6 @@ def _multiply(
 
 
 @compiled_reordered
-def _product_column(
-    program: KernelProgram,
-    first: int,
-    last: int,
-    features: Floats,
-    point: Floats,
-    scratch: Floats,
-    out: Floats,
-) -> int:
-    """Fill out[m] with the product that begins at ``first``; return the next factor."""
-    factor_column(program, first, features, point, out)
-    f = first + 1
-    while f < last and program.factors[f, 4] == program.factors[first, 4]:
-        _multiply(program, f, features, point, scratch, out)
-        f += 1
-    return f
-
-
-@compiled_reordered
 def _sum_column(
     program: KernelProgram,
     first: int,
@@ -159,11 +138,17 @@ def _sum_column(
     out: Floats,
 ) -> None:
     """Fill out[m] with the sum of the products of the factors from ``first`` to ``last``."""
-    f = _product_column(program, first, last, features, point, scratch, out)
-    if f < last:
-        product = np.empty(out.shape[0])
-        while f < last:
-            f = _product_column(program, f, last, features, point, scratch, product)
+    owner = program.factors[:, 4]
+    product = np.empty(out.shape[0] if owner[first] != owner[last - 1] else 0)
+    f = first
+    while f < last:
+        start, column = f, out if f == first else product
+        factor_column(program, start, features, point, column)
+        f += 1
+        while f < last and owner[f] == owner[start]:
+            _multiply(program, f, features, point, scratch, column)
+            f += 1
+        if start > first:
             for m in range(out.shape[0]):
                 out[m] += product[m]
 
@@ -214,8 +199,7 @@ def partial_pull_back(
         if program.factors[f, 0] == CONSTANT:
             continue
         # The product rule: the factor's slope is multiplied by the other factors.
-        for m in range(others.shape[0]):
-            others[m] = weights[m]
+        others[:] = weights
         for g in range(first, last):
             if g != f and program.factors[g, 4] == program.factors[f, 4]:
                 _multiply(program, g, features, point, factor, others)
@@ -228,8 +212,7 @@ def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out
     scratch = np.empty(features.shape[1])
     point = np.empty(points.shape[0])
     for n in range(points.shape[1]):
-        for r in range(points.shape[0]):
-            point[r] = points[r, n]
+        point[:] = points[:, n]
         kernel_column(program, features, point, scratch, out[n])
 
 
@@ -271,8 +254,7 @@ def evaluate(
 @compiled_reordered
 def _combine(weights: Floats, adjoint: Floats, out: Floats) -> None:
     """Fill out[m] = Σ_p adjoint[p] weights[p, m]."""
-    for m in range(out.shape[0]):
-        out[m] = 0.0
+    out[:] = 0.0
     for p in range(weights.shape[0]):
         row, factor = weights[p], adjoint[p]
         for m in range(out.shape[0]):
@@ -332,7 +314,7 @@ def _fill_each(
         evaluate(program, features, weights[which[n]], states[n], point, work, out[n])
 
 
-# The entry points from Python.
+# The entry points from Python: Numba's dispatch on named tuples is slow.
 embed_states = FastEntry(embed_all)
 kernel_matrix = FastEntry(kernel_columns)
 _evaluate_family = FastEntry(_fill_family)

@@ -28,7 +28,7 @@ Method = Literal["exact", "relaxed"]
 TOLERANCE = 1e-13
 STALL_TOLERANCE = 1e-10
 _MAX_ITERATIONS = 200
-# The number of functions up to which one product with the whole matrix is the fastest.
+# Up to so many functions one product with the whole matrix is the fastest.
 _FEW = 64
 
 
@@ -97,17 +97,12 @@ class Projection:
     @property
     def moved(self) -> bool:
         """Whether any function changed."""
-        still = not np.any(self.pulls) and bool(np.all(self.keeps == 1.0))
-        return not (still and np.array_equal(self.centre, _unmoved(len(self.pulls))))
+        return self.status is not Status.INSIDE
 
     @property
     def active(self) -> NDArray[np.bool_]:
         """The active constraints, shape (N,)."""
         return self.multipliers > 0
-
-
-def _unmoved(N: int) -> Floats:
-    return np.append(np.zeros(N), 1.0)
 
 
 def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
@@ -118,9 +113,7 @@ def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
     largest = _largest_square(D)
     if largest < 0.0:
         finite_array("differences", D, (None, None))
-        raise InputError(
-            "differences must be a Gram matrix ⟨h_i − g, h_j − g⟩: symmetric, no negative diagonal"
-        )
+        raise InputError("differences must be a Gram matrix: symmetric, no negative diagonal")
     return D, largest
 
 
@@ -168,7 +161,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     spread = math.sqrt(largest)
     if spread <= epsilon:
         distances = np.sqrt(np.maximum(np.diag(D), 0.0))
-        parts = np.zeros(N), np.ones(N), _unmoved(N)
+        parts = np.zeros(N), np.ones(N), np.append(np.zeros(N), 1.0)
         return Projection(*parts, np.zeros(N), distances, 0.0, 0, Status.INSIDE)
     if epsilon == 0.0:
         parts = np.ones(N), np.zeros(N), np.full(N + 1, 1.0 / (N + 1))

@@ -94,9 +94,7 @@ def _inverse_column(
     P: Floats, Z: Floats, V: Floats, removed: int, j: int, m: int, out: Floats
 ) -> None:
     """Fill out = column j of P + ZZᵀ − VVᵀ on the first m rows, V's first ``removed`` counted."""
-    row = P[j]
-    for i in range(m):
-        out[i] = row[i]
+    out[:m] = P[j, :m]
     for k in range(Z.shape[0]):
         factor, column = Z[k, j], Z[k]
         if factor != 0.0:
@@ -235,12 +233,13 @@ class _Tally(NamedTuple):
 def remove_within(
     geometry: Geometry, budget: float, cap: int, moved: Floats, many: bool
 ) -> PruningCertificate:
-    """Prune functions that an earlier pruning has ``moved``, shape (guarded,), within one budget.
-
-    At most ``cap`` knots stay. ``many`` weights are pruned through candidates.
-    """
+    """Prune to at most ``cap`` knots; an earlier pruning has ``moved`` the guarded functions."""
     squared_errors, counts = np.zeros((3, len(geometry.slots.rows))), np.zeros(3, np.int64)
-    tally = _Tally(_spent_before(moved, budget), squared_errors, counts)
+    # What is spent of β²: for a further move e, moved + e ≤ β is spent + e² ≤ β². Beyond the
+    # budget it is the square of the move, so that the functions that moved least go first.
+    within = (moved > 0.0) & (moved < budget)
+    tally = _Tally(moved**2, squared_errors, counts)
+    tally.spent[within] = (2.0 * budget - moved[within]) * moved[within]
     rebuilds_before = geometry.rebuilds
     _scale_rows(geometry, np.divide)  # weights of the normalised kernel
     try:
@@ -273,18 +272,6 @@ def _scale_rows(geometry: Geometry, operation: np.ufunc) -> None:
     if not geometry.kernel.normalised:
         rows = geometry.slots.rows[:, :, : geometry.size]
         operation(rows, geometry.slots.scale[: geometry.size], out=rows)
-
-
-def _spent_before(moved: Floats, budget: float) -> Floats:
-    """Return the part of the squared budget that earlier moves have spent.
-
-    For a further move of length e, moved + e ≤ β is then spent + e² ≤ β². Beyond the budget it is
-    the square of the move, so that the functions that moved least go first.
-    """
-    within = (moved > 0.0) & (moved < budget)
-    spent = moved**2
-    spent[within] = (2.0 * budget - moved[within]) * moved[within]
-    return spent
 
 
 def _remove_from_many(
@@ -331,10 +318,7 @@ def _cheapest(
 def _remove_among(
     rows: Floats, columns: Floats, few: Integers, limits: tuple[int, float, float], tally: _Tally
 ) -> tuple[Integers, Floats]:
-    """Remove candidates, and update all weights; return which were removed, and their rows of V.
-
-    ``columns``, shape (candidates, C), are those of the inverse.
-    """
+    """Remove candidates, by their columns of the inverse; return which, and their rows of V."""
     m = len(few)
     among, weights = np.ascontiguousarray(columns[:, few]), np.ascontiguousarray(rows[:, :, few])
     V, alive, order = np.zeros((BLOCK, m)), np.ones(m, dtype=np.bool_), np.zeros(BLOCK, np.int64)

@@ -141,8 +141,7 @@ class FamilyRegression:
 def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
     """Return κ between knots and states, shape (m, n).
 
-    The last bit of a value may depend on the position of its state, but not on the other knots:
-    recomputed for the same states it has the same bits.
+    The bits of a value depend on its state's position at most, not on the other knots.
     """
     if len(knots) == 0 or len(states) == 0:
         return np.empty((len(knots), len(states)))

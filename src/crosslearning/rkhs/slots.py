@@ -28,10 +28,9 @@ class Slots(NamedTuple):
 def _insert_knots(
     program: programs.KernelProgram, slots: Slots, old: int, new: Floats, added: Floats
 ) -> int:
-    """Insert knots and weights from slot ``old`` on; return the new size.
+    """Insert knots and weights from slot ``old`` on; an equal knot adds its weights there.
 
-    A knot that equals an earlier one adds its weights there instead. Returns −1, with
-    nothing changed, if a kernel value is not finite.
+    Returns the new size, or −1, with nothing changed, if a kernel value is not finite.
     """
     knots, features, gram = slots.knots, slots.features, slots.gram
     points = np.empty((features.shape[0], len(new)))
@@ -59,7 +58,8 @@ def _insert_knots(
                 slot = i
                 break
         if slot == size:
-            _move_knot(knots, features, source, slot)
+            knots[slot] = knots[source]
+            features[:, slot] = features[:, source]
             for i in range(old):
                 gram[slot, i] = gram[i, slot] = columns[n, i]
             source_of[slot - old] = source
@@ -68,34 +68,13 @@ def _insert_knots(
             square = gram[slot, slot]
             slots.scale[slot] = 1.0 / math.sqrt(square) if square > 0.0 else 1.0
             size += 1
-        for f in range(slots.rows.shape[0]):
-            for p in range(slots.rows.shape[1]):
-                slots.rows[f, p, slot] += added[n, f, p]
+        slots.rows[:, :, slot] += added[n]
     return size
 
 
 @compiled
-def _move_knot(knots: Floats, features: Floats, source: int, target: int) -> None:
-    for d in range(knots.shape[1]):
-        knots[target, d] = knots[source, d]
-    for r in range(features.shape[0]):
-        features[r, target] = features[r, source]
-
-
-@compiled
-def _move_row_and_column(matrix: Floats, source: int, target: int) -> None:
-    for i in range(len(matrix)):
-        matrix[target, i] = matrix[source, i]
-    for i in range(len(matrix)):
-        matrix[i, target] = matrix[i, source]
-
-
-@compiled
 def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
-    """Move the last alive knots, and their columns of ``update`` (k, C), into the gaps.
-
-    Returns the number of alive knots.
-    """
+    """Move the last knots, and their columns of ``update`` (k, C), into the gaps; count them."""
     size = int(np.count_nonzero(alive))
     source = len(alive) - 1
     for slot in range(size):
@@ -103,15 +82,14 @@ def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
             continue
         while not alive[source]:
             source -= 1
-        _move_knot(slots.knots, slots.features, source, slot)
-        _move_row_and_column(slots.gram, source, slot)
-        _move_row_and_column(slots.inverse, source, slot)
+        slots.knots[slot] = slots.knots[source]
+        slots.features[:, slot] = slots.features[:, source]
+        slots.rows[:, :, slot] = slots.rows[:, :, source]
+        for matrix in (slots.gram, slots.inverse):
+            matrix[slot] = matrix[source]
+            matrix[:, slot] = matrix[:, source]
         slots.scale[slot] = slots.scale[source]
-        for f in range(slots.rows.shape[0]):
-            for p in range(slots.rows.shape[1]):
-                slots.rows[f, p, slot] = slots.rows[f, p, source]
-        for k in range(len(update)):
-            update[k, slot] = update[k, source]
+        update[:, slot] = update[:, source]
         source -= 1
     cleared = slice(size, len(alive))
     for matrix in (slots.gram, slots.inverse):
