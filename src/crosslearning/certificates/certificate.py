@@ -127,15 +127,25 @@ def certify(
     checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
         checks += tuple(replay_run(run, verification, console))
-    known: dict[str, Any] = {"constraint": (), "pruning": None, "checks": checks}
-    # Damaged metrics may lack these; a check reports them.
+    constraint: tuple[ConstraintLine, ...] = ()
+    pruning = None
+    # Damaged metrics may lack fields; a check reports them.
     with suppress(KeyError, TypeError, ValueError):
-        known["constraint"] = constraint_lines(verification.model, metrics)
+        constraint = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
-        known["pruning"] = pruning_history(metrics, verification.settings)
-    known |= {"replayed": replay, "alpha": alpha, "metrics": metrics}
-    known["made_on"] = tuple(systems_of(run, verification))
-    certificate = Certificate.of(verification, samples, seed, **known)
+        pruning = pruning_history(metrics, verification.settings)
+    certificate = Certificate.of(
+        verification,
+        samples,
+        seed,
+        checks=checks,
+        replayed=replay,
+        constraint=constraint,
+        pruning=pruning,
+        alpha=alpha,
+        made_on=tuple(systems_of(run, verification)),
+        metrics=metrics,
+    )
     if not certificate.passed:
         reason = "a check of the files failed, so that it would describe another run"
         return dataclasses.replace(certificate, left_out=reason)

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from crosslearning.certificates.verification import Check, Checks, Verification
-from crosslearning.certificates.verification.plain_files import read_plain_file
+from crosslearning.certificates.verification.checks import read_plain_file
 from crosslearning.errors import CrossLearningError, NumericalError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.user_input import Length
@@ -40,9 +40,9 @@ def replay_run(
     except CrossLearningError as problem:
         checks.expect("replay", False, str(problem), "the run can be trained again")
         if not isinstance(problem, NumericalError):
-            return checks.made[-1:]
+            return checks[-1:]
     elsewhere = differences(systems_of(run, verification))
-    return [_incomparable(check, elsewhere) if elsewhere else check for check in checks.made]
+    return [_incomparable(check, elsewhere) if elsewhere else check for check in checks]
 
 
 def systems_of(run: str | Path, verification: Verification) -> list[dict[str, Any]]:
@@ -64,21 +64,20 @@ def _replay(
     checks: Checks, folder: RunFolder, verification: Verification, console: Console | None
 ) -> None:
     config, finished = folder.config(), verification.finished
-    source, lines = folder.path / verification.source, verification.metrics
+    source, kept = folder.path / verification.source, folder.checkpoints()
     # A run that did not start from zero begins with its oldest checkpoint.
-    kept = folder.checkpoints()
     if not folder.has_start:
         learner = config.learner(tasks=folder.source())
     elif kept:
         learner = folder.load_file(kept[0][1], **config.how())
     else:
         reason = "the run did not start from zero, and no checkpoint of it is left to begin with"
-        checks.impossible("replay", reason, "train it again from where it started")
+        checks.expect("replay", "not possible", reason, "train it again from where it started")
         return
     first = learner.iteration
     target = config.length if finished else Length("iterations", int(source.stem.split("-")[1]))
     saved = {k: p for k, p in kept if p != source and k > first}
-    logged = {line["iteration"]: line for line in lines if line["iteration"] > first}
+    logged = {k: line for line in verification.metrics if (k := line["iteration"]) > first}
     averages = Averages([task.name for task in learner.tasks])
     different: list[int] = []
     unlike: list[int] = []
@@ -108,9 +107,11 @@ def _replay(
     found = f"{sum(k <= learner.iteration for k in logged)} lines the same"
     found += f", from iteration {first} on" if first else ""
     if different:
-        found = f"other numbers at iteration {min(different)}, {len(different)} lines"
         alike = sum(k < min(unlike, default=math.inf) for k in logged)
-        found += f"; the first {alike} of {len(logged)} lines agree within {_ALIKE:g}"
+        found = (
+            f"other numbers at iteration {min(different)}, {len(different)} lines; the first "
+            f"{alike} of {len(logged)} lines agree within {_ALIKE:g}"
+        )
     expected = "every line as the replay gives it"
     checks.expect("replay: metrics.jsonl", not different, found, expected)
 

@@ -1,20 +1,37 @@
-"""The result of one check, and the list of all checks."""
+"""The result of one check, the list of all checks, and the readers of files to be checked."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, NoReturn
 
-from crosslearning.certificates.verification.plain_files import ODD_VALUES
-from crosslearning.errors import CrossLearningError, visible
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from crosslearning._base.ordinary_files import read_bytes
+from crosslearning.errors import CrossLearningError, FileFormatError, visible
 
 Status = Literal["pass", "fail", "not possible"]
 Topic = Literal["files", "constraint"]
 
 #: The longest text of a check, which may quote a file of any content.
 _LONGEST = 2000
+#: Exceptions that malformed content may raise.
+_MALFORMED = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+    SafetensorError,
+)
 
 
 @dataclass(frozen=True)
@@ -28,28 +45,18 @@ class Check:
     topic: Topic = "files"  #: the files as such, or whether the policies keep to ε
 
 
-class Checks:
-    """Collects checks; a check that a malformed file makes impossible has failed."""
-
-    def __init__(self) -> None:
-        self.made: list[Check] = []
-
-    def _add(
-        self, name: str, status: Status, found: str, expected: str, topic: Topic = "files"
-    ) -> None:
-        name, found, expected = (visible(text, _LONGEST) for text in (name, found, expected))
-        self.made.append(Check(name, status, found, expected, topic))
+class Checks(list[Check]):
+    """The checks that were made; a check that a malformed file makes impossible has failed."""
 
     def expect(
-        self, name: str, fine: bool, found: str, expected: str, topic: Topic = "files"
+        self, name: str, status: bool | Status, found: str, expected: str, topic: Topic = "files"
     ) -> bool:
         """Add a check, and return whether it passed."""
-        self._add(name, "pass" if fine else "fail", found, expected, topic)
-        return bool(fine)
-
-    def impossible(self, name: str, reason: str, remedy: str) -> None:
-        """Add a check that could not be made, why, and what would make it possible."""
-        self._add(name, "not possible", reason, remedy)
+        if not isinstance(status, str):
+            status = "pass" if status else "fail"
+        name, found, expected = (visible(text, _LONGEST) for text in (name, found, expected))
+        self.append(Check(name, status, found, expected, topic))
+        return status == "pass"
 
     @contextmanager
     def guarding(self, name: str, expected: str) -> Iterator[None]:
@@ -58,6 +65,45 @@ class Checks:
             yield
         except CrossLearningError as problem:
             self.expect(name, False, str(problem), expected)
-        except (*ODD_VALUES, OSError, MemoryError) as problem:
+        except (*_MALFORMED, OSError, MemoryError) as problem:
             found = f"its content cannot be read ({type(problem).__name__}: {problem})"
             self.expect(name, False, found, expected)
+
+
+@dataclass(frozen=True)
+class PlainFile:
+    """The content of a tensor file, with the checksum that it claims and the computed one."""
+
+    arrays: dict[str, NDArray[Any]]
+    description: dict[str, Any]
+    claimed: str
+    computed: str
+
+
+def read_plain_json(content: bytes | str) -> Any:
+    """Return JSON data; NaN and infinities, which JSON lacks, are refused."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not JSON")
+
+    text = content.decode() if isinstance(content, bytes) else content
+    return json.loads(text, parse_constant=refuse)
+
+
+def read_plain_file(path: Path) -> PlainFile:
+    """Read a tensor file; raise FileFormatError if it is malformed. The checksum is not judged."""
+    content = read_bytes(path)
+    try:
+        arrays = load(content)
+        # The file begins with the length of its header, whose metadata the library leaves out.
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        description = read_plain_json(header["__metadata__"]["crosslearning"])
+        claimed = str(description.pop("sha256"))
+        digest = hashlib.sha256(json.dumps(description, sort_keys=True).encode())
+    except _MALFORMED as problem:
+        raise FileFormatError(
+            f"is no whole tensor file of crosslearning's ({type(problem).__name__}: {problem})"
+        ) from problem
+    for name, array in sorted(arrays.items()):
+        digest.update(f"\0{name}\0{array.dtype.str}\0{array.shape}\0".encode() + array.tobytes())
+    return PlainFile(arrays, description, claimed, digest.hexdigest())

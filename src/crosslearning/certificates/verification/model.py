@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning._base.plain_kernels import kernel_features, kernel_matrix
-from crosslearning.certificates.verification.checks import Checks
-from crosslearning.certificates.verification.plain_files import PlainFile
+from crosslearning.certificates.verification.checks import Checks, PlainFile
 from crosslearning.errors import MissingFormulaError, visible
 
 Floats = NDArray[np.float64]
 
-#: Points (n, q) to the matrix of κ at all pairs, for a kernel of the user's own formula.
+#: Points (n, q) to the matrix of κ at all pairs, for a user-defined kernel.
 Formula = Callable[[Floats], Floats]
 
 #: λ of the dictionary's geometry κ + λδ, relative to κ(s, s).
@@ -79,43 +78,36 @@ def check_model(
     model = None
     with checks.guarding(f"{label}: a learner", "the parts of a learner that fit together"):
         if _check_kind(checks, content, label) and _check_arrays(checks, content, label):
-            model = _check_numbers(checks, content, label, formula)
+            gram, error = _check_gram(checks, content, label, formula)
+            scale = 1.0 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+            _check_slots(checks, content, label, gram, scale)
+            model = _measure(content, gram, error, scale)
             _check_constraint(checks, model, label)
     return model
 
 
-def _method_of(description: dict[str, Any]) -> dict[str, Any]:
-    """Return the name of the file's method, and how many functions it keeps.
-
-    Version 1 knows one method, which keeps a direction for each task if it has momentum.
-    """
-    if description["version"] > 1:
-        return dict(description["method"])
-    momentum = description["settings"]["step_rule"] == "adam"
-    return {"name": "policy-gradient", "functions": len(description["tasks"]) if momentum else 0}
-
-
-def _expected_arrays(content: PlainFile) -> list[str]:
-    """Return the names of the dictionary's arrays and of the method's."""
-    if content.description.get("version") == 1:
-        return sorted({*_DICTIONARY, "mean_square"})
-    return sorted(_DICTIONARY | {name for name in content.arrays if name.startswith("method.")})
-
-
 def _check_kind(checks: Checks, content: PlainFile, label: str) -> bool:
-    kind, version = content.description.get("kind"), content.description.get("version")
-    lacking = [name for name in _expected_arrays(content) if name not in content.arrays]
+    """Check that the file is a learner's; one of version 1 is turned into one of version 2."""
+    arrays, description = content.arrays, content.description
+    kind, version = description.get("kind"), description.get("version")
+    if version == 1:
+        # It knows one method, which keeps a direction for each task if it has momentum.
+        momentum = description["settings"]["step_rule"] == "adam"
+        functions = len(description["tasks"]) if momentum else 0
+        description["method"] = {"name": "policy-gradient", "functions": functions}
+        arrays["method.mean_square"] = arrays.pop("mean_square")
+    lacking = sorted(_DICTIONARY - arrays.keys())
     fine = kind == "learner" and version in (1, 2) and not lacking
-    arrays = f"without {', '.join(lacking)}" if lacking else "with all its arrays"
-    found = f"a {kind} of version {version} {arrays}"
-    expected = "a learner of version 1 or 2 with all its arrays"
-    return checks.expect(f"{label}: a learner", fine, found, expected)
+    state = f"without {', '.join(lacking)}" if lacking else "with all its arrays"
+    found, expected = f"a {kind} of version {version} {state}", "a learner of version 1 or 2"
+    return checks.expect(f"{label}: a learner", fine, found, f"{expected} with all its arrays")
 
 
 def _check_arrays(checks: Checks, content: PlainFile, label: str) -> bool:
     arrays, description = content.arrays, content.description
     bad = [n for n in sorted(_DICTIONARY) if arrays[n].dtype != np.float64]
-    bad += [n for n in _expected_arrays(content) if not np.all(np.isfinite(arrays[n]))]
+    kept = [n for n in sorted(arrays) if n in _DICTIONARY or n.startswith("method.")]
+    bad += [n for n in kept if not np.all(np.isfinite(arrays[n]))]
     found = f"not so in {', '.join(bad)}" if bad else "all finite"
     expected = "finite numbers in every array, of double precision in the dictionary's"
     finite = checks.expect(f"{label}: finite numbers", not bad, found, expected)
@@ -124,11 +116,10 @@ def _check_arrays(checks: Checks, content: PlainFile, label: str) -> bool:
     N, counts = len(description["tasks"]), description["dictionary"]
     shapes = {
         "features": (arrays["features"].shape[0], capacity),
-        "rows": (N + 1 + _method_of(description)["functions"], outputs, capacity),
+        "rows": (N + 1 + description["method"]["functions"], outputs, capacity),
         "gram": (capacity, capacity),
         "inverse": (capacity, capacity),
         "scale": (capacity,),
-        **({"mean_square": (N,)} if description["version"] == 1 else {}),
     }
     wrong = [f"{n} {arrays[n].shape}" for n, shape in shapes.items() if arrays[n].shape != shape]
     if counts["guarded"] != N + 1:
@@ -142,28 +133,49 @@ def _check_arrays(checks: Checks, content: PlainFile, label: str) -> bool:
     return checks.expect(f"{label}: shapes", not wrong, found, expected) and finite
 
 
-def _check_numbers(
+def _check_gram(
     checks: Checks, content: PlainFile, label: str, formula: Formula | None
-) -> PlainModel:
-    arrays, description = content.arrays, content.description
-    L, covered = description["dictionary"]["_size"], description["dictionary"]["_covered"]
-    knots, stored = arrays["knots"][:L], arrays["gram"][:L, :L]
+) -> tuple[Floats, Floats]:
+    """Check the Gram matrix; return κ at the knots, and bounds on its rounding errors."""
+    L = content.description["dictionary"]["_size"]
+    knots, stored = content.arrays["knots"][:L], content.arrays["gram"][:L, :L]
+    name = f"{label}: Gram matrix"
     try:
-        gram, error = kernel_matrix(description["kernel"], knots)
+        gram, error = kernel_matrix(content.description["kernel"], knots)
     except MissingFormulaError as missing:
-        gram = stored if formula is None else np.asarray(formula(knots))
-        error = 1e-12 * np.abs(gram)
         if formula is None:
             reason = f"{missing}; the stored matrix is used"
             remedy = "pass the formula: verify_run(run, formula=kernel)"
-            checks.impossible(f"{label}: Gram matrix", reason, remedy)
-    if gram is not stored:
-        fine = float(np.max(np.abs(stored - gram) - error, initial=0.0)) <= 0.0
-        found = f"farthest from κ at the knots: {_largest(stored - gram):.2g}"
-        expected = "the kernel at the stored knots, up to rounding"
-        checks.expect(f"{label}: Gram matrix", fine, found, expected)
-    _check_slots(checks, arrays, description["kernel"], L, label)
-    scale = 1.0 / np.sqrt(np.where(np.diag(gram) > 0, np.diag(gram), 1.0))
+            checks.expect(name, "not possible", reason, remedy)
+            return stored, 1e-12 * np.abs(stored)
+        gram = np.asarray(formula(knots))
+        error = 1e-12 * np.abs(gram)
+    fine = float(np.max(np.abs(stored - gram) - error, initial=0.0)) <= 0.0
+    found = f"farthest from κ at the knots: {_largest(stored - gram):.2g}"
+    checks.expect(name, fine, found, "the kernel at the stored knots, up to rounding")
+    return gram, error
+
+
+def _check_slots(
+    checks: Checks, content: PlainFile, label: str, gram: Floats, scale: Floats
+) -> None:
+    """Check what is kept beside the knots: their features, empty slots, and the inverse P."""
+    arrays, L = content.arrays, len(gram)
+    # Policies are evaluated from the features, over the empty slots too.
+    features = kernel_features(content.description["kernel"], arrays["knots"])
+    tolerance = 1e-12 * (1.0 + np.max(np.abs(features), initial=0.0))
+    same_shape = features.shape == arrays["features"].shape
+    apart = _largest(arrays["features"] - features) if same_shape else math.inf
+    found = f"farthest from those of the knots: {apart:.2g}"
+    expected = "the stored features are those of the stored knots"
+    checks.expect(f"{label}: features", apart <= tolerance, found, expected)
+    hidden = max(
+        map(_largest, (arrays["rows"][:, :, L:], arrays["gram"][L:], arrays["inverse"][L:]))
+    )
+    found = f"largest number in an empty slot: {hidden:.2g}"
+    expected = "zero: an empty slot carries no weight"
+    checks.expect(f"{label}: empty slots", hidden == 0.0, found, expected)
+    covered = content.description["dictionary"]["_covered"]
     normalised = gram[:covered, :covered] * np.outer(scale[:covered], scale[:covered])
     product = arrays["inverse"][:covered, :covered] @ (normalised + RIDGE * np.eye(covered))
     residual = _largest(product - np.eye(covered))
@@ -171,25 +183,6 @@ def _check_numbers(
     found = f"farthest of P(K + λI) from the identity: {residual:.2g}"
     expected = f"the stored P inverts K + λI, to {INVERSE_TOLERANCE:g}"
     checks.expect(f"{label}: inverse", residual <= INVERSE_TOLERANCE and alike, found, expected)
-    return _measure(content, gram, error, scale)
-
-
-def _check_slots(
-    checks: Checks, arrays: dict[str, Floats], kernel: dict[str, Any], L: int, label: str
-) -> None:
-    # Policies are evaluated from the features, over the empty slots too.
-    features = kernel_features(kernel, arrays["knots"])
-    tolerance = 1e-12 * (1.0 + np.max(np.abs(features), initial=0.0))
-    same_shape = features.shape == arrays["features"].shape
-    apart = _largest(arrays["features"] - features) if same_shape else math.inf
-    found = f"farthest from those of the knots: {apart:.2g}"
-    expected = "the stored features are those of the stored knots"
-    checks.expect(f"{label}: features", apart <= tolerance, found, expected)
-    empty = (arrays["rows"][:, :, L:], arrays["gram"][L:], arrays["inverse"][L:])
-    hidden = max(map(_largest, empty))
-    found = f"largest number in an empty slot: {hidden:.2g}"
-    expected = "zero: an empty slot carries no weight"
-    checks.expect(f"{label}: empty slots", hidden == 0.0, found, expected)
 
 
 def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> PlainModel:
@@ -212,7 +205,7 @@ def _measure(content: PlainFile, gram: Floats, error: Floats, scale: Floats) -> 
     return PlainModel(
         description=description,
         tasks=tasks,
-        method=str(_method_of(description)["name"]),
+        method=str(description["method"]["name"]),
         epsilon=float(description["settings"]["epsilon"]),
         iteration=iteration,
         knots=L,
