@@ -247,10 +247,10 @@ def test_a_run_that_did_not_start_from_zero_is_replayed_from_its_oldest_checkpoi
     assert train(path, config, start=start).finished
     certificate = certify(path, samples=100, replay=True)
     assert certificate.passed
-    found = {check.name: check.found for check in certificate.checks}
+    texts = {check.name: check.found for check in certificate.checks}
     # Two checkpoints are kept: 25 and 50, or the start itself.
     expected = "7 lines the same, from iteration 25 on" if every == 25 else "12 lines the same"
-    assert found["replay: metrics.jsonl"] == expected
+    assert texts["replay: metrics.jsonl"] == expected
     (path / "checkpoints" / f"iteration-000000{25 if every == 25 else 0:02d}.safetensors").unlink()
     if every == 100:
         lacking = certify(path, samples=100, replay=True)
@@ -377,7 +377,7 @@ def test_the_verdicts_follow_the_intervals(certificate):
 
 
 def test_the_page_doubts_intervals_of_heavy_tails(certificate):
-    calm = [dataclasses.replace(own, tail=0.1) for own in certificate.gaps]
+    calm = [dataclasses.replace(gap, tail=0.1) for gap in certificate.gaps]
     assert "may be too short" not in " ".join(
         certificate_page(dataclasses.replace(certificate, gaps=tuple(calm))).split()
     )
@@ -419,7 +419,7 @@ def test_an_earlier_certificate_is_kept(tmp_path, run):
     # The same again says the same, and nothing is kept.
     assert runner.invoke(cli.app, arguments).exit_code == 0
     assert sorted(p.name for p in folder.iterdir()) == sorted([*NAMES, "certificate.signature"])
-    # Two others in one second, each under a name of its own.
+    # Two others in one second, each under another name.
     for alpha, kept in (("1.0", 1), ("2.0", 2)):
         os.utime(folder / "certificate.json", (1e9, 1e9))
         assert runner.invoke(cli.app, [*arguments, "--alpha", alpha]).exit_code == 0

@@ -15,7 +15,7 @@ from crosslearning.runs.system_info import differences, in_words, system_info
 from tests.certificates.tampering import FILES, copy_of, edit_model, small_run
 from tests.certificates.test_certify import MODEL, forge_metrics, forge_model
 
-#: One of them is not this processor's own; both run on every x86-64 of these days.
+#: One of them is not the kernel of this processor; both run on every x86-64 of these days.
 KERNELS = ("Nehalem", "Sandybridge")
 
 
@@ -95,7 +95,7 @@ def test_a_run_of_version_1_passes_or_is_not_comparable(tmp_path):
 
 @pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64") or "openblas" not in system_info()["blas"],
-    reason="only OpenBLAS on x86-64 can be told to use another processor's kernel",
+    reason="only OpenBLAS on x86-64 can use another processor's kernel",
 )
 def test_a_run_that_another_kernel_made(tmp_path):
     path = tmp_path / "run"

@@ -138,7 +138,7 @@ def test_a_file_says_itself_what_its_method_keeps(tmp_path, step_rule):
     verification = verify_run(path)
     assert not verification.failed
     assert verification.model.method == "policy-gradient"
-    for change, found in (
+    for change, expected in (
         (renamed, set()),
         (more_functions, {f"{MODEL}: shapes"}),
         (later_version, {f"{MODEL}: a learner"}),
@@ -146,7 +146,7 @@ def test_a_file_says_itself_what_its_method_keeps(tmp_path, step_rule):
     ):
         edit_model(path / MODEL, lambda _, description, change=change: change(description))
         renew_digests(path)
-        assert failed(path) == found
+        assert failed(path) == expected
 
 
 def test_an_array_of_the_methods_must_be_finite(tmp_path, run):
@@ -304,13 +304,13 @@ def test_a_tampered_model_fails(tmp_path, run, tampering, checksum):
     edit_model(path / MODEL, tampering, checksum.split(",")[0])
     if "," in checksum:
         renew_digests(path)
-    found = failed(path)
+    names = failed(path)
     if checksum == "kept":
-        assert f"{MODEL}: checksum" in found
+        assert f"{MODEL}: checksum" in names
     if "," not in checksum:
-        assert f"record.json: {MODEL}" in found
+        assert f"record.json: {MODEL}" in names
     expected = TAMPERINGS[tampering]
-    assert (expected if "." in expected else f"{MODEL}: {expected}") in found
+    assert (expected if "." in expected else f"{MODEL}: {expected}") in names
 
 
 @pytest.mark.parametrize("record", ["left", "renewed"])
@@ -319,9 +319,9 @@ def test_a_model_of_another_seed_fails(tmp_path, run, other_seed, record):
     shutil.copy(other_seed / MODEL, path / MODEL)
     if record == "renewed":
         renew_digests(path)
-    found = failed(path)
-    assert {"config.toml: other settings", "record.json: norms"} <= found
-    assert (f"record.json: {MODEL}" in found) == (record == "left")
+    names = failed(path)
+    assert {"config.toml: other settings", "record.json: norms"} <= names
+    assert (f"record.json: {MODEL}" in names) == (record == "left")
 
 
 @pytest.mark.parametrize("length", [0, 5, 8, 100, 2000, -1, -8])
@@ -361,9 +361,9 @@ def test_an_edited_configuration_fails(tmp_path, run, old, new, check, record):
     edit_text(path / "config.toml", old, new)
     if record == "renewed":
         renew_digests(path)
-    found = failed(path)
-    assert check in found
-    assert ("record.json: config.toml" in found) == (record == "left")
+    names = failed(path)
+    assert check in names
+    assert ("record.json: config.toml" in names) == (record == "left")
 
 
 def edited_line(change):
@@ -473,7 +473,7 @@ def garbled(path):
         (a_word, "well formed"),
         (one_for_all, "well formed"),
         (distance_unknown, "well formed"),
-        # What a method tells of itself is its own affair, and may be absent or unknown.
+        # What a method tells of itself may be absent or unknown.
         (method_lost, None),
         (method_unknown, None),
         (a_better_return, None),
@@ -550,7 +550,7 @@ def test_a_folder_without_a_run_is_an_error(tmp_path):
 
 @given(position=st.floats(0, 1), value=st.integers(1, 255))
 def test_a_flipped_byte_anywhere_is_noticed(run, position, value):
-    # Whatever the byte is part of: the length, the header, the description or an array.
+    # The byte may be part of anything: the length, the header, the description or an array.
     path = run.parent / "flipped"
     if not path.exists():
         shutil.copytree(run, path)
@@ -582,7 +582,7 @@ def put_junk(data, value, choose):
 
 @given(data=st.data(), junk=JUNK)
 @settings(max_examples=50, deadline=None)
-def test_whatever_the_files_hold_there_is_a_verdict(run, data, junk):
+def test_junk_in_the_files_never_prevents_a_verdict(run, data, junk):
     """Junk in the description, the record or the metrics: no error, and the digests notice."""
     path = run.parent / "junk"
     shutil.rmtree(path, ignore_errors=True)
@@ -674,19 +674,19 @@ def test_a_kernel_of_its_authors_formula_needs_the_formula(tmp_path):
 
     kernel = PairKernel(cauchy, dimension=5)
     learner = CrossLearner("paper", kernel=kernel, max_knots=30).learn(15)
-    learner.save(tmp_path / "own.safetensors")
-    content = read_plain_file(tmp_path / "own.safetensors")
+    learner.save(tmp_path / "learner.safetensors")
+    content = read_plain_file(tmp_path / "learner.safetensors")
     with pytest.raises(MissingFormulaError):
         kernel_matrix(content.description["kernel"], content.arrays["knots"])
     without, given_it, wrong = Checks(), Checks(), Checks()
-    model = check_model(without, content, "own")
+    model = check_model(without, content, "learner")
     np.testing.assert_allclose(model.norms, learner.family.norms(), rtol=1e-10)
     by_name = {check.name: check.status for check in without}
-    assert by_name["own: Gram matrix"] == "not possible"
+    assert by_name["learner: Gram matrix"] == "not possible"
     assert set(by_name.values()) == {"pass", "not possible"}
-    check_model(given_it, content, "own", formula=kernel)
+    check_model(given_it, content, "learner", formula=kernel)
     assert {check.status for check in given_it} == {"pass"}
-    check_model(wrong, content, "own", formula=lambda points: kernel(0.9 * points))
+    check_model(wrong, content, "learner", formula=lambda points: kernel(0.9 * points))
     assert "fail" in {check.status for check in wrong}
 
 

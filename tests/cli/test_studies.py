@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from crosslearning import cli
-from crosslearning.figures.paper.catalogue import FIGURES
+from crosslearning.figures.paper import FIGURES
 from crosslearning.reproduction.paper import adapt, readings, reproduce
 from crosslearning.reproduction.paper.experiment import Scale
 from crosslearning.runs import study

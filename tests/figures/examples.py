@@ -55,15 +55,15 @@ def certificate(tasks, iteration=200, epsilon=3.0, **changes):
 
 
 def labels(figure):
-    """Return the words of the figure's own legend."""
+    """Return the words of the figure's legend."""
     (legend,) = figure.legends
     return [text.get_text() for text in legend.get_texts()]
 
 
 def curve(axes, label):
     """Return the line of a label."""
-    (found,) = [line for line in axes.get_lines() if line.get_label() == label]
-    return found
+    (line,) = [one for one in axes.get_lines() if one.get_label() == label]
+    return line
 
 
 def bars(axes):

@@ -16,12 +16,12 @@ def words(figure):
 
 
 def test_the_figure_shows_the_numbers():
-    found = certificate(TASKS, alpha=50.0)
-    figure = certificate_figure(found, metrics(TASKS))
+    content = certificate(TASKS, alpha=50.0)
+    figure = certificate_figure(content, metrics(TASKS))
     distances, multipliers, pruning, gaps = figure.axes
     np.testing.assert_array_equal(curve(distances, "r=1").get_ydata(), 3.0)
     drawn = [float(line.get_ydata()[0]) for line in distances.get_lines()]
-    assert {row["ridged_distance"] for row in found["constraint"]} <= set(drawn)
+    assert {row["ridged_distance"] for row in content["constraint"]} <= set(drawn)
     assert "ε = 3" in [text.get_text() for text in distances.texts]
     assert len(multipliers.get_lines()) == 6
     assert pruning.get_yscale() == "log"

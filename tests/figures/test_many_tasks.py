@@ -40,7 +40,7 @@ def test_the_inner_band_holds_four_tasks_in_five():
     curves = {str(k): np.full(2, float(k)) for k in range(101)}
     parts.draw_spread(axes, np.arange(2.0), curves)
     heights = [band.get_paths()[0].vertices[:, 1] for band in axes.collections]
-    assert [(own.min(), own.max()) for own in heights] == [(0.0, 100.0), (10.0, 90.0)]
+    assert [(band.min(), band.max()) for band in heights] == [(0.0, 100.0), (10.0, 90.0)]
 
 
 def test_evaluations_of_a_thousand_tasks_are_a_spread():
@@ -69,9 +69,9 @@ def test_relations_of_many_tasks_name_few(count):
     tasks = [{"task": name, "rank": k + 1, "stands_apart": k < 9} for k, name in enumerate(names)]
     places = generator.standard_normal((count + 1, 2)).tolist()
     cosines = np.eye(count).tolist()
-    found = {"tasks": tasks, "epsilon": 3.0, "cosines": cosines, "map_share": 0.5}
-    found["map"] = dict(zip((*names, "centre"), places, strict=True))
-    figure = relatedness_figure(found)
+    content = {"tasks": tasks, "epsilon": 3.0, "cosines": cosines, "map_share": 0.5}
+    content["map"] = dict(zip((*names, "centre"), places, strict=True))
+    figure = relatedness_figure(content)
     written = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert sum(text.startswith("task-") for text in written) == 5
     ticks = [label.get_text() for label in figure.axes[1].get_yticklabels()]

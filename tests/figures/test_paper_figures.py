@@ -17,8 +17,8 @@ from matplotlib.patches import Arc
 from scipy import stats
 
 from crosslearning.errors import InputError
-from crosslearning.figures.paper import POLICY_COLOURS, curves, robot, scenes
-from crosslearning.figures.paper.catalogue import FIGURES, check_names, draw
+from crosslearning.figures.paper import FIGURES, check_names, curves, draw, scenes
+from crosslearning.figures.paper.curves import POLICY_COLOURS
 from crosslearning.figures.projections import CENTRE, EPSILON, POINTS, exact_projection_figure
 from crosslearning.reproduction.paper.adapt import STARTS
 from crosslearning.reproduction.paper.experiment import (
@@ -116,8 +116,8 @@ def by_hand(seeds: int = 1, **options: Any) -> ByHand:
 
 
 def line(axes: Axes, label: str) -> Line2D:
-    (found,) = [one for one in axes.get_lines() if one.get_label() == label]
-    return found
+    (chosen,) = [one for one in axes.get_lines() if one.get_label() == label]
+    return chosen
 
 
 def marks(axes: Axes, marker: str) -> list[Line2D]:
@@ -126,12 +126,12 @@ def marks(axes: Axes, marker: str) -> list[Line2D]:
 
 def coloured(axes: Axes, colour: str) -> Line2D:
     """Return the curve of a colour, not the stretches in which it takes its turn."""
-    (found,) = [
+    (chosen,) = [
         one
         for one in axes.get_lines()
         if to_hex(one.get_color()) == colour.lower() and one.get_label() != "_turn"
     ]
-    return found
+    return chosen
 
 
 def legend_labels(figure: Figure) -> list[str]:
@@ -360,27 +360,27 @@ def test_the_mission_marks_crashes() -> None:
 
 
 def test_the_robot_model_draws_the_geometry_that_it_names() -> None:
-    (axes,) = robot.robot_model_figure().axes
-    (circle,), (goal,) = robot.SCENE.obstacles, robot.SCENE.goals
-    to_centre = np.subtract(circle.centre, robot.PLACE)
-    to_goal = np.subtract(goal, robot.PLACE)
-    d_o, phi_o, d_g, phi_g, phi_obs = robot.observation()
+    (axes,) = scenes.robot_model_figure().axes
+    (circle,), (goal,) = scenes.SCENE.obstacles, scenes.SCENE.goals
+    to_centre = np.subtract(circle.centre, scenes.PLACE)
+    to_goal = np.subtract(goal, scenes.PLACE)
+    d_o, phi_o, d_g, phi_g, phi_obs = scenes.observation()
     # The observation, by school geometry.
     assert d_o == pytest.approx(np.hypot(*to_centre) - circle.semi_axes[0])
     assert d_g == pytest.approx(np.hypot(*to_goal))
-    assert phi_o == pytest.approx(math.atan2(to_centre[1], to_centre[0]) - robot.HEADING)
-    assert phi_g == pytest.approx(math.atan2(to_goal[1], to_goal[0]) - robot.HEADING)
+    assert phi_o == pytest.approx(math.atan2(to_centre[1], to_centre[0]) - scenes.HEADING)
+    assert phi_g == pytest.approx(math.atan2(to_goal[1], to_goal[0]) - scenes.HEADING)
     assert phi_obs == pytest.approx(2 * math.asin(circle.semi_axes[0] / np.hypot(*to_centre)))
     # What is drawn.
     for label, angle in ((r"$\phi_o$", phi_o), (r"$\phi_g$", phi_g)):
-        from_robot = line(axes, label).get_xydata() - np.array(robot.PLACE)
+        from_robot = line(axes, label).get_xydata() - np.array(scenes.PLACE)
         ends = np.arctan2(from_robot[[0, -1], 1], from_robot[[0, -1], 0])
-        assert ends == pytest.approx([robot.HEADING, robot.HEADING + angle])
+        assert ends == pytest.approx([scenes.HEADING, scenes.HEADING + angle])
     touched = np.array([one.get_xydata()[0] for one in marks(axes, "o")])
     from_centre = touched - np.array(circle.centre)
     assert np.hypot(*from_centre.T) == pytest.approx([circle.semi_axes[0]] * 2)
     # A tangent is perpendicular to the radius.
-    along = np.sum(from_centre * (touched - np.array(robot.PLACE)), axis=1)
+    along = np.sum(from_centre * (touched - np.array(scenes.PLACE)), axis=1)
     assert along == pytest.approx([0.0, 0.0])
     (arc,) = [patch for patch in axes.patches if isinstance(patch, Arc)]
     assert arc.theta2 - arc.theta1 == pytest.approx(math.degrees(phi_obs))

@@ -39,9 +39,9 @@ def test_the_figure_shows_every_task(tasks):
 
 @pytest.mark.parametrize(("tasks", "alone"), [(3, "−0.50"), (21, "−0.05")])
 def test_cosines_are_shown_against_what_geometry_alone_gives(tasks, alone):
-    found = related(tasks)
-    _, matrix, bar = relatedness_figure(found).axes
-    cosines = np.array(found["cosines"])
+    content = related(tasks)
+    _, matrix, bar = relatedness_figure(content).axes
+    cosines = np.array(content["cosines"])
     mean = (cosines.sum() - tasks) / (tasks * (tasks - 1))
     assert f"geometry alone gives −1/(N−1) = {alone}" in matrix.get_title()
     assert f"mean of pairs {mean:.2f}".replace("-", "−") in matrix.get_title()

@@ -18,7 +18,7 @@ from tests.learner.examples import recorded_reports
 @pytest.mark.parametrize("lines", [20, 200, 1000])
 def test_the_thick_line_ends_where_the_data_are(lines):
     figure = learning_figure(metrics(["a", "b"], lines), 3.0)
-    thick = curve(figure.axes[0], "task a").get_ydata()
+    thick = curve(figure.axes[0], "a").get_ydata()
     assert thick[-1] == pytest.approx(0.0, abs=1.0)
     assert thick[0] == pytest.approx(-100.0, abs=15.0)
 
@@ -83,7 +83,7 @@ def test_numbers_that_a_method_does_not_report_leave_gaps():
         distance=lambda k, name: None if name == "b" else 1.0,
     )
     figure = learning_figure(lines, 3.0)
-    mean = curve(figure.axes[0], "task a").get_ydata()
+    mean = curve(figure.axes[0], "a").get_ydata()
     assert np.all(np.isnan(mean[:40]))
     np.testing.assert_array_equal(mean[60:], -1.0)
     figure.draw_without_rendering()
@@ -119,8 +119,8 @@ def test_what_else_a_method_tells_of_every_task_has_a_panel():
     titles = [axes.get_title() for axes in figure.axes]
     assert titles[3:] == ["Length of an episode, steps", "Crashed, mean of the episodes"]
     lengths, crashed = figure.axes[3:]
-    np.testing.assert_array_equal(curve(lengths, "task a").get_ydata(), 10.0 + np.arange(20))
-    seen = curve(crashed, "task b").get_ydata()
+    np.testing.assert_array_equal(curve(lengths, "a").get_ydata(), 10.0 + np.arange(20))
+    seen = curve(crashed, "b").get_ydata()
     assert np.all(np.isnan(seen[:10]))
     np.testing.assert_array_equal(seen[10:], 0.25)
     figure.draw_without_rendering()

@@ -38,8 +38,8 @@ def sweep(epsilons=(0.0, 0.5, 2.0, math.inf), seeds=2, held_out=True):
 
 
 def points(axes, marker):
-    (found,) = [line for line in axes.get_lines() if line.get_marker() == marker]
-    return found
+    (points,) = [line for line in axes.get_lines() if line.get_marker() == marker]
+    return points
 
 
 def test_there_is_a_place_for_every_radius():
@@ -70,9 +70,9 @@ def test_intervals_are_bars_and_never_where_a_number_cannot_be():
 
 
 def test_a_relaxed_distance_above_epsilon_is_seen():
-    found = sweep((1.0, 2.0))
-    found["rows"][0]["distance"] = {"value": 1.05, "low": 1.0, "high": 1.1, "seeds": [1.04, 1.06]}
-    ratios = sweep_figure(found).axes[2]
+    content = sweep((1.0, 2.0))
+    content["rows"][0]["distance"] = {"value": 1.05, "low": 1.0, "high": 1.1, "seeds": [1.04, 1.06]}
+    ratios = sweep_figure(content).axes[2]
     assert points(ratios, "o").get_ydata()[0] == pytest.approx(1.05)
     assert ratios.get_ylim()[1] > 1.06
 

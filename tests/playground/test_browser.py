@@ -59,7 +59,7 @@ def shipped_policies(kind):
 
 
 def straight_on():
-    """Return a policy that drives straight to the goal, through whatever is in the way."""
+    """Return a policy that drives straight to the goal, through every obstacle."""
     central = shipped_policies("drive")[0].to_dict()
     kernel = {"kernel": "linear", "std": [1.0] * 5, "bias": 0.0}
     # Of d_g the speed, of φ_g the turn: it comes to rest at the goal, or crashes.
@@ -114,7 +114,7 @@ def with_goals(navigation, generator, count=8):
 def test_paths_are_those_of_python(opened, which):
     generator = np.random.default_rng(5)
     # What the shipped policies do at the last goal was never judged: there they circle so wildly
-    # that Python's own two ways to evaluate a policy part, too, and the page shows no more of it.
+    # that Python's two ways to evaluate a policy part, too, and the page shows no more of it.
     maps = fifty_maps(**({"arrival": "terminate"} if which == "shipped, one goal" else {}))
     if which == "shipped, goal after goal":
         maps = [with_goals(one, generator) for one in maps]
@@ -125,13 +125,13 @@ def test_paths_are_those_of_python(opened, which):
     for scene in scenes:
         scene["start"]["heading"] = float(generator.uniform(-np.pi, np.pi))
     assert len(scenes) == 50
-    found = opened().page.evaluate(
+    answers = opened().page.evaluate(
         f"""([scenes, policies]) => scenes.map(scene => policies.map(policy =>
             drive(scene, new Policy(policy), scene.start, {STEPS}).map(s => [s.x, s.y])))""",
         [scenes, [policy.to_dict() for policy in policies]],
     )
     lengths, crashes = [], 0
-    for navigation, scene, paths in zip(maps, scenes, found, strict=True):
+    for navigation, scene, paths in zip(maps, scenes, answers, strict=True):
         start = tuple(scene["start"].values())
         for policy, path in zip(policies, paths, strict=True):
             expected, crashed = driven(navigation, start, policy)
@@ -147,7 +147,7 @@ def test_paths_are_those_of_python(opened, which):
 
 def test_pendulums_swing_as_in_python(opened):
     policies = shipped_policies("swing")
-    found = opened("#swing").page.evaluate(
+    answers = opened("#swing").page.evaluate(
         """() => { const { family, machines } = playground.view;
         return machines.map((machine, n) => { const states = [{ angle: 3 - n, speed: 0.5 }];
           for (let t = 0; t < 100; t++) { const policy = family.policies[n + 2];
@@ -156,7 +156,7 @@ def test_pendulums_swing_as_in_python(opened):
           return states.map(s => [s.angle, s.speed, s.reward ?? 0]) }) }"""
     )
     (family,) = page_data()["swing"]
-    for n, (machine, states) in enumerate(zip(family["machines"], found, strict=True)):
+    for n, (machine, states) in enumerate(zip(family["machines"], answers, strict=True)):
         environment = Pendulum(**machine)
         seen, _ = environment.reset(options={"state": [3.0 - n, 0.5]})
         for angle, speed, reward in states[1:]:
@@ -185,14 +185,14 @@ def test_every_kernel_is_that_of_python(opened):
     generator = np.random.default_rng(1)
     knots, states = generator.normal(size=(7, 2)), generator.normal(size=(5, 2))
     kernels = [kernel_from_dict(one) for one in KERNELS]
-    found = opened().page.evaluate(
+    answers = opened().page.evaluate(
         """([kernels, knots, states]) => kernels.map(kernel => states.map(state => {
             const out = new Float64Array(knots.length);
             kernelColumn(kernel, knots)(state, out);
             return [...out] }))""",
         [[kernel.to_dict() for kernel in kernels], knots.tolist(), states.tolist()],
     )
-    for kernel, values in zip(kernels, found, strict=True):
+    for kernel, values in zip(kernels, answers, strict=True):
         np.testing.assert_allclose(values, kernel(states, knots), rtol=1e-11, atol=1e-13)
 
 

@@ -127,24 +127,15 @@ def certify(
     checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
         checks += tuple(replay_run(run, verification, console))
-    constraint: tuple[ConstraintLine, ...] = ()
-    pruning = None
+    measured: dict[str, Any] = {"constraint": (), "pruning": None}
     # Damaged metrics may lack fields; a check reports them.
     with suppress(KeyError, TypeError, ValueError):
-        constraint = constraint_lines(verification.model, metrics)
+        measured["constraint"] = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
-        pruning = pruning_history(metrics, verification.settings)
+        measured["pruning"] = pruning_history(metrics, verification.settings)
+    measured |= {"checks": checks, "metrics": metrics, "made_on": systems_of(run, verification)}
     certificate = Certificate.of(
-        verification,
-        samples,
-        seed,
-        checks=checks,
-        replayed=replay,
-        constraint=constraint,
-        pruning=pruning,
-        alpha=alpha,
-        made_on=tuple(systems_of(run, verification)),
-        metrics=metrics,
+        verification, samples, seed, replayed=replay, alpha=alpha, **measured
     )
     if not certificate.passed:
         reason = "a check of the files failed, so that it would describe another run"

@@ -87,8 +87,10 @@ def verdicts(certificate: Certificate) -> list[str]:
 
 
 def _files_verdict(certificate: Certificate) -> str:
-    failed = [check.name for check in certificate.checks if check.status == "fail"]
-    impossible = [check.name for check in certificate.checks if check.status == "not possible"]
+    failed, impossible = (
+        [check.name for check in certificate.checks if check.status == status]
+        for status in ("fail", "not possible")
+    )
     total = len(certificate.checks)
     if failed:
         named = "; ".join(failed[:6]) + (f"; and {len(failed) - 6} more" if len(failed) > 6 else "")
@@ -99,11 +101,12 @@ def _files_verdict(certificate: Certificate) -> str:
     summary = f"Files: certified. {total - len(impossible)} of {total} checks passed, none failed"
     if impossible:
         summary += f"; not possible: {', '.join(impossible)}"
+    replay = "The run was not trained again (--replay)."
     if any(name.startswith("replay") for name in impossible):
-        return f"{summary}. Training the run again here proves nothing of its bytes."
-    if certificate.replayed:
-        return f"{summary}. Training the run again gave the same bytes."
-    return f"{summary}. The run was not trained again (--replay)."
+        replay = "Training the run again here proves nothing of its bytes."
+    elif certificate.replayed:
+        replay = "Training the run again gave the same bytes."
+    return f"{summary}. {replay}"
 
 
 def _constraint_verdict(certificate: Certificate) -> str:
@@ -123,21 +126,21 @@ def _constraint_verdict(certificate: Certificate) -> str:
 
 
 def _pruning_verdict(pruning: PruningHistory) -> str:
-    share = pruning.certified_share
-    forced = pruning.forced_by_cap + pruning.forced_by_conditioning
+    share, by_cap, budget = pruning.certified_share, pruning.forced_by_cap, f"{pruning.budget:g}"
+    forced = by_cap + pruning.forced_by_conditioning
     if forced == 0:
-        held = "In every iteration every policy moved by at most the budget"
-        return f"Pruning: certified. {held} {pruning.budget:g}."
+        every = "In every iteration every policy moved by at most the budget"
+        return f"Pruning: certified. {every} {budget}."
     held = "" if share is None else f" The budget held in {100 * share:.1f} % of the iterations."
     by = "the cap, not the budget, decides" if pruning.cap_decides else "some were forced"
     remedy = "A larger max_knots or a smaller step would change that."
-    if pruning.forced_by_cap == 0:
+    if by_cap == 0:
         remedy = "Knots lie too close together; a narrower kernel would change that."
     return (
-        f"Pruning: NOT CERTIFIED within the budget {pruning.budget:g}; {by}: {forced} removals "
-        f"broke it ({pruning.forced_by_cap} by the cap of {pruning.max_knots} knots, "
-        f"{pruning.forced_by_conditioning} by conditioning), and a policy moved by up to "
-        f"{pruning.largest:.3g} in one iteration.{held} {remedy}"
+        f"Pruning: NOT CERTIFIED within the budget {budget}; {by}: {forced} removals broke it "
+        f"({by_cap} by the cap of {pruning.max_knots} knots, {pruning.forced_by_conditioning} by "
+        f"conditioning), and a policy moved by up to {pruning.largest:.3g} in one iteration.{held} "
+        f"{remedy}"
     )
 
 

@@ -45,10 +45,10 @@ def replay_run(
     return [_incomparable(check, elsewhere) if elsewhere else check for check in checks]
 
 
-def systems_of(run: str | Path, verification: Verification) -> list[dict[str, Any]]:
+def systems_of(run: str | Path, verification: Verification) -> tuple[dict[str, Any], ...]:
     """Return the systems that the run was computed on, by its folder and its record."""
     systems, made = RunFolder(run).systems(), (verification.record or {}).get("made_with")
-    return [*systems, made] if isinstance(made, dict) and made not in systems else systems
+    return (*systems, made) if isinstance(made, dict) and made not in systems else tuple(systems)
 
 
 def _incomparable(check: Check, elsewhere: str) -> Check:

@@ -101,7 +101,7 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
         newest: f"{data}\n".encode("utf-8", "backslashreplace"),
     }
     try:
-        if newest.exists() and not _holds(newest, texts[newest]):
+        if newest.exists() and not (newest.is_file() and newest.read_bytes() == texts[newest]):
             _keep(folder, newest)
     except OSError as problem:
         raise StorageError(
@@ -110,10 +110,6 @@ def save_page(folder: Path, name: str, page: str, data: str) -> list[Path]:
     for path, content in texts.items():
         write_atomically(path, content)
     return list(texts)
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.stat().st_size == len(content) and path.read_bytes() == content
 
 
 def _keep(folder: Path, newest: Path) -> None:

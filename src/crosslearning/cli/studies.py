@@ -38,7 +38,7 @@ def reproduce(
     on: OnOption = "processes",
 ) -> None:
     """Reproduce the paper: every figure, every claim."""
-    from crosslearning.figures.paper.catalogue import check_names, draw
+    from crosslearning.figures.paper import check_names, draw
     from crosslearning.figures.paper.curves import readings_figure
     from crosslearning.reproduction.paper import readings as other_readings
     from crosslearning.reproduction.paper import reproduce as section

@@ -45,12 +45,12 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
     handles += _multipliers(panels["multipliers"], lines, colours)
     _pruning(panels["pruning"], certificate, lines)
     _gaps(panels.pop("gaps"), certificate, colours)
-    for name, axes in panels.items():
+    for axes in panels.values():
         parts.iteration_axis(axes, last)
+    for name in ("distances", "multipliers"):
+        parts.steps_axis(panels[name], lines)
         if not lines:
-            parts.explain(axes, _NOTHING)
-        elif name in ("distances", "multipliers"):
-            parts.steps_axis(axes, lines)
+            parts.explain(panels[name], _NOTHING)
     if forced:
         edges = np.insert(iterations, 0, 0.0)
         panels["forced"].stairs(removals / np.diff(edges), edges, fill=True, color=LIGHT)
@@ -68,42 +68,38 @@ def certificate_figure(certificate: Plain, metrics: Lines) -> Figure:
 def _final_distances(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> list[Line2D]:
     """Draw the distances of the file; return the legend entries of tasks, with their distances."""
     handles = parts.task_handles(colours)
-    named = dict(zip(colours, handles, strict=True)) if len(colours) <= len(TASKS) else {}
-    if len(colours) > MANY_TASKS:
+    if not handles or not certificate["constraint"]:
         return handles
     dot: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": "white"}
-    style: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
-    tallest = axes.get_ylim()[1]
+    named = dict(zip(colours, handles, strict=True)) if len(colours) <= len(TASKS) else {}
     for row in certificate["constraint"]:
         name, place = row["task"], row["ridged_distance"]
-        tallest = max(tallest, 1.2 * place)
+        style: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
         axes.plot([certificate["iteration"]], [place], color=colours.get(name, CENTRAL), **style)
+        axes.set_ylim(0.0, max(axes.get_ylim()[1], 1.2 * place))
         if name in named:
             named[name].set_label(f"task {name}: {place:.3f}")
-    axes.set_ylim(0.0, tallest)
-    if certificate["constraint"]:
-        handles.append(parts.entry("final distance, from the file", color=GREY, **dot))
-    return handles
+    return [*handles, parts.entry("final distance, from the file", color=GREY, **dot)]
 
 
 def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[Line2D]:
     """Draw multipliers, thin, and their running means, thick; return the legend entries."""
     axes.set_title("Multiplier: how hard the constraint pulls")
     iterations = parts.column(lines, "iteration")
-    every = np.array([parts.column(lines, "multiplier", name) for name in colours])
-    spread = len(colours) > MANY_TASKS
-    if lines and spread:
-        parts.draw_spread(axes, iterations, dict(zip(colours, every, strict=True)))
+    every = {name: parts.column(lines, "multiplier", name) for name in colours}
+    together = np.array(list(every.values()))
+    if len(colours) > MANY_TASKS and lines:
+        parts.draw_spread(axes, iterations, every)
     elif lines:
-        for values, colour in zip(every, colours.values(), strict=True):
-            axes.plot(iterations, values, color=colour, lw=0.5, alpha=0.35)
-            axes.plot(iterations, parts.running_mean(values), color=colour, lw=1.3)
+        for name, values in every.items():
+            axes.plot(iterations, values, color=colours[name], lw=0.5, alpha=0.35)
+            axes.plot(iterations, parts.running_mean(values), color=colours[name], lw=1.3)
     axes.set_ylim(bottom=0)
-    if np.any(every > 0.0):
-        return [] if spread else parts.mean_handles(iterations)
+    if np.any(together > 0.0):
+        return parts.mean_handles(iterations) if len(colours) <= MANY_TASKS else []
     axes.set_yticks([])
     if lines:
-        infinite = np.any(np.isnan(every))
+        infinite = np.any(np.isnan(together))
         text = "infinite: ε = 0 forces consensus" if infinite else "zero: nothing is held back"
         parts.explain(axes, text)
     return []
@@ -111,9 +107,7 @@ def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[L
 
 def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
     axes.set_title("Pruning: largest move in one iteration")
-    if not lines:
-        return
-    if certificate["pruning"] is None:
+    if not lines or certificate["pruning"] is None:
         parts.explain(axes, _NOTHING)
         return
     budget = parts.number(certificate["pruning"]["budget"])
@@ -136,24 +130,22 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
 
 def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:
     axes.set_title("Stationarity gap")
-    rows = certificate["gaps"]
-    if len(rows) > MANY_TASKS:
-        axes.set_title(f"Stationarity gap, the largest {MANY_TASKS} of {len(rows)} tasks")
-        ends = [parts.read_interval(row["gap"]).high for row in rows]
-        rows = [rows[place] for place in np.argsort(ends)[::-1][:MANY_TASKS]]
-    gaps = [parts.read_interval(row["gap"]) for row in rows]
-    values = np.array([astuple(gap) for gap in gaps])  # (tasks, 3)
-    if not rows or not np.all(np.isfinite(values)) or not np.any(values):
-        words = {0.0: "always 0 for ε = 0", math.inf: "infinite for ε = ∞"} if rows else {}
+    gaps = {row["task"]: parts.read_interval(row["gap"]) for row in certificate["gaps"]}
+    if len(gaps) > MANY_TASKS:
+        axes.set_title(f"Stationarity gap, the largest {MANY_TASKS} of {len(gaps)} tasks")
+        order = sorted(gaps.items(), key=lambda item: item[1].high, reverse=True)
+        gaps = dict(order[:MANY_TASKS])
+    values = np.array([astuple(gap) for gap in gaps.values()])  # (tasks, 3)
+    if not gaps or not np.all(np.isfinite(values)) or not np.any(values):
+        words = {0.0: "always 0 for ε = 0", math.inf: "infinite for ε = ∞"} if gaps else {}
         parts.explain(axes, words.get(parts.number(certificate["epsilon"]), "not measured"))
-        axes.set_yticks([])
-        axes.set_xticks([])
+        axes.set(xticks=[], yticks=[])
         return
-    for place, (row, gap) in enumerate(zip(rows, gaps, strict=True)):
-        style: dict[str, Any] = {"color": colours.get(row["task"], CENTRAL), "elinewidth": 2.0}
+    for place, (task, gap) in enumerate(gaps.items()):
+        style: dict[str, Any] = {"color": colours.get(task, CENTRAL), "elinewidth": 2.0}
         parts.error_bars(axes, [place], [gap], True, marker="o", markersize=5, **style)
-    axes.set_yticks(range(len(rows)), [row["task"] for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.set_yticks(range(len(gaps)), list(gaps))
+    axes.set_ylim(len(gaps) - 0.4, -0.6)
     alpha = certificate["alpha"]
     highest, lowest = float(values.max()), min(0.0, float(values.min()))
     if alpha is not None:

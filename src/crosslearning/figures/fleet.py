@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
 
-from crosslearning.analysis.fleet import Fleet, FleetResult
+from crosslearning.analysis.fleet import Fleet
 from crosslearning.figures.parts import MIDDLE, minus
 from crosslearning.figures.style import DARK, GREY, MODELS, figure_style
 from crosslearning.tasks.pendulum import TIME_STEP, UPRIGHT
@@ -29,95 +28,72 @@ _LEFT = 0.45 - _TEXT
 
 
 class FleetPicture:
-    """A figure of a fleet that can be drawn at any step."""
+    """A figure of a fleet that can be drawn at any step: each task from all its starts at once."""
 
     @figure_style()
     def __init__(self, fleet: Fleet) -> None:
-        self.fleet = fleet
-        self.shown = min(len(fleet.tasks), MOST_SHOWN)
-        width, height = _TEXT + _CELL * self.shown, _ROW * len(fleet.results) + 3.0
+        tasks = fleet.tasks[:MOST_SHOWN]
+        self.angles = np.stack([result.angles[: len(tasks)] for result in fleet.results])
+        rows, N, starts, steps = self.angles.shape
+        width, height = _TEXT + _CELL * N, _ROW * rows + 3.0
         self.figure = Figure((_INCHES * width, _INCHES * height))
-        self.axes: Axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        self.axes.set(xlim=(-_TEXT, width - _TEXT), ylim=(1.0 - height, 1.0))
-        self.axes.set_aspect("equal")
-        self.axes.set_axis_off()
-        self._write_text(width)
-        self.rows = [
-            _Row(self.axes, fleet, result, -_ROW * (place + 0.5) - 0.55)
-            for place, result in enumerate(fleet.results)
-        ]
-        self.draw(0)
+        axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0), aspect="equal")
+        axes.set(xlim=(-_TEXT, width - _TEXT), ylim=(1.0 - height, 1.0))
+        axes.set_axis_off()
+        x, y = _CELL * (np.arange(N) + 0.5), -_ROW * (np.arange(rows) + 0.5) - 0.55
+        self.pivots = np.stack(np.broadcast_arrays(x, y[:, None]), axis=-1)  # (rows, N, 2)
+        self.lengths = np.array([task.context["l"] for task in tasks])
+        sizes = np.tile(np.repeat([30.0 * task.context["m"] for task in tasks], starts), rows)
+        colours = [MODELS[result.kind] for result in fleet.results]
+        places = self.pivots.reshape(-1, 2)
+        self.discs = PatchCollection([Disc(tuple(at), 1.38) for at in places], linewidths=0.0)
+        style: dict[str, Any] = {"linewidths": 1.6, "capstyle": "round", "alpha": 0.55}
+        self.rods = LineCollection([], colors=DARK, zorder=3, **style)
+        axes.add_collection(self.discs)
+        axes.add_collection(self.rods)
+        white: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.7}
+        pins = axes.scatter(places[:, 0], places[:, 1], s=12.0, color=DARK, zorder=5, **white)
+        x_bob, y_bob = np.repeat(places, starts, axis=0).T
+        colour = np.repeat(colours, N * starts)
+        self.bobs = axes.scatter(x_bob, y_bob, s=sizes, c=colour, zorder=4, **white)
 
-    def _write_text(self, width: float) -> None:
-        fleet = self.fleet
+        def write(x: float, y: float, text: str, size: float, colour: str, **look: Any) -> Any:
+            return axes.text(x, y, text, fontsize=size, color=colour, **{"va": "center"} | look)
+
         title = (
             f"{len(fleet.tasks)} pendulums, no two alike, each learned from {fleet.seconds:g} "
-            f"seconds of operation; {fleet.results[0].angles.shape[1]} starts each"
+            f"seconds of operation; {starts} starts each"
         )
-        self.axes.text(_LEFT, 0.2, title, fontsize=10.5, color=DARK, va="center", weight="bold")
-        right = width - _TEXT - 0.45
-        self.clock = self.axes.text(right, 0.2, "", fontsize=9, color=GREY, ha="right", va="center")
-        below = 1.0 - _ROW * len(fleet.results) - 2.35
-        for i, task in enumerate(fleet.tasks[: self.shown]):
+        write(_LEFT, 0.2, title, 10.5, DARK, weight="bold")
+        self.clock = write(width - _TEXT - 0.45, 0.2, "", 9, GREY, ha="right")
+        for place, task in zip(x, tasks, strict=True):
             numbers = "\n".join(f"{name} = {value:.3g}" for name, value in task.context.items())
-            place = (_CELL * (i + 0.5), below)
-            self.axes.text(*place, numbers, fontsize=7, color=GREY, linespacing=1.25, **MIDDLE)
-
-    @property
-    def frames(self) -> range:
-        """The steps of the animation."""
-        steps = self.fleet.results[0].angles.shape[2] - 1
-        return range(min(steps, round(_SECONDS / TIME_STEP)) + 1)
-
-    @property
-    def moving(self) -> list[Artist]:
-        """The artists that change from step to step."""
-        return [self.clock, *(part for row in self.rows for part in row.moving)]
+            write(place, 1.65 - height, numbers, 7, GREY, linespacing=1.25, **MIDDLE)
+        self.counts = []
+        for result, row in zip(fleet.results, y, strict=True):
+            kind = f"{result.kind} models"
+            write(_LEFT, row + 0.7, kind, 9.5, MODELS[result.kind], weight="bold")
+            write(_LEFT, row, minus(f"mean return {result.mean_return.value:.0f}"), 8, GREY)
+            self.counts.append(write(_LEFT, row - 0.65, "", 8, GREY))
+        #: The steps of the animation.
+        self.frames = range(min(steps - 1, round(_SECONDS / TIME_STEP)) + 1)
+        #: The artists that change from step to step, or lie on those.
+        self.moving: list[Artist] = [self.discs, self.rods, self.bobs, pins]
+        self.moving += [self.clock, *self.counts]
+        self.draw(0)
 
     @figure_style()
     def draw(self, step: int) -> None:
         """Show the pendulums after so many steps."""
         self.clock.set_text(f"{step * TIME_STEP:.1f} s")
-        for row in self.rows:
-            row.draw(step)
-
-
-class _Row:
-    """The tasks under one kind of models, each from all its starts at once."""
-
-    def __init__(self, axes: Axes, fleet: Fleet, result: FleetResult, y: float) -> None:
-        self.angles = result.angles
-        colour, tasks = MODELS[result.kind], fleet.tasks[:MOST_SHOWN]
-        self.pivots = np.array([(_CELL * (i + 0.5), y) for i in range(len(tasks))])
-        self.lengths = np.array([task.context["l"] for task in tasks])
-        masses = np.array([task.context["m"] for task in tasks])
-        self.discs = PatchCollection([Disc(tuple(at), 1.38) for at in self.pivots], linewidths=0.0)
-        style: dict[str, Any] = {"linewidths": 1.6, "capstyle": "round", "alpha": 0.55}
-        self.rods = LineCollection([], colors=DARK, zorder=3, **style)
-        axes.add_collection(self.discs)
-        axes.add_collection(self.rods)
-        starts = result.angles.shape[1]
-        sizes = np.repeat(30.0 * masses, starts)
-        x, heights = np.repeat(self.pivots, starts, axis=0).T
-        white: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.7}
-        self.bobs = axes.scatter(x, heights, s=sizes, color=colour, zorder=4, **white)
-        pins = axes.scatter(*self.pivots.T[:2], color=DARK, zorder=5, **white)
-        pins.set_sizes([12.0])
-        name, mean = f"{result.kind} models", f"mean return {result.mean_return.value:.0f}"
-        axes.text(_LEFT, y + 0.7, name, fontsize=9.5, color=colour, weight="bold", va="center")
-        axes.text(_LEFT, y, minus(mean), fontsize=8, color=GREY, va="center")
-        self.count = axes.text(_LEFT, y - 0.65, "", fontsize=8, color=GREY, va="center")
-        self.moving = [self.discs, self.rods, self.bobs, pins, self.count]
-
-    def draw(self, step: int) -> None:
-        """Show the pendulums after so many steps."""
-        angles = self.angles[: len(self.pivots), :, step]  # (N, starts)
+        angles = self.angles[..., step]  # (rows, N, starts)
         direction = np.stack([-np.sin(angles), np.cos(angles)], axis=-1)
-        bobs = self.pivots[:, None] + self.lengths[:, None, None] * direction
-        rods = np.stack([np.broadcast_to(self.pivots[:, None], bobs.shape), bobs], axis=2)
+        bobs = self.pivots[:, :, None] + self.lengths[:, None, None] * direction
+        rods = np.stack(np.broadcast_arrays(self.pivots[:, :, None], bobs), axis=3)
         self.rods.set_segments(list(rods.reshape(-1, 2, 2)))
         self.bobs.set_offsets(bobs.reshape(-1, 2))
         upright = np.abs((angles + np.pi) % (2.0 * np.pi) - np.pi) < UPRIGHT
-        shares = upright.mean(axis=1)[:, None]
+        shares = upright.mean(axis=2).reshape(-1, 1)
         self.discs.set_facecolor(list(_NOT + shares * (_UPRIGHT - _NOT)))
-        self.count.set_text(f"{np.count_nonzero(upright)} of {upright.size} upright now")
+        for text, row in zip(self.counts, upright, strict=True):
+            text.set_text(f"{np.count_nonzero(row)} of {row.size} upright now")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, MODELS, TASKS, figure_style
@@ -86,8 +86,7 @@ def errors_figure(content: Mapping[str, Any]) -> Figure:
             parts.entry(f"{kind['kind']} models", color=colour, marker="o", linewidth=1.6)
         )
     left.set_yscale("log")
-    left.yaxis.set_major_formatter("{x:g}")
-    left.yaxis.set_minor_formatter(NullFormatter())
+    parts.log_axis(left.yaxis)
     left.set_xticks(range(len(outputs)), [o.replace("observation ", "obs. ") for o in outputs])
     left.set(title="One step ahead, by output", ylabel="relative error")
     right.set(title="Observations, ahead in an open loop", xlabel="steps ahead", ylim=(0.0, None))
@@ -123,30 +122,27 @@ def radius_figure(content: Mapping[str, Any]) -> Figure:
 def _draw_curve(axes: Axes, curve: Mapping[str, Any]) -> None:
     radii = np.array([parts.number(radius, math.inf) for radius in curve["radii"]])
     errors = np.array(curve["errors"], dtype=np.float64)
-    between = radii[1:-1]
     # 0 and ∞ have no place on a logarithmic axis: each stands a little beyond its end.
-    ends = between[0] / 6.0, between[-1] * 6.0
-    axes.set(xscale="log", yscale="log", xlim=(ends[0] / 2.0, ends[1] * 2.0))
-    chosen = float(np.clip(parts.number(curve["chosen"], math.inf), *ends))
-    x, y = np.append(between, chosen), np.append(errors[1:-1], curve["error"])
+    radii[0], radii[-1] = radii[1] / 6.0, radii[-2] * 6.0
+    axes.set(xscale="log", yscale="log", xlim=(radii[0] / 2.0, radii[-1] * 2.0))
+    chosen = float(np.clip(parts.number(curve["chosen"], math.inf), radii[0], radii[-1]))
+    x, y = np.append(radii[1:-1], chosen), np.append(errors[1:-1], curve["error"])
     order = np.argsort(x)
     axes.plot(x[order], y[order], color=GREY, linewidth=1.3, zorder=2)
-    axes.plot(between, errors[1:-1], color=GREY, linestyle="none", marker=".", markersize=4)
-    for end, nearest, kind in ((0, 1, "pooled"), (-1, -2, "separate")):
-        place, error = ends[end], errors[end]
-        axes.plot([place, radii[nearest]], [error, errors[nearest]], color=LIGHT, linestyle=":")
-        axes.plot(place, error, marker="s", markersize=5, color=_colour(kind), zorder=3)
+    axes.plot(radii[1:-1], errors[1:-1], color=GREY, linestyle="none", marker=".", markersize=4)
+    for end, kind in ((slice(2), "pooled"), (slice(-1, -3, -1), "separate")):
+        axes.plot(radii[end], errors[end], color=LIGHT, linestyle=":")
+        square: dict[str, Any] = {"marker": "s", "markersize": 5, "zorder": 3}
+        axes.plot(radii[end][0], errors[end][0], color=_colour(kind), **square)
     axes.axvline(chosen, color=_COLOUR, linewidth=0.8, linestyle="--", alpha=0.6, zorder=1)
     style: dict[str, Any] = {"marker": "o", "markersize": 7, "markeredgecolor": "white"}
     axes.plot(chosen, curve["error"], color=_COLOUR, zorder=4, **style)
-    powers = [10.0**k for k in range(-9, 10) if between[0] <= 10.0**k <= between[-1]]
+    powers = [k for k in range(-9, 10) if radii[1] <= 10.0**k <= radii[-2]]
     powers = powers[1 : -1 if len(powers) > 4 else None : max(1, math.ceil(len(powers) / 3))]
-    labels = [f"$10^{{{round(math.log10(power))}}}$" for power in powers]
-    axes.set_xticks([ends[0], *powers, ends[1]], ["0", *labels, "∞"])
+    ticks = {radii[0]: "0", **{10.0**k: f"$10^{{{k}}}$" for k in powers}, radii[-1]: "∞"}
+    axes.set_xticks(list(ticks), list(ticks.values()))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    parts.log_axis(axes.yaxis)
     low, high = float(np.min(errors)), float(np.max(errors))
     axes.set_ylim(low / 1.4, max(high * 1.4, low * 4.0))
     axes.set(title=curve["output"], xlabel="radius ε")

@@ -9,15 +9,24 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import EngFormatter, MaxNLocator
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import (
+    EngFormatter,
+    LogFormatterSciNotation,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 from numpy.typing import NDArray
+from scipy.ndimage import binary_opening
 
 from crosslearning._base.limits import MANY_TASKS
-from crosslearning._base.statistics import Interval
+from crosslearning._base.statistics import Interval, mean_of_known
 from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS
 
 Floats = NDArray[np.float64]
@@ -110,15 +119,31 @@ def task_colours(names: Iterable[str]) -> dict[str, str]:
     return {name: to_hex(hue) for name, hue in zip(given, hues, strict=True)}
 
 
+def draw_tasks(
+    axes: Axes, x: Floats, curves: Mapping[str, Floats], colours: Mapping[str, str], height: float
+) -> list[Any]:
+    """Draw a curve per task, shape (n,), or the distribution of many; return legend entries.
+
+    Beyond seven tasks, whose colours are hard to distinguish, the mean is drawn as well.
+    """
+    if len(curves) > MANY_TASKS:
+        return draw_spread(axes, x, curves)
+    if len(curves) <= len(TASKS):
+        return draw_apart(axes, x, curves, colours, height)
+    handles: list[Any] = [*draw_apart(axes, x, curves, colours, height, 0.8)]
+    mean = mean_of_known(list(curves.values()))
+    return [*axes.plot(x, mean, color=CENTRAL, label="mean of the tasks"), *handles]
+
+
 def draw_apart(
     axes: Axes,
     x: Floats,
     curves: Mapping[str, Floats],
     colours: Mapping[str, str],
     height: float,
-    width: float = 1.2,
+    width: float = 1.4,
 ) -> list[Line2D]:
-    """Draw curves, shape (n,) by name; where they coincide their colours alternate.
+    """Draw curves; where they coincide their colours alternate.
 
     Curves coincide if they are closer than a share of the axis ``height``. Return a legend entry
     if some do so over more than a tenth of the way.
@@ -127,27 +152,23 @@ def draw_apart(
     marker = "." if len(x) == 1 else ""
     for name, curve in zip(curves, values, strict=True):
         axes.plot(x, curve, color=colours[name], linewidth=width, marker=marker, label=name)
-    segments = min(len(x), max(_SEGMENTS, 3 * len(curves)))
-    if segments < 2:
+    if len(x) < 2:
         return []
+    segments = min(len(x), max(_SEGMENTS, 3 * len(curves)))
     segment = np.arange(len(x)) * segments // len(x)
-    begin, numbers = np.searchsorted(segment, np.arange(segments)), np.arange(segments)
-    coincide = False
-    for place, (name, curve) in enumerate(curves.items()):
-        gaps = np.maximum.reduceat(np.abs(values - curve), begin, axis=1)  # (N, segments)
-        near = gaps <= _TOGETHER * height
-        # Curves that only cross hide nothing: they must coincide in two segments in a row.
-        together = near[:, 1:] & near[:, :-1]
-        lasting = np.pad(together, ((0, 0), (1, 0))) | np.pad(together, ((0, 0), (0, 1)))
-        size, rank = np.sum(lasting, axis=0), np.sum(lasting[:place], axis=0)
-        turn = ((size > 1) & (numbers % np.maximum(size, 1) == rank))[segment]
+    begin = np.searchsorted(segment, np.arange(segments))
+    gaps = np.maximum.reduceat(np.abs(values[:, None] - values), begin, axis=2)  # (N, N, segments)
+    # Curves that only cross hide nothing: they must coincide in two segments in a row.
+    together = binary_opening(gaps <= _TOGETHER * height, np.ones((1, 1, 2)))
+    size, rank = np.sum(together, axis=1), np.sum(np.tril(together.T, -1), axis=2).T
+    turns = (size > 1) & (np.arange(segments) % np.maximum(size, 1) == rank)
+    for name, curve, turn in zip(curves, values, turns[:, segment], strict=True):
         if np.any(turn):
-            coincide = coincide or bool(np.mean(size > 1) > 0.1)
             turn[1:] |= turn[:-1]  # up to the start of the next segment
             shown = np.where(turn, curve, np.nan)
             axes.plot(x, shown, color=colours[name], linewidth=width, zorder=2.5, label="_turn")
     dashed = entry("equal: colours take turns", color=GREY, linestyle=(0, (2, 2)))
-    return [dashed] if coincide else []
+    return [dashed] if np.any(np.mean(size > 1, axis=1) > 0.1) else []
 
 
 def draw_spread(axes: Axes, x: Floats, curves: Mapping[str, Floats]) -> list[Any]:
@@ -193,14 +214,16 @@ def draw_bound(
     axes: Axes, value: float, text: str, colour: str = GREY, vertical: bool = False
 ) -> None:
     """Draw a dashed line at a bound, with its name."""
-    line: dict[str, Any] = {"color": colour, "linestyle": "--", "linewidth": 1.0, "zorder": 1.5}
+    draw = axes.axvline if vertical else axes.axhline
+    draw(value, color=colour, linestyle="--", linewidth=1.0, zorder=1.5)
+    # Curves may pass behind the name.
+    style: dict[str, Any] = {"path_effects": [withStroke(linewidth=2.5, foreground="white")]}
     if vertical:
-        axes.axvline(value, **line)
-        write(axes, text, (value, 1.0), (4, -10), colour, xycoords=("data", "axes fraction"))
+        style |= {"xy": (value, 1.0), "xytext": (4, -10), "xycoords": ("data", "axes fraction")}
     else:
-        axes.axhline(value, **line)
-        place = ("axes fraction", "data")
-        write(axes, text, (1.0, value), (-2, 3), colour, xycoords=place, ha="right")
+        style |= {"xy": (1.0, value), "xytext": (-2, 3), "xycoords": ("axes fraction", "data")}
+    place = "left" if vertical else "right"
+    axes.annotate(text, textcoords="offset points", color=colour, ha=place, **style)
 
 
 def draw_distances(
@@ -217,11 +240,8 @@ def draw_distances(
         explain(axes, "zero: with ε = 0 all policies are one")
     elif math.isfinite(epsilon):
         draw_bound(axes, epsilon, f"ε = {epsilon:g}")
-    iterations = column(lines, "iteration")
-    if len(curves) > MANY_TASKS:
-        return draw_spread(axes, iterations, curves)
-    explained = draw_apart(axes, iterations, curves, colours, axes.get_ylim()[1])
-    return explained if tallest else []
+    explained = draw_tasks(axes, column(lines, "iteration"), curves, colours, axes.get_ylim()[1])
+    return explained if tallest or len(curves) > MANY_TASKS else []
 
 
 def write(
@@ -267,6 +287,14 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     above.set_xlabel("environment steps", color=GREY, fontsize=8)
     above.tick_params(colors=GREY, labelsize=7.5, length=2.5)
     above.spines["top"].set_color(LIGHT)
+
+
+def log_axis(axis: Axis, powers: bool = False) -> None:
+    """Label 1, 2 and 5 times the powers of ten of a logarithmic axis, in full or as powers."""
+    as_powers = LogFormatterSciNotation(labelOnlyBase=False, minor_thresholds=(math.inf, math.inf))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(as_powers if powers else "{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def entry(label: str, **style: Any) -> Line2D:

@@ -33,10 +33,9 @@ _LETTERS = ((-14, 4), (4, 13), (14, -4), (4, -15))
 def exact_projection_figure() -> tuple[Figure, str]:
     """Draw the exact projection; return the figure and its caption."""
     projected, outcome = project(_GIVEN, EPSILON)
-    points, centre = _points(projected)
-    figure, axes = _plane(projected=VERMILLION)
-    _draw_projected(axes, projected, VERMILLION, "-")
-    _draw_given(axes)
+    figure, axes = new_figure((5.0, 3.5))
+    points, centre = _draw_projected(axes, projected, VERMILLION, "-")
+    _draw_given(figure, axes, projected=VERMILLION)
     _arrow(axes, CENTRE, centre, GREY, (6, 6))
     edge = centre + EPSILON * np.array([np.cos(2.4), np.sin(2.4)])
     _arrow(axes, centre, edge, VERMILLION, (5, 0))
@@ -56,37 +55,18 @@ def exact_projection_figure() -> tuple[Figure, str]:
 def relaxed_projection_figure() -> tuple[Figure, str]:
     """Draw the relaxed projection over the exact one; return the figure and its caption."""
     exact, relaxed = (project(_GIVEN, EPSILON, kind)[0] for kind in ("exact", "relaxed"))
-    figure, axes = _plane(exact=VERMILLION, relaxed=BLUE)
-    _draw_projected(axes, exact, VERMILLION, "-")
-    _draw_projected(axes, relaxed, BLUE, "--")
-    _draw_given(axes)
-    write(axes, "$g$", _points(exact)[1], (-8, -9), VERMILLION, **_LETTER)
-    write(axes, "$g'$", _points(relaxed)[1], (11, 6), BLUE, **_LETTER)
+    figure, axes = new_figure((5.0, 3.5))
+    _, exact_centre = _draw_projected(axes, exact, VERMILLION, "-")
+    _, relaxed_centre = _draw_projected(axes, relaxed, BLUE, "--")
+    _draw_given(figure, axes, exact=VERMILLION, relaxed=BLUE)
+    write(axes, "$g$", exact_centre, (-8, -9), VERMILLION, **_LETTER)
+    write(axes, "$g'$", relaxed_centre, (11, 6), BLUE, **_LETTER)
     distances = relaxed.distances()
     return figure, (
         "The relaxed projection, dashed blue, over the exact one, vermillion. It bounds only the "
         f"mean square of the distances: {int(np.sum(distances > EPSILON))} of {len(distances)} "
         f"points end outside the circle of radius ε, the farthest at {distances.max():.2f} ε."
     )
-
-
-def _points(family: Family) -> tuple[Floats, Floats]:
-    """Return the points h_i, shape (N, 2), and the centre g of a family on R²."""
-    coordinates = family.weights[:, :, 0].T
-    return coordinates[:-1], coordinates[-1]
-
-
-def _plane(**colours: str) -> tuple[Figure, Axes]:
-    """Return a figure of R² without a frame, with a legend of the sets of points."""
-    figure, axes = new_figure((5.0, 3.5))
-    axes.set(aspect="equal", xlim=(-3.1, 3.2), ylim=(-1.35, 3.0))
-    axes.set_axis_off()
-    dot = {"linestyle": "", "marker": "o"}
-    hollow = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
-    entries = [entry("given", color=GREY, **hollow, **dot)]
-    entries += [entry(name, color=colour, **dot) for name, colour in colours.items()]
-    legend_outside(figure, entries)
-    return figure, axes
 
 
 def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[float, float]) -> None:
@@ -96,19 +76,26 @@ def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[floa
     axes.annotate("", tuple(end), xytext=tuple(start), arrowprops=style)
 
 
-def _draw_given(axes: Axes) -> None:
-    """Draw the given points h̄_i and their centre ḡ, hollow and with their letters."""
+def _draw_given(figure: Figure, axes: Axes, **colours: str) -> None:
+    """Draw the given points h̄_i and their centre ḡ, hollow, and the legend of all sets."""
     hollow: dict[str, Any] = {"facecolor": "white", "edgecolor": GREY, "linewidth": 1.4}
     axes.scatter(POINTS[:, 0], POINTS[:, 1], s=66, zorder=4, **hollow)
     axes.scatter(CENTRE[0], CENTRE[1], s=60, marker="s", zorder=4, **hollow)
     for i, shift in enumerate(_LETTERS):
         write(axes, rf"$\bar h_{i + 1}$", POINTS[i], shift, GREY, **_LETTER)
     write(axes, r"$\bar g$", CENTRE, (-15, -3), GREY, **_LETTER)
+    axes.set(aspect="equal", xlim=(-3.1, 3.2), ylim=(-1.35, 3.0))
+    axes.set_axis_off()
+    dot = {"linestyle": "", "marker": "o"}
+    ring = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
+    entries = [entry("given", color=GREY, **ring, **dot)]
+    legend_outside(figure, [*entries, *(entry(n, color=c, **dot) for n, c in colours.items())])
 
 
-def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> None:
-    """Draw projected points, their moves, and the ball of radius ε around their centre."""
-    points, centre = _points(projected)
+def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> tuple[Floats, Floats]:
+    """Draw the points h_i, their moves, and the ball around g; return h, shape (N, 2), and g."""
+    coordinates = projected.weights[:, :, 0].T
+    points, centre = coordinates[:-1], coordinates[-1]
     if line == "-":
         axes.add_patch(Circle(tuple(centre), EPSILON, color=colour, alpha=0.07, lw=0, zorder=0))
     axes.add_patch(Circle(tuple(centre), EPSILON, fill=False, ec=colour, lw=1.2, ls=line))
@@ -117,3 +104,4 @@ def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> No
         axes.plot(*np.stack([end, centre]).T, color=colour, linewidth=0.9, linestyle=":", zorder=2)
     axes.scatter(points[:, 0], points[:, 1], s=32, color=colour, zorder=5)
     axes.scatter(centre[0], centre[1], s=44, marker="s", color=colour, zorder=5)
+    return points, centre

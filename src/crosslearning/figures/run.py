@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from crosslearning._base.limits import MANY_TASKS
-from crosslearning._base.statistics import Interval, mean_of_known
+from crosslearning._base.statistics import mean_of_known
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
 from crosslearning.figures.style import CENTRAL, GREY, TASKS, figure_style
 
-#: Panels in a row, and the size of a panel in inches.
-_COLUMNS, _PANEL = 3, (3.1, 3.1)
+#: The size of a panel in inches.
+_PANEL = (3.1, 3.1)
 #: Fields that other panels or other figures show.
 _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_bound")
 #: Titles of the methods' fields; any other field is an outcome of the tasks.
@@ -51,7 +51,6 @@ def learning_figure(
     """
     if not metrics:
         raise InputError("there are no metrics to draw yet")
-    iterations = parts.column(metrics, "iteration")
     colours = parts.task_colours(metrics[0]["return"])
     fields = dict.fromkeys(
         name for line in metrics for name, value in line.items() if isinstance(value, Mapping)
@@ -62,13 +61,46 @@ def learning_figure(
     handles = [*parts.task_handles(colours), *_draw_noisy(returns, metrics, colours, "return")]
     handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
-    knots.plot(iterations, order, color=CENTRAL, linewidth=1.2)
+    knots.plot(parts.column(metrics, "iteration"), order, color=CENTRAL, linewidth=1.2)
     most = max(1.0, np.nanmax(order, initial=0.0))
     knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     for axes, name in zip(more, others, strict=True):
         handles += _draw_noisy(axes, metrics, colours, name, (aims or {}).get(name))
-    _finish(figure, panels, metrics, handles)
-    return figure
+    return _finished(figure, panels, metrics, handles)
+
+
+def _draw_noisy(
+    axes: Axes,
+    metrics: Sequence[parts.Line],
+    colours: Mapping[str, str],
+    field: str,
+    aim: Sequence[float] | None = None,
+) -> list[Any]:
+    """Draw a field per task, thin, and its running mean, thick; return the legend entries."""
+    outcome = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
+    axes.set_title(_TITLES.get(field, outcome))
+    iterations = parts.column(metrics, "iteration")
+    values = {name: parts.column(metrics, field, name) for name in colours}
+    means = {name: parts.running_mean(every) for name, every in values.items()}
+    if parts.window_of(len(iterations)) > 1 and len(colours) <= MANY_TASKS:
+        for name, colour in colours.items():
+            axes.plot(iterations, values[name], color=colour, linewidth=0.4, alpha=0.3)
+    known = np.concatenate([*means.values(), np.array(aim or ())])
+    known = known[np.isfinite(known)]
+    if len(known) == 0:
+        parts.explain(axes, f"no {'returns' if field == 'return' else 'numbers'} are known")
+        return []
+    # Thin lines may leave the panel, means never do.
+    low, high = float(known.min()), float(known.max())
+    pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
+    axes.set_ylim(low - pad, high + pad)
+    handles: list[Any] = []
+    if aim is not None:
+        style: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
+        handles += axes.plot(iterations, aim, label="dashed: requested", **style)
+    drawn = parts.draw_tasks(axes, iterations, means, colours, high - low + 2.0 * pad)
+    smooth = parts.mean_handles(iterations) if len(colours) <= MANY_TASKS else []
+    return [*handles, *smooth, *drawn]
 
 
 @figure_style()
@@ -77,30 +109,54 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
     if not evaluations:
         raise InputError("there are no evaluations to draw yet")
     by_task: list[dict[str, Any]] = [
-        {result["task"]: result for result in line["results"]} for line in evaluations
+        {one["task"]: {"": one.get("discounted_return"), **one["rates"]} for one in line["results"]}
+        for line in evaluations
     ]
     colours = parts.task_colours(by_task[0])
-    rates = dict.fromkeys(
-        name for results in by_task for result in results.values() for name in result["rates"]
+    names = dict.fromkeys(
+        ["", *(name for results in by_task for numbers in results.values() for name in numbers)]
     )
-    figure, panels = _panels(1 + len(rates))
+    figure, panels = _panels(len(names))
     handles: list[Any] = [*parts.task_handles(colours)]
     iterations = parts.column(evaluations, "iteration")
-    for axes, name in zip(panels, (None, *rates), strict=True):
-        intervals = {
-            task: [_interval(results.get(task), name) for results in by_task] for task in colours
-        }
-        axes.set_title("Discounted return, evaluated" if name is None else f"Episodes: {name}")
-        if name is not None:
+    for axes, name in zip(panels, names, strict=True):
+        axes.set_title(f"Episodes: {name}" if name else "Discounted return, evaluated")
+        if name:
             axes.set_ylim(-0.03, 1.03)
             axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-        handles += _draw_evaluated(axes, iterations, intervals, colours)
+        curves = {}
+        for task, colour in colours.items():
+            numbers = [results.get(task, {}).get(name) or {"value": None} for results in by_task]
+            intervals = [parts.read_interval(one) for one in numbers]
+            curves[task] = np.array([one.value for one in intervals])
+            if len(colours) <= len(TASKS):
+                low, high = np.array([parts.ends(one) for one in intervals]).T
+                parts.draw_band(axes, iterations, low, high, colour)
+        height = float(np.ptp(axes.get_ylim()))
+        handles += parts.draw_tasks(axes, iterations, curves, colours, height)
+    if len(colours) <= len(TASKS):
+        handles.append(parts.band_handle("95 % interval"))
     means = parts.column(evaluations, "mean_return")
     if np.any(np.isfinite(means)):
         for axes in panels:
             parts.draw_bound(axes, iterations[np.nanargmax(means)], "", vertical=True)
         handles.append(parts.entry("best mean return", color=GREY, linestyle="--", linewidth=1.0))
-    _finish(figure, panels, evaluations, handles)
+    return _finished(figure, panels, evaluations, handles)
+
+
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    return parts.panel_grid(count, 3, _PANEL, 2 * _PANEL[0])[:2]
+
+
+def _finished(
+    figure: Figure, panels: Sequence[Axes], lines: Sequence[parts.Line], handles: Sequence[Any]
+) -> Figure:
+    """Draw the axes of iterations and steps, and the legend with every label once."""
+    last = float(parts.column(lines, "iteration")[-1])
+    for axes in panels:
+        parts.iteration_axis(axes, last)
+        parts.steps_axis(axes, lines)
+    parts.legend_outside(figure, list({one.get_label(): one for one in handles}.values()))
     return figure
 
 
@@ -113,12 +169,12 @@ def returns_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     height = 1.2 + max(1, len(tasks)) * max(0.22 + 0.16 * len(runs), 0.06 + 0.16 * lines)
     figure, axes = parts.new_figure((6.4, height))
-    marks = 2 * len(runs)
-    places = 0.6 * (np.arange(marks) - (marks - 1) / 2) / marks
+    places = iter(0.6 * (np.arange(0.5, 2 * len(runs)) / (2 * len(runs)) - 0.5))
     hollow = {"markerfacecolor": "white"}
-    for number, (run, rows) in enumerate(runs.items()):
-        for shift, (policy, fill) in enumerate((("own", {}), ("central", hollow))):
-            at = [tasks.index(row["task"]) + places[2 * number + shift] for row in rows]
+    for run, rows in runs.items():
+        for policy, fill in (("own", {}), ("central", hollow)):
+            shift = next(places)
+            at = [tasks.index(row["task"]) + shift for row in rows]
             returns = [parts.read_interval(row[policy]["discounted_return"]) for row in rows]
             style: dict[str, Any] = {"marker": "o", "markersize": 5, "color": colours[run], **fill}
             parts.error_bars(axes, at, returns, horizontal=True, **style)
@@ -151,89 +207,3 @@ def progress_figure(runs: Mapping[str, Sequence[parts.Line]]) -> Figure:
     axes.set_xlim(left=0.0)
     parts.legend_outside(figure, [parts.entry(run, color=c) for run, c in colours.items()])
     return figure
-
-
-def _draw_evaluated(
-    axes: Axes,
-    iterations: parts.Floats,
-    intervals: Mapping[str, Sequence[Interval]],
-    colours: Mapping[str, str],
-) -> list[Any]:
-    """Draw values with bands, or the mean of several tasks; return the legend entries."""
-    curves = {task: np.array([one.value for one in own]) for task, own in intervals.items()}
-    if len(colours) > MANY_TASKS:
-        return parts.draw_spread(axes, iterations, curves)
-    if len(colours) > len(TASKS):
-        for task, curve in curves.items():
-            axes.plot(iterations, curve, color=colours[task], linewidth=0.8, label=task)
-        mean = mean_of_known(list(curves.values()))
-        return [*axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")]
-    for task, own in intervals.items():
-        low, high = np.array([parts.ends(one) for one in own]).T
-        parts.draw_band(axes, iterations, low, high, colours[task])
-    height = float(np.ptp(axes.get_ylim()))
-    turns = parts.draw_apart(axes, iterations, curves, colours, height)
-    return [parts.band_handle("95 % interval"), *turns]
-
-
-def _interval(result: Mapping[str, Any] | None, rate: str | None) -> Interval:
-    """Return the return of an evaluation, or a rate; NaN where it is unknown."""
-    numbers = {} if result is None else result["rates"] if rate else result
-    return parts.read_interval(numbers.get(rate or "discounted_return", {"value": None}))
-
-
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    return parts.panel_grid(count, _COLUMNS, _PANEL, 2 * _PANEL[0])[:2]
-
-
-def _finish(
-    figure: Figure, panels: Sequence[Axes], lines: Sequence[parts.Line], handles: Sequence[Any]
-) -> None:
-    """Draw the axes of iterations and steps, and the legend with every label once."""
-    last = float(parts.column(lines, "iteration")[-1])
-    for axes in panels:
-        parts.iteration_axis(axes, last)
-        parts.steps_axis(axes, lines)
-    parts.legend_outside(figure, list({one.get_label(): one for one in handles}.values()))
-
-
-def _draw_noisy(
-    axes: Axes,
-    metrics: Sequence[parts.Line],
-    colours: Mapping[str, str],
-    field: str,
-    aim: Sequence[float] | None = None,
-) -> list[Any]:
-    """Draw a field per task, thin, and its running mean, thick; return the legend entries."""
-    outcome = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
-    axes.set_title(_TITLES.get(field, outcome))
-    iterations = parts.column(metrics, "iteration")
-    window, several = parts.window_of(len(iterations)), len(colours) > len(TASKS)
-    means: dict[str, parts.Floats] = {}
-    for name, colour in colours.items():
-        values = parts.column(metrics, field, name)
-        means[f"task {name}"] = parts.running_mean(values)
-        if window > 1 and len(colours) <= MANY_TASKS:
-            axes.plot(iterations, values, color=colour, linewidth=0.4, alpha=0.3)
-    known = np.concatenate([*means.values(), np.array(aim or ())])
-    known = known[np.isfinite(known)]
-    if len(known) == 0:
-        parts.explain(axes, f"no {'returns' if field == 'return' else 'numbers'} are known")
-        return []
-    # Thin lines may leave the panel, means never do.
-    low, high = float(known.min()), float(known.max())
-    pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
-    axes.set_ylim(low - pad, high + pad)
-    handles: list[Any] = []
-    if aim is not None:
-        style: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
-        handles += axes.plot(iterations, aim, label="dashed: requested", **style)
-    if len(colours) > MANY_TASKS:
-        return [*handles, *parts.draw_spread(axes, iterations, means)]
-    tasks = dict(zip(means, colours.values(), strict=True))
-    width = 0.8 if several else 1.5
-    turns = parts.draw_apart(axes, iterations, means, tasks, high - low + 2.0 * pad, width)
-    if several:
-        mean = mean_of_known(list(means.values()))
-        handles += axes.plot(iterations, mean, color=CENTRAL, label="mean of the tasks")
-    return [*handles, *parts.mean_handles(iterations), *turns]

@@ -40,6 +40,7 @@ _SETTINGS: dict[Any, Any] = {
     "legend.fontsize": 8.5,
     "errorbar.capsize": 2.5,
     "figure.dpi": 100,
+    "figure.constrained_layout.w_pad": 0.07,
     "savefig.dpi": 200,
     "svg.hashsalt": "crosslearning",
     "pdf.fonttype": 42,

@@ -23,7 +23,6 @@ _RETURNS = {
     },
     "held-out": {"held_out": ("central policy", TASKS[1], "D", 0.0)},
 }
-_ALONE = ("", CENTRAL, "o", 0.0)
 
 
 def _places(epsilons: Sequence[float]) -> dict[float, float]:
@@ -37,11 +36,10 @@ def _places(epsilons: Sequence[float]) -> dict[float, float]:
 @figure_style()
 def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
     """Draw a sweep from the content of ``sweep.json``."""
-    rows = sweep["rows"]
+    rows, chosen, seeds = sweep["rows"], sweep["recommendation"], len(sweep["seeds"])
     if not rows:
         raise InputError("there is nothing to draw: the sweep has no radius")
     radii = _places([parts.number(row["epsilon"]) for row in rows])
-    chosen = sweep["recommendation"]
     figure = Figure(figsize=(8.4, 5.2), layout="constrained")
     kinds = ["training", "held-out" if "held_out" in rows[0] else "training"]
     layout: list[Any] = [kinds, ["ratios", "multipliers"]]
@@ -55,14 +53,13 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
         axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
     _ratios(panels["ratios"], radii, rows)
     pulls = [parts.read_interval(row["multiplier"]) for row in rows]
-    _curve(panels["multipliers"], radii, pulls, _ALONE, (0.0, math.inf))
+    _curve(panels["multipliers"], radii, pulls, within=(0.0, math.inf))
     panels["multipliers"].set(title="Mean multiplier", ylim=(0.0, None))
     names = ["∞" if math.isinf(epsilon) else f"{epsilon:g}" for epsilon in radii]
+    limits = (min(radii.values()) - 0.5, max(radii.values()) + 0.5)
     for axes in panels.values():
         axes.set_xticks(list(radii.values()), names)
-        limits = (min(radii.values()) - 0.5, max(radii.values()) + 0.5)
         axes.set(xlim=limits, xlabel="centrality radius ε")
-    seeds = len(sweep["seeds"])
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
     bar = parts.entry(bars, marker="|", markersize=11, linestyle="none", color=GREY)
     dots = parts.entry("dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
@@ -74,7 +71,7 @@ def _curve(
     axes: Axes,
     radii: Mapping[float, float],
     intervals: Sequence[Interval],
-    style: tuple[str, str, str, float],
+    style: tuple[str, str, str, float] = ("", CENTRAL, "o", 0.0),
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> None:
     """Draw means, solid between finite radii and dotted to the ends, with their bars."""
@@ -98,7 +95,7 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
         # Only the relaxed projection may exceed ε.
         seeds = [scale * parts.number(seed) for seed in row["distance"].get("seeds", ())]
         highest = max([highest, *(seed for seed in seeds if math.isfinite(seed))])
-    _curve(axes, radii, shares, _ALONE, (0.0, highest))
+    _curve(axes, radii, shares, within=(0.0, highest))
     parts.draw_bound(axes, 1.0, "ε")
     axes.set(title="Largest distance to the centre, as a share of ε", ylim=(0.0, 1.2 * highest))
 
@@ -107,15 +104,15 @@ def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], n
     """Mark the recommended radius, and those that do not differ significantly from it."""
     best = parts.number(chosen["epsilon"])
     together = [parts.number(epsilon) for epsilon in chosen["not_significantly_different"]]
-    middle = 0.5 * (min(radii.values()) + max(radii.values()))
     label = "not significantly different" if named else ""
     for epsilon, place in radii.items():
         if epsilon == best:
             axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
-            side, shift = ("left", 4) if place <= middle else ("right", -4)
-            style = {"xycoords": ("data", "axes fraction"), "ha": side, "fontsize": 8}
+            left = place <= 0.5 * (min(radii.values()) + max(radii.values()))
+            style = {"xycoords": ("data", "axes fraction"), "ha": "left" if left else "right"}
+            shift = (4 if left else -4, 0)
             text = "recommended" if named else ""
-            parts.write(axes, text, (place, 0.02), (shift, 0), GREY, **style)
+            parts.write(axes, text, (place, 0.02), shift, GREY, fontsize=8, **style)
         elif epsilon in together:
             axes.axvline(place, color=PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
             label = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +16,7 @@ from crosslearning.tasks.navigation.obstacles import Circle, clearances
 from crosslearning.tasks.pendulum import RANGES, Pendula, Pendulum
 
 #: The parameters of a navigation task that the page uses unchanged.
-_RULES = (
+_RULES = [
     "start_area",
     "time_step",
     "speed_bounds",
@@ -27,7 +26,7 @@ _RULES = (
     "crash",
     "swept",
     "obstacle_distance",
-)
+]
 #: The most maps of a run that are offered as scenes.
 _SCENES = 12
 
@@ -74,16 +73,15 @@ def scene_of(navigation: Navigation) -> dict[str, Any]:
         }
         for one in navigation.obstacles
     ]
-    x, y = navigation.start or _far_place(navigation)
-    goal_x, goal_y = navigation.goals[0]
+    start, goal = navigation.start or _far_place(navigation), navigation.goals[0]
     heading = navigation.heading
     if heading is None:
-        heading = math.atan2(goal_y - y, goal_x - x)
+        heading = math.atan2(goal[1] - start[1], goal[0] - start[0])
     return {
         "rules": {name: getattr(navigation, name) for name in _RULES},
         "obstacles": obstacles,
         "goals": [{"x": x, "y": y} for x, y in navigation.goals],
-        "start": {"x": x, "y": y, "heading": round(heading, 3)},
+        "start": {"x": start[0], "y": start[1], "heading": round(heading, 3)},
     }
 
 
@@ -98,8 +96,7 @@ def _far_place(navigation: Navigation) -> tuple[float, float]:
 
 def _policies(learner: CrossLearner) -> list[dict[str, Any]]:
     """Return the central policy, and the name and weights of every task's policy."""
-    tasks: Sequence[Task] = learner.tasks
-    own = [learner.policy(i).to_dict() for i in range(len(tasks))]
+    own = [learner.policy(i).to_dict() for i in range(len(learner.tasks))]
     return [learner.central.to_dict(), *({k: one[k] for k in ("name", "weights")} for one in own)]
 
 

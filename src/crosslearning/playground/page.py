@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,29 +11,10 @@ from typing import Any
 from crosslearning._base.files import check_page, write_atomically
 from crosslearning._base.pages import data_script, fill, security_policy
 
-_HERE = Path(__file__).parent
-_ASSETS, _SHIPPED = _HERE / "assets", _HERE / "shipped"
-#: In the order of their dependencies.
-SCRIPTS = (
-    "dom.js",
-    "random.js",
-    "kernels.js",
-    "policies.js",
-    "navigation.js",
-    "drive_drawing.js",
-    "action_field.js",
-    "drive_view.js",
-    "pendulum.js",
-    "swing_drawing.js",
-    "pendulums_view.js",
-    "swing_view.js",
-    "algebra.js",
-    "models.js",
-    "improvement.js",
-    "learning.js",
-    "learn_view.js",
-    "app.js",
-)
+ASSETS, _SHIPPED = (Path(__file__).parent / name for name in ("assets", "shipped"))
+_SCRIPT = re.compile(r'(?<=<script id=")(\w+\.js)">')
+#: The kinds of tasks that the page knows.
+KINDS = ("navigation", "pendulums")
 #: Marks the page, so that no other file is overwritten.
 _MARK = "<title>crosslearning playground</title>"
 
@@ -50,17 +32,15 @@ def write_page(path: str | Path, families: Sequence[Mapping[str, Any]] = ()) -> 
 
 
 def page_text(families: Sequence[Mapping[str, Any]] = ()) -> str:
-    """Return the text of the page."""
-    scripts = {name: f"\n{_asset(name)}" for name in SCRIPTS}
+    """Return the text of the page, whose template names its scripts in their order."""
+    template = _asset("page.html")
+    scripts = {name: f"\n{_asset(name)}" for name in _SCRIPT.findall(template)}
     parts = {
         "policy": security_policy([*scripts.values()], worker_src="blob:"),
         "style": _asset("style.css"),
         "data": data_script("data", page_data(families)),
-        "scripts": "\n".join(
-            f'<script id="{name}">{text}</script>' for name, text in scripts.items()
-        ),
     }
-    return fill(_asset("page.html"), parts)
+    return fill(_SCRIPT.sub(lambda tag: tag[0] + scripts[tag[1]], template), parts)
 
 
 def page_data(families: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -71,9 +51,5 @@ def page_data(families: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     return {"drive": drive, "swing": swing, "learn": shipped["pendulums"]["learn"]}
 
 
-#: The kinds of tasks that the page knows.
-KINDS = ("navigation", "pendulums")
-
-
 def _asset(name: str) -> str:
-    return (_ASSETS / name).read_text(encoding="utf-8")
+    return (ASSETS / name).read_text(encoding="utf-8")

@@ -48,18 +48,18 @@ class Reading(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def reports(tmp_path_factory):
     """The reports of a run on maps and of one without, under a name that must be escaped."""
     place = tmp_path_factory.mktemp("runs")
-    reports = []
+    gathered = []
     for name, tasks in (("maps", "paper:r=1"), ("<b>&", "linear-quadratic")):
         train(place / name, make_config({**SMALL, "tasks": tasks}))
-        reports.append(gather(place / name, trials=4, samples=10))
-    return reports
+        gathered.append(gather(place / name, trials=4, samples=10))
+    return gathered
 
 
-def test_a_page_stands_alone(found):
-    page = report_page(found[:1])
+def test_a_page_stands_alone(reports):
+    page = report_page(reports[:1])
     read = Reading(page)
     # Learning curves, evaluations on the way, returns, paths, certificate.
     assert len(read.images) == 5
@@ -81,30 +81,30 @@ def test_a_page_stands_alone(found):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_runs_stand_beside_one_another(found):
-    read = Reading(report_page(found))
+def test_runs_stand_beside_one_another(reports):
+    read = Reading(report_page(reports))
     text = " ".join(read.words)
     assert "2 runs beside one another" in text
     assert "Differences" in text
-    assert found[1].run in text  # escaped, so that it is read as it is
+    assert reports[1].run in text  # escaped, so that it is read as it is
     assert "is not a navigation task and has no map to draw" in text
-    assert "Paths" not in " ".join(Reading(report_page(found[1:])).words)
+    assert "Paths" not in " ".join(Reading(report_page(reports[1:])).words)
 
 
-def test_what_was_measured_is_not_measured_again(found, monkeypatch):
+def test_what_was_measured_is_not_measured_again(reports, monkeypatch):
     def refused(*_, **__):
         raise AssertionError("measured again")
 
     for name in ("evaluate", "certify"):
         monkeypatch.setattr(gathering, name, refused)
-    again = gather(found[0].run, trials=4, samples=10)
-    assert again.evaluation == found[0].evaluation
-    assert report_page([again]) == report_page(found[:1])
+    again = gather(reports[0].run, trials=4, samples=10)
+    assert again.evaluation == reports[0].evaluation
+    assert report_page([again]) == report_page(reports[:1])
     with pytest.raises(AssertionError, match="measured again"):
-        gather(found[0].run, trials=5)
+        gather(reports[0].run, trials=5)
 
 
-def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
+def test_what_cannot_be_told_is_left_out_with_a_sentence(reports, monkeypatch):
     def absent(*_, **__):
         raise InputError("the tasks <are> not here")
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
         monkeypatch.setattr(gathering, name, absent)
     monkeypatch.setattr(gathering, "kept_certificate", lambda folder: None)
     monkeypatch.setattr(gathering.RunFolder, "read_metrics", lambda self: [])
-    report = gather(found[0].run, trials=6)
+    report = gather(reports[0].run, trials=6)
     assert set(report.left_out) == {"evaluation", "paths", "certificate"}
     text = " ".join(Reading(report_page([report])).words)
     assert text.count("Left out: the tasks <are> not here.") == 2
@@ -120,10 +120,10 @@ def test_what_cannot_be_told_is_left_out_with_a_sentence(found, monkeypatch):
 
 
 @pytest.fixture
-def own(found, tmp_path):
+def copied(reports, tmp_path):
     """Return a copy of the run without maps, whose report is kept and signed."""
-    shutil.copytree(found[1].run, tmp_path / "own")
-    return tmp_path / "own"
+    shutil.copytree(reports[1].run, tmp_path / "copy")
+    return tmp_path / "copy"
 
 
 def made_again(run, monkeypatch):
@@ -138,46 +138,46 @@ def made_again(run, monkeypatch):
     return page, list(dict.fromkeys(seen))
 
 
-def test_a_copy_needs_nothing_new(own, monkeypatch):
-    page, seen = made_again(own, monkeypatch)
+def test_a_copy_needs_nothing_new(copied, monkeypatch):
+    page, seen = made_again(copied, monkeypatch)
     assert seen == []
     assert "files sound" in page
 
 
-def test_an_exchanged_model_is_not_called_sound(own, monkeypatch):
-    arrays, about = read_tensors(own / "model.safetensors", FILE_KIND, FILE_VERSION)
+def test_an_exchanged_model_is_not_called_sound(copied, monkeypatch):
+    arrays, about = read_tensors(copied / "model.safetensors", FILE_KIND, FILE_VERSION)
     about = {k: v for k, v in about.items() if k not in ("kind", "version")}
     arrays["rows"] = arrays["rows"] * 0.5
-    write_tensors(own / "model.safetensors", FILE_KIND, FILE_VERSION, arrays, about)
-    page, seen = made_again(own, monkeypatch)
+    write_tensors(copied / "model.safetensors", FILE_KIND, FILE_VERSION, arrays, about)
+    page, seen = made_again(copied, monkeypatch)
     assert seen == ["evaluate", "certify"]
     assert "files sound" not in page
     assert "a check of the files failed" in page
 
 
 @pytest.mark.parametrize("file", ["certificate.txt", "certificate.json", "certificate.signature"])
-def test_a_forged_certificate_is_not_repeated(own, file, monkeypatch):
-    path = own / "certificate" / file
+def test_a_forged_certificate_is_not_repeated(copied, file, monkeypatch):
+    path = copied / "certificate" / file
     words = path.read_text().replace("certified", "certified by Trent")
     path.write_text(words if "Trent" in words else "Trent")
-    page, seen = made_again(own, monkeypatch)
+    page, seen = made_again(copied, monkeypatch)
     assert seen == ["certify"]
     assert "Trent" not in page
 
 
-def test_a_strangers_measurements_are_not_repeated(own, monkeypatch):
-    kept = own / "report" / "evaluation.json"
+def test_a_strangers_measurements_are_not_repeated(copied, monkeypatch):
+    kept = copied / "report" / "evaluation.json"
     kept.write_text(kept.read_text().replace('"value": ', '"value": 1'))
-    assert made_again(own, monkeypatch)[1] == ["evaluate"]
+    assert made_again(copied, monkeypatch)[1] == ["evaluate"]
 
 
-def test_another_users_report_is_made_again(own, monkeypatch, tmp_path):
+def test_another_users_report_is_made_again(copied, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert made_again(own, monkeypatch)[1] == ["evaluate", "certify"]
+    assert made_again(copied, monkeypatch)[1] == ["evaluate", "certify"]
 
 
-def test_a_report_runs_no_script(found):
-    page = report_page(found)
+def test_a_report_runs_no_script(reports):
+    page = report_page(reports)
     assert "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"" in page
 
 

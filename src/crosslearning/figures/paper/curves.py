@@ -21,7 +21,6 @@ from matplotlib.ticker import PercentFormatter
 from crosslearning._base.statistics import student
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
-from crosslearning.figures.paper import POLICY_COLOURS, line_style
 from crosslearning.figures.style import (
     CENTRAL,
     GREY,
@@ -32,8 +31,7 @@ from crosslearning.figures.style import (
     WIDE,
     figure_style,
 )
-from crosslearning.reproduction.paper.adapt import CENTRAL as CENTRAL_START
-from crosslearning.reproduction.paper.adapt import ZERO
+from crosslearning.reproduction.paper import adapt
 from crosslearning.reproduction.paper.experiment import AVERAGE, CROSS, LABELS, POLICIES, RADII
 from crosslearning.reproduction.paper.measure import Measurements
 
@@ -41,6 +39,8 @@ from crosslearning.reproduction.paper.measure import Measurements
 Results = Mapping[int, Measurements]
 Adaptation = Mapping[int, Mapping[str, Any]]
 
+#: The colour of a policy, and of the task of that name, in every figure.
+POLICY_COLOURS = dict(zip(RADII, TASKS, strict=False)) | {AVERAGE: TASKS[3], CROSS: CENTRAL}
 #: Blocks of neighbouring iterations, over which curves of training are averaged.
 BLOCKS = 60
 #: The bands of a cost: the wide one over starts, the narrow one over seeds.
@@ -48,12 +48,24 @@ _OVER_STARTS, _OVER_SEEDS = 0.08, 0.2
 #: Colours that differ in grey too: dark for claims that hold, medium for those that do not.
 VERDICTS = {"holds": TASKS[0], "does not hold": TASKS[4], "undecided": "#ECEEF2"}
 _TITLES = {"trained": "a trained task, not known which", "unseen": "maps never trained for"}
+
+
+def line_style(policy: str) -> dict[str, Any]:
+    """Return the line style of a policy; dashes are for prints without colour."""
+    return {
+        "color": POLICY_COLOURS[policy],
+        "linestyle": (0, (4, 1.5)) if policy == AVERAGE else "-",
+        "linewidth": 2.2 if policy == CROSS else 1.2,
+        "zorder": 3.5 if policy == CROSS else 3.0,
+    }
+
+
 #: Starts of adaptation, and the styles of their curves.
 _STARTS: dict[str, dict[str, Any]] = {
-    CENTRAL_START: {"label": "from the central policy $g$", **line_style(CROSS)},
+    adapt.CENTRAL: {"label": "from the central policy $g$", **line_style(CROSS)},
     **{r: {"label": f"from the task policy of {r}", **line_style(r)} for r in RADII},
     AVERAGE: {"label": "from the average policy (ε = 0)", **line_style(AVERAGE)},
-    ZERO: {"label": "from nothing", "color": LIGHT, "linestyle": ":", "linewidth": 1.4},
+    adapt.ZERO: {"label": "from nothing", "color": LIGHT, "linestyle": ":", "linewidth": 1.4},
 }
 
 
@@ -96,8 +108,7 @@ def _costs(
     for axes in panels:
         if lowest > 0.0:
             axes.set_yscale("log")
-            axes.yaxis.set_major_formatter("{x:g}")
-            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, False))
+            parts.log_axis(axes.yaxis)
             axes.set_ylim(bottom=0.75 * lowest)
         parts.iteration_axis(axes, float(np.max(lines[0].get_xdata())), 3)
     panels[0].set_ylabel(label)
@@ -112,28 +123,19 @@ def _costs(
 
 def _draw_cost(axes: Axes, results: Results, policy: str, radii: Sequence[str]) -> None:
     """Draw a policy's cost, averaged over some radii, and the cross-learned one's bands."""
-    iterations, costs, spreads = (
+    x, costs, spreads = (
         np.array([over_seeds(results, policy, "curves", "radii", radius, key) for radius in radii])
         for key in ("iteration", "cost", "deviation")
     )  # (radii, seeds, points)
     by_seed = costs.mean(axis=0)
-    x, mean = iterations[0, 0], by_seed.mean(axis=0)
+    mean = by_seed.mean(axis=0)
     if policy == CROSS:
         bands = {_OVER_STARTS: np.sqrt(np.mean(np.square(spreads), axis=(0, 1)))}
         if len(by_seed) > 1:
             bands[_OVER_SEEDS] = np.std(by_seed, axis=0, ddof=1)
         for shade, spread in bands.items():
-            parts.draw_band(axes, x, mean - spread, mean + spread, CENTRAL, shade)
-    axes.plot(x, mean, **line_style(policy), label=LABELS[policy])
-
-
-def _of_few(value: float, powers: bool) -> str:
-    """Write 2 and 5 times a power of ten, plainly or with the power, and leave out the rest."""
-    power = int(np.floor(np.log10(value)))
-    digit = round(value / 10.0**power)
-    if digit not in (2, 5):
-        return ""
-    return f"${digit} \\times 10^{{{power}}}$" if powers else f"{value:g}"
+            parts.draw_band(axes, x[0, 0], mean - spread, mean + spread, CENTRAL, shade)
+    axes.plot(x[0, 0], mean, **line_style(policy), label=LABELS[policy])
 
 
 @figure_style()
@@ -143,77 +145,80 @@ def constraint_figure(results: Results, epsilon: float) -> Figure:
     colours = {radius: POLICY_COLOURS[radius] for radius in RADII}
     apart = {}
     for radius, colour in colours.items():
-        keys = "distance", radius
-        iterations, apart[radius] = _draw_training(distances, results, colour, *keys, line=False)
-        _draw_training(multipliers, results, colour, "multiplier", radius)
+        iterations, apart[radius] = _draw_range(distances, results, colour, "distance", radius)
+        pulls = _draw_range(multipliers, results, colour, "multiplier", radius)
+        multipliers.plot(*pulls, color=colour, linewidth=1.2)
     lowest = min(float(np.min(curve)) for curve in apart.values())
     below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
     height = 1.25 * (epsilon - below)
-    distances.set_ylim(below, below + height)
+    distances.set(ylabel="distance ‖$h_i$ − $g$‖", ylim=(below, below + height))
     parts.draw_bound(distances, epsilon, f"ε = {epsilon:g}")
-    turns = parts.draw_apart(distances, iterations, apart, colours, height)
-    handles = [*parts.task_handles(colours), *_ranges(results), *turns]
-    distances.set_ylabel("distance ‖$h_i$ − $g$‖")
+    turns = parts.draw_apart(distances, iterations, apart, colours, height, 1.2)
     _positive_log(multipliers)
     multipliers.set_ylabel("multiplier $μ_i$")
+    handles = [*parts.task_handles(colours), *_range_handles(results), *turns]
     parts.legend_outside(figure, handles, "upper")
     return figure
-
-
-def _ranges(results: Results) -> list[Any]:
-    return [parts.band_handle("range over seeds")] if len(results) > 1 else []
-
-
-def in_blocks(values: parts.Floats, blocks: int = BLOCKS) -> parts.Floats:
-    """Return the means of blocks of neighbouring points, shape (seeds, blocks)."""
-    split = np.array_split(values, min(blocks, values.shape[1]), axis=1)
-    return np.stack([block.mean(axis=1) for block in split], axis=1)
-
-
-def _draw_training(
-    axes: Axes, results: Results, colour: str, *keys: str, blocks: int = BLOCKS, line: bool = True
-) -> tuple[parts.Floats, parts.Floats]:
-    """Draw the range over seeds, and their mean in a line; return where, and the means."""
-    every = over_seeds(results, CROSS, "training", "iteration")[:1]
-    iterations = in_blocks(every, blocks)[0]
-    values = in_blocks(over_seeds(results, CROSS, "training", *keys), blocks)
-    parts.draw_band(axes, iterations, values.min(axis=0), values.max(axis=0), colour)
-    parts.iteration_axis(axes, float(every[0, -1]), 3)
-    mean = np.asarray(values.mean(axis=0))
-    if line:
-        axes.plot(iterations, mean, color=colour, linewidth=1.2)
-    return iterations, mean
-
-
-def _positive_log(axes: Axes, *shown: float) -> None:
-    """Make an axis logarithmic, if there are positive means, to show these and ``shown``."""
-    means = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
-    positive = means[means > 0.0]
-    if len(positive):
-        axes.set_yscale("log")
-        low, high = min([*positive, *shown]), max([*positive, *shown])
-        if high < 80.0 * low:
-            # Powers of ten alone would be too few.
-            axes.yaxis.set_minor_formatter(lambda value, _: _of_few(value, True))
-        axes.set_ylim(bottom=0.6 * low)
 
 
 @figure_style()
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
     """Draw knots, pruning error and forced removals, with the budget and the cap as lines."""
-    figure, (knots, error, forced) = parts.new_figure((WIDE, 2.3), 1, 3)
-    _draw_training(knots, results, CENTRAL, "knots", blocks=1_000_000)  # every point is its own
+    figure, panels = parts.new_figure((WIDE, 2.3), 1, 3)
+    fields = {
+        "knots": "knots",
+        "pruning_error": "pruning error of an iteration",
+        "forced_by_cap": "removals forced in an iteration",
+    }
+    for axes, (field, title) in zip(panels, fields.items(), strict=True):
+        axes.plot(*_draw_range(axes, results, CENTRAL, field), color=CENTRAL, linewidth=1.2)
+        axes.set_title(title)
+    knots, error, forced = panels
     parts.draw_bound(knots, max_knots, f"cap {max_knots}")
-    knots.set(title="knots", ylim=(0, 1.15 * max_knots))
-    _draw_training(error, results, CENTRAL, "pruning_error")
+    knots.set_ylim(0, 1.15 * max_knots)
     _positive_log(error, budget)
     parts.draw_bound(error, budget, f"budget β = {budget:g}")
-    error.set_title("pruning error of an iteration")
-    _draw_training(forced, results, CENTRAL, "forced_by_cap")
-    forced.set(title="removals forced in an iteration", ylim=(0, None))
+    forced.set_ylim(0, None)
     mean = parts.entry("mean over seeds", color=CENTRAL, linewidth=1.2)
-    parts.legend_outside(figure, [mean, *_ranges(results)])
+    parts.legend_outside(figure, [mean, *_range_handles(results)])
     return figure
+
+
+def in_blocks(values: parts.Floats) -> parts.Floats:
+    """Return the means of blocks of neighbouring points, shape (seeds, blocks)."""
+    split = np.array_split(values, min(BLOCKS, values.shape[1]), axis=1)
+    return np.stack([block.mean(axis=1) for block in split], axis=1)
+
+
+def _draw_range(
+    axes: Axes, results: Results, colour: str, *keys: str
+) -> tuple[parts.Floats, parts.Floats]:
+    """Draw the range over seeds of a number of training; return the iterations and the means."""
+    every = over_seeds(results, CROSS, "training", "iteration")[:1]
+    iterations, values = in_blocks(every)[0], over_seeds(results, CROSS, "training", *keys)
+    if keys == ("knots",):
+        iterations = every[0]  # it is no noise that blocks would average
+    else:
+        values = in_blocks(values)
+    parts.draw_band(axes, iterations, values.min(axis=0), values.max(axis=0), colour)
+    parts.iteration_axis(axes, float(every[0, -1]), 3)
+    return iterations, np.asarray(values.mean(axis=0))
+
+
+def _range_handles(results: Results) -> list[Any]:
+    return [parts.band_handle("range over seeds")] if len(results) > 1 else []
+
+
+def _positive_log(axes: Axes, *shown: float) -> None:
+    """Make an axis logarithmic, if there are positive means, to show these and ``shown``."""
+    means = np.concatenate([np.asarray(line.get_ydata()) for line in axes.get_lines()])
+    positive = [*means[means > 0.0], *shown]
+    if len(positive) > len(shown):
+        axes.set_yscale("log")
+        if max(positive) < 80.0 * min(positive):
+            # Powers of ten alone would be too few.
+            parts.log_axis(axes.yaxis, powers=True)
+        axes.set_ylim(bottom=0.6 * min(positive))
 
 
 @figure_style()
@@ -255,7 +260,7 @@ def adaptation_figure(adaptation: Adaptation) -> Figure:
             episodes = np.array(targets[0][0][start]["episodes"])
             values = np.array([[t[start]["returns"] for t in one] for one in targets]).mean(axis=1)
             axes.plot(episodes, values.mean(axis=0), **style)
-            if start == CENTRAL_START:
+            if start == adapt.CENTRAL:
                 low, high = zip(*(parts.ends(student(column)) for column in values.T), strict=True)
                 parts.draw_band(axes, episodes, low, high, CENTRAL)
         axes.set(title=f"adapting to {title}", xlabel="rollouts", ylabel="discounted return")

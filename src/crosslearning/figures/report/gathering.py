@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,7 @@ from crosslearning._base.ordinary_files import read_bytes
 from crosslearning._base.plain_data import read_json
 from crosslearning._base.progress import progress_bar
 from crosslearning.analysis.trajectories import Trajectories, trajectories, worth_drawing
-from crosslearning.certificates import (
-    certificate_page,
-    certify,
-    kept_certificate,
-    save_certificate,
-)
+from crosslearning.certificates import certificate_page, certify, kept_certificate, save_certificate
 from crosslearning.certificates.text import plain
 from crosslearning.errors import CrossLearningError, visible
 from crosslearning.learner import CrossLearner
@@ -37,7 +32,7 @@ _VERSION = 2
 _PURPOSE = "evaluation of a report"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class RunReport:
     """The content of the report of one run."""
 
@@ -54,11 +49,12 @@ class RunReport:
     on_the_way: Sequence[dict[str, Any]]  #: evaluations during the run
     trials: int  #: evaluation episodes per policy and task
     seed: int  #: of their starts
-    evaluation: Sequence[dict[str, Any]]  #: per task the results of its own and the central policy
-    certificate: dict[str, Any] | None  #: as in its JSON
-    certificate_page: str
-    paths: tuple[Trajectories, ...]  #: of the central policy; empty without maps
-    left_out: dict[str, str]  #: the reason why a part is missing, by its name
+    #: Per task the results of its own and the central policy.
+    evaluation: Sequence[dict[str, Any]] = ()
+    certificate: dict[str, Any] | None = None  #: as in its JSON
+    certificate_page: str = ""
+    paths: tuple[Trajectories, ...] = ()  #: of the central policy; empty without maps
+    left_out: dict[str, str] = field(default_factory=dict)  #: why a part is missing, by its name
 
 
 def gather(
@@ -87,32 +83,9 @@ def gather(
         Shows progress.
     """
     folder = RunFolder.open(run)
-    left_out: dict[str, str] = {}
-    evaluation: Sequence[dict[str, Any]] = ()
-    paths: tuple[Trajectories, ...] = ()
-    certificate, page = None, ""
-    metrics = folder.read_metrics()
-
-    @contextmanager
-    def part(name: str, description: str, completed: int) -> Iterator[None]:
-        shown.update(bar, description=description, completed=completed)
-        try:
-            yield
-        except CrossLearningError as problem:
-            left_out[name] = str(problem)
-
     with closing(folder.load()) as learner, progress_bar(console) as shown:
         N = len(learner.tasks)
-        bar = shown.add_task("evaluating", total=N + 2)
-        trials = trials or (500 if N <= MANY_TASKS else 20)
-        with part("evaluation", "evaluating", 0):
-            evaluation = _evaluation(folder, learner, trials, seed, lambda: shown.advance(bar))
-        with part("paths", "paths", N):
-            paths = trajectories(learner.central, worth_drawing(learner.tasks, metrics))
-        with part("certificate", "certifying", N + 1):
-            certificate, page = _certificate(folder, learner.iteration, samples, seed)
-        shown.update(bar, completed=N + 2)
-        return RunReport(
+        report = RunReport(
             run=visible(run),
             config=folder.config(),
             config_text=read_bytes(folder.path / "config.toml").decode(),
@@ -122,16 +95,31 @@ def gather(
             iteration=learner.iteration,
             steps=learner.steps,
             knots=len(learner.family.knots),
-            metrics=metrics,
+            metrics=folder.read_metrics(),
             on_the_way=folder.read_evaluations(),
-            trials=trials,
+            trials=trials or (500 if N <= MANY_TASKS else 20),
             seed=seed,
-            evaluation=evaluation,
-            certificate=certificate,
-            certificate_page=page,
-            paths=paths,
-            left_out=left_out,
         )
+        bar = shown.add_task("evaluating", total=N + 2)
+
+        @contextmanager
+        def part(name: str, description: str, completed: int) -> Iterator[None]:
+            shown.update(bar, description=description, completed=completed)
+            try:
+                yield
+            except CrossLearningError as problem:
+                report.left_out[name] = str(problem)
+
+        with part("evaluation", "evaluating", 0):
+            report.evaluation = _evaluation(folder, learner, report, lambda: shown.advance(bar))
+        with part("paths", "paths", N):
+            tasks = worth_drawing(learner.tasks, report.metrics)
+            report.paths = trajectories(learner.central, tasks)
+        with part("certificate", "certifying", N + 1):
+            made = _certificate(folder, learner.iteration, samples, seed)
+            report.certificate, report.certificate_page = made
+        shown.update(bar, completed=N + 2)
+    return report
 
 
 class _Stored(msgspec.Struct):
@@ -147,12 +135,13 @@ class _Stored(msgspec.Struct):
 
 
 def _evaluation(
-    folder: RunFolder, learner: CrossLearner, trials: int, seed: int, callback: Callable[[], object]
+    folder: RunFolder, learner: CrossLearner, report: RunReport, callback: Callable[[], object]
 ) -> list[dict[str, Any]]:
     """Return the evaluation of these policies, from the folder if this user has signed it."""
     file = folder.model if folder.model.exists() else folder.checkpoints()[-1][1]
     digest = hashlib.sha256(read_bytes(file)).hexdigest()
-    request = {"version": _VERSION, "trials": trials, "seed": seed, "learner": digest}
+    asked = {"trials": report.trials, "seed": report.seed}
+    request = {"version": _VERSION, **asked, "learner": digest}
     path = folder.path / "report" / "evaluation.json"
     with suppress(FileNotFoundError, CrossLearningError):
         stored = read_json(path, _Stored)
@@ -162,7 +151,7 @@ def _evaluation(
     rows = []
     for number, task in enumerate(learner.tasks):
         policies = [learner.policy(number), learner.central]
-        own, central = evaluate(policies, [task], trials=trials, seed=seed)
+        own, central = evaluate(policies, [task], **asked)
         rows.append({"task": task.name, "own": plain(own), "central": plain(central)})
         callback()
     made = _Stored(request, rows)

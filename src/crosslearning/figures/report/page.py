@@ -38,23 +38,23 @@ def report_page(reports: Reports) -> str:
     """Return the page of one run, or of several beside one another."""
     if not reports:
         raise InputError("there is no run to report on; give the folder of one")
-    names = [one.run for one in reports]
-    title = f"Report of {names[0]}" if len(names) == 1 else f"{len(names)} runs beside one another"
+    title = f"Report of {reports[0].run}"
+    if len(reports) > 1:
+        title = f"{len(reports)} runs beside one another"
     sections = {
         "Summary": _summary(reports),
         "Evaluation": _evaluation(reports),
         "Learning": _learning(reports),
-        "Paths": _paths(reports),
-        "Certificate": _certificates(reports),
+        "Paths": _each(reports, _paths) if any(one.paths for one in reports) else "",
+        "Certificate": _each(reports, _certificate),
         "Configuration": _configuration(reports),
         "How to repeat it": _each(reports, _commands),
     }
-    shown = {name: body for name, body in sections.items() if body}
-    anchors = {name: name.lower().replace(" ", "-") for name in shown}
-    links = "".join(f'<a href="#{anchors[name]}">{escape(name)}</a>' for name in shown)
+    anchors = {name: name.lower().replace(" ", "-") for name, body in sections.items() if body}
+    links = "".join(f'<a href="#{anchor}">{name}</a>' for name, anchor in anchors.items())
     bodies = "".join(
-        f'<section id="{anchors[name]}"><h2>{escape(name)}</h2>{body}</section>'
-        for name, body in shown.items()
+        f'<section id="{anchor}"><h2>{name}</h2>{sections[name]}</section>'
+        for name, anchor in anchors.items()
     )
     style = files("crosslearning.figures.report").joinpath("page.css").read_text(encoding="utf-8")
     return (
@@ -67,12 +67,18 @@ def report_page(reports: Reports) -> str:
     )
 
 
+def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
+    """Return a part for every run, under its name if there are several."""
+    if len(reports) == 1:
+        return body(reports[0])
+    return "".join(f"<h3>{escape(one.run)}</h3>{body(one)}" for one in reports)
+
+
 def _summary(reports: Reports) -> str:
-    unfinished = "not finished: its newest checkpoint"
     columns = [
         {
             "": escape(one.run),
-            "state": "finished" if one.finished else unfinished,
+            "state": "finished" if one.finished else "not finished: its newest checkpoint",
             "method": escape(one.config.settings.method),
             "tasks": escape(f"{one.config.tasks} ({len(one.tasks)})"),
             "ε": f"{one.config.settings.epsilon:g}".replace("inf", "∞"),
@@ -91,10 +97,8 @@ def _summary(reports: Reports) -> str:
 
 def _mean(one: RunReport, policy: str) -> str:
     values = [read_interval(row[policy]["discounted_return"]).value for row in one.evaluation]
-    if not values:
-        return "–"
-    mean = math.fsum(values) / len(values)
-    return _minus(f"{mean:{readable(mean)}}")
+    mean = math.fsum(values) / max(1, len(values))
+    return minus(f"{mean:{readable(mean)}}") if values else "–"
 
 
 def _verdict(one: RunReport) -> str:
@@ -106,44 +110,50 @@ def _verdict(one: RunReport) -> str:
 
 
 def _evaluation(reports: Reports) -> str:
-    known = {one.run: _worst(one.evaluation)[0] for one in reports if one.evaluation}
+    known = {one.run: _worst(one.evaluation) for one in reports if one.evaluation}
     picture = _figure(lambda: returns_figure(known), "Returns with intervals") if known else ""
-    return picture + _each(reports, _evaluation_table)
+    return picture + _each(reports, _returns)
 
 
-def _evaluation_table(one: RunReport) -> str:
+def _returns(one: RunReport) -> str:
     if "evaluation" in one.left_out:
-        return _left_out(one, "evaluation")
+        return _left_out(one.left_out["evaluation"])
+    shown = _worst(one.evaluation)
     rates = list(dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"]))
     rows = []
-    shown, left = _worst(one.evaluation)
     for row in shown:
         for policy in ("own", "central"):
             result = row[policy]
-            shares = [result["rates"].get(name) for name in rates]
             name = escape(row["task"]) if policy == "own" else ""  # once for both rows
             returns = [_cell(result[kind]) for kind in ("discounted_return", "total_return")]
-            cells = ["–" if s is None else _minus(read_interval(s).percent()) for s in shares]
-            rows.append([name, policy, *returns, *cells])
+            shares = [_cell(result["rates"].get(rate), percent=True) for rate in rates]
+            rows.append([name, policy, *returns, *shares])
     headings = ["task", "policy", "discounted return", "total return", *map(escape, rates)]
     note = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
-    if left:
+    if left := len(one.evaluation) - len(shown):
         note += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
     return f"{_table(headings, rows, 'numbers')}{_soft(note)}"
 
 
-def _worst(rows: Sequence[dict[str, Any]]) -> tuple[Sequence[dict[str, Any]], int]:
-    """Return the evaluations to show, the worst of many tasks, and how many are left out."""
+def _cell(plain: Mapping[str, Any] | None, percent: bool = False) -> str:
+    """Return an interval of JSON; a dash where it is unknown."""
+    interval = read_interval(plain or {"value": None})
+    text = interval.percent() if percent else str(interval)
+    return "–" if math.isnan(interval.value) else minus(text)
+
+
+def _worst(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return the evaluations to show: of many tasks the worst."""
     if len(rows) <= MANY_TASKS:
-        return rows, 0
+        return rows
     order = sorted(rows, key=lambda row: read_interval(row["own"]["discounted_return"]).value)
-    return order[:MANY_TASKS], len(rows) - MANY_TASKS
+    return order[:MANY_TASKS]
 
 
 def _learning(reports: Reports) -> str:
+    lines = {one.run: one.metrics for one in reports}
     together = ""
     if len(reports) > 1:
-        lines = {one.run: one.metrics for one in reports}
         together = _figure(lambda: progress_figure(lines), "Returns of all runs over steps")
     return together + _each(reports, _curves)
 
@@ -160,34 +170,22 @@ def _curves(one: RunReport) -> str:
     return curves
 
 
-def _paths(reports: Reports) -> str:
-    def body(one: RunReport) -> str:
-        if not one.paths:
-            return _left_out(one, "paths")
-        return _figure(lambda: trajectory_figure("central", one.paths), "Paths from random starts")
-
-    return _each(reports, body) if any(one.paths for one in reports) else ""
+def _paths(one: RunReport) -> str:
+    if not one.paths:
+        return _left_out(one.left_out["paths"])
+    return _figure(lambda: trajectory_figure("central", one.paths), "Paths from random starts")
 
 
-def _certificates(reports: Reports) -> str:
-    def body(one: RunReport) -> str:
-        if one.certificate is None:
-            return _left_out(one, "certificate")
-        certificate, metrics = one.certificate, one.metrics
-        text = "Distances, multipliers, pruning and stationarity gaps"
-        verdict = "".join(f"<li>{escape(text)}</li>" for text in _sentences(one.certificate_page))
-        figure = _figure(lambda: certificate_figure(certificate, metrics), text)
-        whole = f"<pre>{escape(one.certificate_page)}</pre>"
-        return f"<ul>{verdict}</ul>{figure}{_details('All of it', whole)}"
-
-    return _each(reports, body)
-
-
-def _sentences(page: str) -> list[str]:
-    """Return the bullets of the verdict of a certificate's page."""
+def _certificate(one: RunReport) -> str:
+    certificate, page = one.certificate, one.certificate_page
+    if certificate is None:
+        return _left_out(one.left_out["certificate"])
     part = next((part for part in page.split("\n\n") if part.startswith("Verdict\n")), "")
     bullets = part.partition("\n- ")[2].split("\n- ")
-    return [" ".join(bullet.split()) for bullet in bullets if bullet]
+    verdict = "".join(f"<li>{escape(' '.join(text.split()))}</li>" for text in bullets if text)
+    text = "Distances, multipliers, pruning and stationarity gaps"
+    figure = _figure(lambda: certificate_figure(certificate, one.metrics), text)
+    return f"<ul>{verdict}</ul>{figure}{_details('All of it', f'<pre>{escape(page)}</pre>')}"
 
 
 def _configuration(reports: Reports) -> str:
@@ -195,10 +193,10 @@ def _configuration(reports: Reports) -> str:
     plain = [one.config.to_plain() for one in reports]
     names = list(dict.fromkeys(name for values in plain for name in values))
     rows = [[escape(name), *(escape(_readable(p.get(name))) for p in plain)] for name in names]
-    headings = ["", *(escape(one.run) for one in reports)]
     if len(reports) == 1:
         pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
         return f'<dl class="fields">{pairs}</dl>'
+    headings = ["", *(escape(one.run) for one in reports)]
     different = [row for row in rows if len(set(row[1:])) > 1]
     first = _table(headings, different) if different else "<p>The runs are configured alike.</p>"
     return f"<h3>Differences</h3>{first}{_details('All fields', _table(headings, rows))}"
@@ -228,25 +226,18 @@ def _commands(one: RunReport) -> str:
         text = (
             "This run started from the policies of another, which its folder keeps, so that its "
             "configuration alone does not repeat it: begin with <code>crosslearning adapt</code> "
-            "from that run in the place of <code>train</code>."
+            "from that run instead of <code>train</code>."
         )
     whole = _details("config.toml", f"<pre>{escape(one.config_text)}</pre>")
     return f"<p>{text}</p><pre>{escape(chr(10).join(lines))}</pre>{whole}"
 
 
-def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
-    """Return a part for every run, under its name if there are several."""
-    if len(reports) == 1:
-        return body(reports[0])
-    return "".join(f"<h3>{escape(one.run)}</h3>{body(one)}" for one in reports)
-
-
-def _left_out(one: RunReport, part: str) -> str:
-    return _soft(f"Left out: {escape(one.left_out[part])}.")
-
-
 def _soft(text: str) -> str:
     return f'<p class="soft">{text}</p>'
+
+
+def _left_out(reason: object) -> str:
+    return _soft(f"Left out: {escape(str(reason))}.")
 
 
 def _details(summary: str, body: str) -> str:
@@ -258,7 +249,7 @@ def _figure(draw: Callable[[], Any], text: str) -> str:
     try:
         content = figure_bytes(draw(), "svg")
     except InputError as reason:
-        return _soft(f"Left out: {escape(str(reason))}.")
+        return _left_out(reason)
     source = f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
     return f'<figure><img alt="{escape(text)}" src="{source}"></figure>'
 
@@ -272,13 +263,3 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "
     )
     table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div class="scroll"><table class="{kind}">{table}</table></div>'
-
-
-def _cell(plain: Mapping[str, Any]) -> str:
-    """Return an interval of JSON; a dash where it is unknown."""
-    interval = read_interval(plain)
-    return "–" if math.isnan(interval.value) else _minus(str(interval))
-
-
-def _minus(text: str) -> str:
-    return minus(escape(text))
