@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from crosslearning.figures.paper.robot import robot_model_figure
+from crosslearning.figures.paper.scenes import robot_model_figure
 from crosslearning.figures.style import save_figure
 from crosslearning.tasks import navigation_set
 from crosslearning.tasks.rendering import Painter
