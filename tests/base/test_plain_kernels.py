@@ -78,8 +78,8 @@ def test_widths_that_cannot_be_multiplied_are_taken():
     "evaluate",
     [
         lambda policy: policy.plain.expansion(np.zeros((1, 3))),
-        lambda policy: c_files(policy, "policy", "double"),
-        lambda policy: onnx_model(policy, "double"),
+        lambda policy: c_files(policy, "policy", "double", "double"),
+        lambda policy: onnx_model(policy, "double", "double"),
     ],
     ids=["plain", "C", "ONNX"],
 )
