@@ -12,7 +12,7 @@ from crosslearning.tasks import Circle, Ellipse, Navigation, check_task, task_se
 from tests.rollouts.examples import LOPSIDED, rope_task, wide_system
 from tests.tasks import box2d
 
-#: Families in Python have tests of their own, beside them.
+#: Families without compiled dynamics are tested in tests/tasks/test_families.py.
 NAMES = [name for name in task_set_names() if box2d.INSTALLED or name != "lunar-landers"]
 SETS = [name for name in NAMES if task_set(name)[0].dynamics is not None]
 TASKS = {f"{name}/{t.name}": t for name in SETS for t in task_set(name)[:3]}

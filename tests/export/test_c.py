@@ -32,9 +32,9 @@ def difference(policy, precision, flags=QUICK, arithmetic=None):
 @pytest.mark.parametrize("precision", ["double", "float"])
 @pytest.mark.parametrize("kernel", PLAIN.values(), ids=PLAIN)
 def test_every_kernel(kernel, precision):
-    found = difference(policy_of(kernel, spread=0.5), precision)
-    assert found.states > 4000
-    assert found.share <= (1e-12 if precision == "double" else 1e-5)
+    agreement = difference(policy_of(kernel, spread=0.5), precision)
+    assert agreement.states > 4000
+    assert agreement.share <= (1e-12 if precision == "double" else 1e-5)
 
 
 @pytest.mark.parametrize("name", TELLING)
@@ -100,8 +100,9 @@ def test_two_policies_in_one_program_of_c_or_cpp(tmp_path, language):
     for name, text in {**files, "main.c": CALLS}.items():
         (tmp_path / name).write_text(text)
     strict = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-    for unit, own in (("policy.c", ["-std=c99"]), ("other.c", ["-std=c99"]), ("main.c", language)):
-        command = [COMPILER, *strict, *own, "-c", unit, "-o", f"{unit}.o"]
+    c99 = ["-std=c99"]
+    for unit, standard in (("policy.c", c99), ("other.c", c99), ("main.c", language)):
+        command = [COMPILER, *strict, *standard, "-c", unit, "-o", f"{unit}.o"]
         subprocess.run(command, cwd=tmp_path, check=True)
     objects = [f"{unit}.o" for unit in ("main.c", "policy.c", "other.c")]
     subprocess.run([COMPILER, *objects, "-lm", "-o", "program"], cwd=tmp_path, check=True)

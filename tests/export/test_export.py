@@ -1,6 +1,7 @@
 """Exports: files, contracts, schemas, and what is refused."""
 
 import copy
+import dataclasses
 import hashlib
 import json
 import sys
@@ -83,7 +84,7 @@ def test_the_contract_says_what_goes_in_and_out_and_where_it_comes_from(run, tar
         assert contract["files"][file.name] == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def test_policies_of_a_run_are_found_by_word_name_and_number(run):
+def test_policies_of_a_run_are_opened_by_word_name_and_number(run):
     learner = CrossLearner.load(run / "model.safetensors")
     name = learner.tasks[0].name
     state = np.array([0.2, 0.1, 1.0])
@@ -94,9 +95,9 @@ def test_policies_of_a_run_are_found_by_word_name_and_number(run):
         ("1", learner.policy(1)),
         ("average", learner.average),
     ):
-        found = open_policy(run, which).policy
-        assert found.name == policy.name
-        np.testing.assert_array_equal(found.mean(state), policy.mean(state))
+        opened = open_policy(run, which).policy
+        assert opened.name == policy.name
+        np.testing.assert_array_equal(opened.mean(state), policy.mean(state))
         again = open_policy(run / "model.safetensors", which).policy
         np.testing.assert_array_equal(again.mean(state), policy.mean(state))
     both = [learner.policy(i).mean(state) for i in range(2)]
@@ -166,7 +167,7 @@ def test_weights_that_cancel_in_floats_are_computed_in_doubles(target, tmp_path)
     assert export_policy(policy_of(), target, tmp_path / "plain", "float").arithmetic == "float"
 
 
-def test_too_much_for_single_precision_is_said():
+def test_too_much_for_single_precision_is_refused():
     policy = policy_of()
     shaken = np.random.default_rng(0).normal(size=(4022, 2))
     with pytest.raises(NumericalError, match="export it with --precision double"):
@@ -191,7 +192,7 @@ def test_without_a_compiler_c_is_written_and_not_checked(tmp_path, monkeypatch):
     assert read_document(made.files[-1], "contract", 1)["largest_difference"] is None
 
 
-def test_a_compiler_that_fails_is_told_and_nothing_is_written(tmp_path, monkeypatch):
+def test_a_compiler_that_fails_is_reported_and_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setenv("CC", sys.executable)
     with pytest.raises(NumericalError, match="Set the variable CC to a C compiler that works"):
         export_policy(policy_of(), "c", tmp_path / "policy.c")
@@ -225,6 +226,19 @@ def test_what_cannot_be_asked_is_refused(target, out, precision, message, tmp_pa
 def test_a_formula_of_the_users_is_refused_in_a_sentence(target, tmp_path):
     policy = policy_of(PairKernel(rational_quadratic, 3))
     with pytest.raises(InputError, match="'rational_quadratic' is a formula of its author's"):
+        export_policy(policy, target, tmp_path / "policy")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["c", "onnx"])
+def test_a_formula_that_exports_do_not_know_is_refused(target, tmp_path):
+    if target == "onnx":
+        pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    policy = policy_of()
+    (product,) = policy.plain.products
+    factor = dataclasses.replace(product.factors[0], formula="cauchy")
+    policy.plain.products = [dataclasses.replace(product, factors=(factor,))]
+    with pytest.raises(InputError, match="cannot compute the kernel formula 'cauchy'; they know"):
         export_policy(policy, target, tmp_path / "policy")
     assert list(tmp_path.iterdir()) == []
 

@@ -19,9 +19,9 @@ from crosslearning.export.onnx_graph import OPSET, onnx_model, run_onnx  # noqa:
 def test_every_kernel(kernel, precision):
     policy = policy_of(kernel, spread=0.5)
     content = onnx_model(policy, precision, precision)
-    found = compare(policy, lambda states: run_onnx(content, states), precision)
-    assert found.states > 4000
-    assert found.share <= (1e-12 if precision == "double" else 1e-5)
+    agreement = compare(policy, lambda states: run_onnx(content, states), precision)
+    assert agreement.states > 4000
+    assert agreement.share <= (1e-12 if precision == "double" else 1e-5)
     states = states_for(policy).astype(TYPES[precision])
     expected = expected_actions(policy, states)
     # The comparison saw actions at each end, and between them.

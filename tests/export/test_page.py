@@ -27,7 +27,7 @@ def test_from_training_to_a_running_program(tmp_path):
         if kind == "c":
             (tmp_path / "main.c").write_text(text)
         elif kind == "bash":
-            found = subprocess.run(
+            result = subprocess.run(
                 ["sh", "-e"],
                 cwd=tmp_path,
                 env=environment,
@@ -36,8 +36,8 @@ def test_from_training_to_a_running_program(tmp_path):
                 capture_output=True,
                 check=False,
             )
-            assert found.returncode == 0, found.stderr
-            said = found.stdout
+            assert result.returncode == 0, result.stderr
+            said = result.stdout
         else:
             # Digits differ between machines; words do not.
             words = [re.sub(r"[-+\d.,e]+", "#", line) for line in text.splitlines()]

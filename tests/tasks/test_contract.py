@@ -1,4 +1,4 @@
-"""The checker of tasks: what it passes, and that it finds each fault."""
+"""The checker of tasks: what it passes, and that it reports each fault."""
 
 import dataclasses
 from functools import partial
@@ -13,7 +13,7 @@ from crosslearning.tasks import CompiledEnvironment, Physics, Task, check_task, 
 
 
 class Place(gymnasium.Env):
-    """A place on a line, pushed by actions; it ends beyond ±3. ``faults`` replaces answers."""
+    """A place on a line, pushed by actions; it ends beyond ±3. ``faults`` replaces results."""
 
     def __init__(self, render_mode=None, space=None, pushes=None, late=1, **faults):
         self.observation_space = space or Box(-9.0, 9.0, (1,), np.float32)
@@ -33,15 +33,15 @@ class Place(gymnasium.Env):
         self.place = self.place + action
         if self.steps >= self.late and "drift" in self.faults:
             self.place = self.place + self.faults["drift"](self)
-        answer = {
+        result = {
             "observation": self.place.astype(np.float32),
             "reward": -float(abs(self.place[0])),
             "terminated": bool(abs(self.place[0]) > 3.0),
             "truncated": self.steps > 5,
         }
         if self.steps >= self.late:
-            answer |= {key: value for key, value in self.faults.items() if key in answer}
-        return *answer.values(), {}
+            result |= {key: value for key, value in self.faults.items() if key in result}
+        return *result.values(), {}
 
 
 def test_a_sound_environment_passes():
@@ -56,7 +56,7 @@ def test_a_sound_environment_passes():
         ({"space": Discrete(3)}, "observation_space is Discrete.*Box with one axis"),
         ({"space": Box(-9.0, 9.0, (1, 2))}, "observation_space .*Box with one axis"),
         ({"pushes": Box(-3, 3, (1,), np.int64)}, "action_space is .*give floats"),
-        ({"pushes": Box(1.0, 1.0, (1,))}, "action_space is .*low ends are below the high"),
+        ({"pushes": Box(1.0, 1.0, (1,))}, "action_space is .*low ends below the high"),
         ({"start": np.zeros(1, np.float32)}, r"reset\(\) returned .*give \(observation, info\)"),
         ({"start": (np.zeros(2, np.float32), {})}, r"the start is .*shape \(2,\)"),
         ({"observation": np.zeros((1, 1), np.float32), "late": 30}, r"step 30 is .*shape \(1, 1\)"),
@@ -74,7 +74,7 @@ def test_a_sound_environment_passes():
         ({"drift": lambda e: np.random.default_rng().normal()}, "self.np_random alone"),
     ],
 )
-def test_faults_of_environments_are_found(faults, message):
+def test_faults_of_environments_are_reported(faults, message):
     if "late" not in faults:
         faults = {**faults, "late": 1}
     steady = {} if "drift" in faults else {"pushes": Box(-0.01, 0.01, (1,), np.float32)}
@@ -206,7 +206,7 @@ def test_sound_dynamics_pass():
         ({"ended": nearer}, "differ after"),
     ],
 )
-def test_faults_of_dynamics_are_found(changes, message):
+def test_faults_of_dynamics_are_reported(changes, message):
     with pytest.raises(InputError, match=f"(?s)task 'faulty': .*{message}"):
         check_task(cart(**changes))
 
@@ -225,12 +225,12 @@ def test_faults_of_dynamics_are_found(changes, message):
         ({"make": partial(Place, space=Box(-9.0, 9.0, (2,), np.float32))}, "must be float64"),
     ],
 )
-def test_faults_of_descriptions_are_found(changes, message):
+def test_faults_of_descriptions_are_reported(changes, message):
     with pytest.raises(InputError, match=f"(?s)task 'faulty': .*{message}"):
         check_task(dataclasses.replace(cart(), **changes))
 
 
-def test_dynamics_that_do_not_clip_are_found():
+def test_dynamics_that_do_not_clip_are_reported():
     # The environment has the same fault, but a rollout hands it actions within the bounds.
     with pytest.raises(InputError, match="does not clip actions"):
         check_task(Unbounded([0.3]).task("unbounded"))

@@ -122,7 +122,7 @@ def test_physics_must_be_stated():
         Bare()
 
 
-def test_what_cannot_be_compiled_is_said():
+def test_functions_that_cannot_be_compiled_are_refused():
     def wild(parameters, state, action):
         return undefined  # noqa: F821
 

@@ -68,7 +68,7 @@ def test_a_spread_that_is_none_is_refused(spread):
 
 def test_a_spread_that_makes_masses_negative_is_refused():
     assert task_set("pendulums:50", spread=3.3)
-    with pytest.raises(InputError, match="the g of a pendulum could be below zero; give at most"):
+    with pytest.raises(InputError, match="g could be below 0; give a spread of at most"):
         task_set("pendulums:2", spread=3.4)
 
 
@@ -90,12 +90,12 @@ def test_every_member_is_a_sound_task(name):
 @every_family
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns_on_every_family(name, method):
-    own = {
+    options = {
         "policy-gradient": {"batch_size": 1, "estimator": "geometric"},
         "models": {"round_steps": 15, "updates_per_round": 2, "rollouts": 4, "look_ahead": 4},
         "trust-region": {"episode_steps": 20, "least_steps": 20, "episodes": 2},
     }
-    settings = {"method": method, "max_knots": 20, "discount": 0.8, **own[method]}
+    settings = {"method": method, "max_knots": 20, "discount": 0.8, **options[method]}
     learner = CrossLearner(f"{name}:2", 1.0, **settings)
     learner.learn(2)
     learner.close()
@@ -151,7 +151,7 @@ def test_a_cart_stops_at_the_end_of_its_track():
     assert seen[:2].tolist() == [end, 0.0]
 
 
-def test_an_upright_pole_is_told():
+def test_an_upright_pole_is_an_outcome():
     task = task_set("cart-poles:1")[0]
     states = np.zeros((2, 5))
     states[0, 4] = 20.0

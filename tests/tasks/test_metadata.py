@@ -1,4 +1,4 @@
-"""What environments tell of their numbers: names, units and rate."""
+"""Metadata of environments: names, units and rate."""
 
 import gymnasium
 import numpy as np
@@ -60,7 +60,7 @@ def test_without_metadata_numbers_are_counted():
         ({"rate": float("inf")}, "give the steps a second"),
     ],
 )
-def test_wrong_metadata_are_told_with_the_task(metadata, message):
+def test_wrong_metadata_are_refused(metadata, message):
     with pytest.raises(InputError, match=f"task 'named': the metadata .* {message}"):
         task_of(**metadata)
 

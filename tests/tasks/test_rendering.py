@@ -64,7 +64,7 @@ def test_a_cart_at_the_end_of_its_track_is_in_the_picture():
 @pytest.mark.parametrize("family", ["pendulums:2", "cart-poles:2"])
 def test_families_can_be_filmed(family):
     learner = CrossLearner(family, method="policy-gradient", max_knots=10)
-    found = record(learner.central, learner.tasks[1], horizon=3)
-    assert len(found.episodes[0]) == 4
-    assert found.rate == 20.0
-    assert not np.array_equal(found.episodes[0][0], found.episodes[0][3])
+    recording = record(learner.central, learner.tasks[1], horizon=3)
+    assert len(recording.episodes[0]) == 4
+    assert recording.rate == 20.0
+    assert not np.array_equal(recording.episodes[0][0], recording.episodes[0][3])

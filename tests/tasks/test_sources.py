@@ -1,4 +1,4 @@
-"""Tasks of users' own: found by name, kept as data, and nothing of a stranger's is run."""
+"""Users' tasks: loaded by name, saved as data; code that untrusted files name is not run."""
 
 import json
 import sys
@@ -98,7 +98,7 @@ def test_a_function_in_a_module(place):
         ("lacking:tasks", r"cannot be imported: ModuleNotFoundError: .*lacking.py, line 1"),
     ],
 )
-def test_what_goes_wrong_in_a_users_own_code_is_told_with_its_line(place, given, message):
+def test_errors_in_user_code_name_the_line(place, given, message):
     (place / "torn.py").write_text("def tasks(:\n")
     (place / "ending.py").write_text("raise SystemExit(2)\n")
     (place / "lacking.py").write_text("import a_package_that_is_not_there\n")
@@ -135,7 +135,7 @@ def test_a_file_of_tasks(place):
         ("[[task]]\nid = 'Pendulum-v1'\nwrappers = [3]", "a wrapper is 3"),
     ],
 )
-def test_a_file_that_is_wrong_is_told(place, content, message):
+def test_wrong_files_are_refused(place, content, message):
     (place / "wrong.toml").write_text(content)
     with pytest.raises(InputError, match=message):
         tasks_from("wrong.toml")
@@ -211,13 +211,13 @@ def test_a_source_survives_json(place):
 def test_a_learner_without_its_tasks_is_still_a_policy(tmp_path):
     tasks = [Task(task.name, task.make, horizon=200) for task in task_set("pendulums:2")]
     learner = CrossLearner(tasks, **SMALL).learn(3)
-    learner.save(tmp_path / "own")
-    alone = CrossLearner.load(tmp_path / "own")
+    learner.save(tmp_path / "saved")
+    alone = CrossLearner.load(tmp_path / "saved")
     states = np.random.default_rng(0).uniform(-1.0, 1.0, (5, 3))
     np.testing.assert_array_equal(alone.predict(states)[0], learner.predict(states)[0])
     with pytest.raises(InputError, match="tasks of its author's"):
         alone.learn(1)
-    whole = CrossLearner.load(tmp_path / "own", tasks=tasks)
+    whole = CrossLearner.load(tmp_path / "saved", tasks=tasks)
     np.testing.assert_array_equal(whole.learn(2).family.weights, learner.learn(2).family.weights)
 
 

@@ -23,7 +23,7 @@ from crosslearning.tasks.families import FAMILIES
 from crosslearning.tasks.navigation.dynamics import Slot, State
 from crosslearning.tasks.navigation.obstacles import clearances, outline
 
-#: Sets of descriptions; the families have tests of their own.
+#: Sets of descriptions; the families are tested in test_families.py.
 DESCRIBED = [name for name in task_set_names() if name not in FAMILIES]
 
 
@@ -227,7 +227,7 @@ def own_set(monkeypatch):
 
 
 @pytest.mark.usefixtures("own_set")
-def test_a_set_of_ones_own():
+def test_a_registered_set():
     assert "squares" in task_set_names()
     assert [task.name for task in task_set("squares")] == ["x=0", "x=1"]
     assert [task.name for task in task_set("squares:3")] == ["x=0", "x=1", "x=2"]
@@ -253,7 +253,7 @@ def test_a_set_of_ones_own():
         ("random:0", {}, "random:0 names no tasks; give how many, such as random:50"),
         ("random:many", {}, "one of the names random-0-0, random-0-1"),
         ("random:unseen:x", {}, "such as random:50"),
-        ("random:unseen:5", {"seed": 3}, "unseen maps are those of seed 30000, but seed is 3"),
+        ("random:unseen:5", {"seed": 3}, "unseen maps have seed 30000, but seed is 3"),
         ("paper", {"self": 1}, "no such navigation parameter 'self'"),
         ("paper", {"name": "x"}, "no such navigation parameter 'name'"),
         ("papr", {}, "no such task set 'papr'; did you mean 'paper'"),

@@ -106,10 +106,7 @@ def export_policy(
     if not contract_path.exists():
         # Only an earlier export, which has a contract, is overwritten.
         for other in filter(Path.exists, map(path.with_name, contents)):
-            raise InputError(
-                f"{other} is there and is no export of a policy; choose another name, so that "
-                "nothing is lost"
-            )
+            raise InputError(f"{other} is there and is no export of a policy; choose another name")
     contract = document(
         CONTRACT_KIND,
         CONTRACT_VERSION,

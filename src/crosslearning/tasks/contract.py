@@ -57,7 +57,6 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
 
 def _check_description(task: Task) -> None:
     observations, actions = task.observation_space, task.action_space
-    widths = task.kernel_covariance
     for kind, space in (("observation_space", observations), ("action_space", actions)):
         if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
             raise InvalidResult(
@@ -65,21 +64,16 @@ def _check_description(task: Task) -> None:
                 "gymnasium.wrappers.FlattenObservation"
             )
     if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
-        raise InvalidResult(
-            f"the action_space is {actions}; give floats whose low ends are below the high"
-        )
-    if widths is not None and ((len(widths),) != observations.shape or not min(widths) > 0.0):
-        raise InvalidResult(
-            f"kernel_covariance is {widths}; give {observations.shape[0]} numbers greater than 0"
-        )
+        raise InvalidResult(f"the action_space is {actions}; give floats, low ends below the high")
+    widths, q = task.kernel_covariance, observations.shape[0]
+    if widths is not None and (len(widths) != q or not min(widths) > 0.0):
+        raise InvalidResult(f"kernel_covariance is {widths}; give {q} numbers greater than 0")
     if task.dynamics is None:
         return
     if observations.dtype != np.float64 or actions.dtype != np.float64:
         raise InvalidResult("spaces must be float64, as the numbers of compiled dynamics are")
     if task.reset_options is None:
-        raise InvalidResult(
-            "it has dynamics but no reset_options, by which its environment starts as they do"
-        )
+        raise InvalidResult("it has dynamics but no reset_options, to start its environment alike")
     parameters = task.dynamics.parameters
     if parameters.dtype != np.float64 or parameters.ndim != 1:
         raise InvalidResult(f"the parameters are {parameters!r}; give a float64 vector")
@@ -124,10 +118,7 @@ def _drive(
     for k, action in enumerate(clipped, start=1):
         (result,) = batch.step([index], [action])
         if not isinstance(result, tuple) or len(result) != 5:
-            raise InvalidResult(
-                f"step() returned {result!r}; give (observation, reward, terminated, truncated, "
-                "info)"
-            )
+            raise InvalidResult(f"step() returned {result!r}; give five things, as in Gymnasium")
         observation, reward, terminated, truncated, _ = result
         row = _observed(task.observation_space, observation, f"the observation of step {k}")
         if not isinstance(reward, Real) or not np.isfinite(float(reward)):

@@ -65,10 +65,7 @@ class TaskFamily:
         for name, (low, high) in self.ranges.items():
             most = max(1.0, (low + high) / (high - low))  # the least value is 0
             if low >= 0.0 and spread > most:
-                raise InputError(
-                    f"spread is {spread:g}, with which the {name} of a {self.kind} could be below "
-                    f"zero; give at most {most:.3g}"
-                )
+                raise InputError(f"{name} could be below 0; give a spread of at most {most:.3g}")
         drawn = []
         for number in range(int(count)):
             generator = np.random.default_rng([int(seed), int(unseen), number])

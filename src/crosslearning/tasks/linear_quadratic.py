@@ -123,12 +123,9 @@ class LinearQuadratic:
         for name in ("start_low", "start_high"):
             object.__setattr__(self, name, read_numbers(name, getattr(self, name), q))
         for name in ("Q", "R"):
-            matrix = np.array(getattr(self, name))
+            matrix = np.array(rows := getattr(self, name))
             if not np.array_equal(matrix, matrix.T) or np.linalg.eigvalsh(matrix)[0] < -1e-12:
-                raise InputError(
-                    f"{name} is {getattr(self, name)}; give a symmetric positive semi-definite "
-                    "matrix, so that no action is paid without bound"
-                )
+                raise InputError(f"{name} is {rows}; give a symmetric, positive semi-definite one")
         low, high = self.start_low, self.start_high
         if np.any(np.array(low) > high):
             raise InputError(f"start_low {low} must not be above start_high {high}")
@@ -176,10 +173,7 @@ class LinearQuadratic:
         F = A + B @ gain
         growth = discount * float(np.max(np.abs(np.linalg.eigvals(F)))) ** 2
         if not growth < 1.0:
-            raise InputError(
-                f"discount · ρ(A + BM)² is {growth:.6g} for this M; the expected return is finite "
-                "only below 1"
-            )
+            raise InputError(f"γ ρ(A + BM)² is {growth:.6g}; the return is finite only below 1")
         low, high = np.array(self.start_low), np.array(self.start_high)
         mean = 0.5 * (low + high)
         start = np.outer(mean, mean) + np.diag((high - low) ** 2 / 12.0)

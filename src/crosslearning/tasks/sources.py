@@ -207,9 +207,8 @@ def _import(module: str) -> Any:
     except CrossLearningError:
         raise
     except (Exception, SystemExit) as problem:  # a script may exit
-        raise InputError(
-            f"the module {module} cannot be imported: {describe_exception(problem)}"
-        ) from problem
+        why = describe_exception(problem)
+        raise InputError(f"the module {module} cannot be imported: {why}") from problem
     if Path(imported.__file__ or "").resolve() != file.resolve():
         raise InputError(
             f"a module {module!r} is loaded already from {imported.__file__}, but {file} was "
@@ -236,9 +235,7 @@ def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
     for table in _tables(data, source):
         grid = table.get("grid", {})
         if math.prod(map(len, grid.values())) > MOST_TASKS:
-            raise InputError(
-                f"{source}: a grid has more than {MOST_TASKS} tasks; give fewer values"
-            )
+            raise InputError(f"{source}: a grid has over {MOST_TASKS} tasks; give fewer values")
         for values in itertools.product(*grid.values()):
             tasks.append(_task(table, dict(zip(grid, values, strict=True)), source))
     return tuple(tasks)
@@ -255,19 +252,16 @@ def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
     complete = [{**common, **table} if isinstance(table, Mapping) else {} for table in tables]
     for table in complete:
         if "id" not in table:
-            raise InputError(
-                f"{source}: a task has no id among its keys {list(table)}; give {_FORMS['id'][1]}"
-            )
+            raise InputError(f"{source}: a task has no id in {list(table)}; give {_FORMS['id'][1]}")
         for name, (kind, form) in _FORMS.items():
             if name in table and not isinstance(table[name], kind):
                 raise InputError(f"{source}: {name} is {table[name]!r}; give {form}")
         for name, values in table.get("grid", {}).items():
             if not isinstance(values, list) or not values:
                 raise InputError(f"{source}: grid.{name} is {values!r}; give a list of values")
-        if not 0 < table.get("horizon", 1) <= _LONGEST:
-            raise InputError(
-                f"{source}: horizon is {table['horizon']}; give a number of steps, 1 to {_LONGEST}"
-            )
+        steps = table.get("horizon", 1)
+        if not 0 < steps <= _LONGEST:
+            raise InputError(f"{source}: horizon is {steps}; give 1 to {_LONGEST} steps")
     return complete
 
 

@@ -173,14 +173,10 @@ class Task:
         except CrossLearningError:
             raise
         except Exception as problem:
-            raise InputError(
-                f"the environment of task {self.name!r} cannot be made: "
-                f"{describe_exception(problem)}"
-            ) from problem
+            why = describe_exception(problem)
+            raise InputError(f"the task {self.name!r} cannot be made: {why}") from problem
         if not isinstance(environment, gymnasium.Env | VectorEnv):
-            raise self._invalid(
-                f"make() returned {environment!r}; expected a new environment of Gymnasium"
-            )
+            raise self._invalid(f"make() returned {environment!r}; expected a new environment")
         try:
             if isinstance(environment, VectorEnv) and (self.dynamics or self.reset_options):
                 raise InvalidResult(
@@ -204,18 +200,14 @@ class Task:
             fine = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
             if not fine or len(names) != size or len(set(names)) != size:
                 raise InvalidResult(
-                    f"the metadata of its environment have {names!r} for {key!r}; give {size} "
-                    "different names, or leave it out"
+                    f"the metadata {key!r} are {names!r}; give {size} different names"
                 )
             self._set(**{key: tuple(names)})
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)
             if not number or not 0 < rate < math.inf:
-                raise InvalidResult(
-                    f"the metadata of its environment have {rate!r} for 'rate'; give the steps a "
-                    "second, such as 20.0"
-                )
+                raise InvalidResult(f"the metadata 'rate' is {rate!r}; give the steps a second")
             self._set(rate=float(rate))
 
     @property

@@ -104,10 +104,7 @@ class _VectorBatch(EnvBatch):
             if self._done[i] and self._mode is AutoresetMode.SAME_STEP:
                 # The observation is the first one of the next episode.
                 if info.get("final_obs") is None:
-                    raise InvalidResult(
-                        "its autoreset_mode is SAME_STEP, but the infos hold no 'final_obs' of "
-                        f"sub-environment {i}, whose episode is over"
-                    )
+                    raise InvalidResult("its mode is SAME_STEP, but the infos hold no 'final_obs'")
                 observation, info = info["final_obs"], info.get("final_info", {})
             results.append((observation, rewards[i], terminated[i], truncated[i], info))
         return results
@@ -157,10 +154,7 @@ class Given(gymnasium.vector.VectorWrapper[Any, Any, Any, Any, Any]):
         """Do nothing."""
 
     def __reduce__(self) -> NoReturn:
-        raise InputError(
-            "its vector environment is one object, which stays where it is; give a function that "
-            "makes one"
-        )
+        raise InputError("its vector environment cannot be sent; give a function that makes one")
 
 
 def describe(environment: Any) -> tuple[tuple[Any, Any], int | None]:

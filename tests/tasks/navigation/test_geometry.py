@@ -103,7 +103,7 @@ def test_distance_keeps_all_digits_in_very_flat_ellipses():
     [
         ((0.0, 0.0), (0.5, 2.0), -0.5),  # the centre: the smaller semi-axis
         ((0.0, 0.0), (1.5, 1.5), -1.5),
-        ((0.0, 2.3e-311), (2.0, 1.75), -1.75),  # a number with few digits of its own
+        ((0.0, 2.3e-311), (2.0, 1.75), -1.75),  # a number with few digits
         ((3.0, 0.0), (0.5, 2.0), 2.5),  # on the axes, outside
         ((0.0, -5.0), (0.5, 2.0), 3.0),
         ((0.0, 1.9), (0.5, 2.0), -0.1),  # on the long axis, beyond the cusp of the evolute
@@ -272,5 +272,5 @@ def test_compiled_functions_agree_with_their_python_bodies():
 def test_a_place_beside_an_obstacle_is_as_far_away_as_asked(x, y, a, b, turn, away):
     rows = obstacle_rows([Ellipse((x, y), (a, b), 0.4)])
     place = geometry.beside(rows, 0, turn, away)
-    found = geometry.surface_distance(*geometry.to_frame(rows, 0, *place), a, b)
-    assert found == pytest.approx(away, abs=1e-9)
+    distance = geometry.surface_distance(*geometry.to_frame(rows, 0, *place), a, b)
+    assert distance == pytest.approx(away, abs=1e-9)

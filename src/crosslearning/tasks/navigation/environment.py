@@ -133,10 +133,7 @@ class Navigation:
         for name, value in read.items():
             object.__setattr__(self, name, value)
         if self.near_share > 0.0 and self.start is not None:
-            raise InputError(
-                f"near_share is {self.near_share}, but every episode starts at {self.start}; "
-                "drop one of the two"
-            )
+            raise InputError(f"near_share > 0, but every episode starts at {self.start}; drop one")
         if not self.goals:
             raise InputError("no goal was given; give at least one, such as goals=((5, 6),)")
         for goal in self.goals:
@@ -170,10 +167,7 @@ class Navigation:
         free = clearances(places, self.obstacles)
         best = int(np.argmax(free))
         if free[best] <= 0.0 and self.start_in_obstacle == "redraw":
-            raise InputError(
-                f"obstacles cover the whole start area {self.start_area}: none of {_SEARCH} × "
-                f"{_SEARCH} places in it is free; make it larger or the obstacles smaller"
-            )
+            raise InputError(f"obstacles cover the whole start area {self.start_area}; enlarge it")
         return float(places[best, 0]), float(places[best, 1])
 
     @property
@@ -319,7 +313,5 @@ class NavigationEnvironment(CompiledEnvironment):
             )
         flags = state[[State.CRASHED, State.ARRIVED]]
         if not np.isin(flags, (0.0, 1.0)).all():
-            raise InputError(
-                f"the option 'state' has crashed and arrived {flags.tolist()}; each must be 0 or 1"
-            )
+            raise InputError(f"'state' has crashed and arrived {flags}; each must be 0 or 1")
         return state

@@ -116,9 +116,7 @@ def random_maps(
     fewest, most = (int(number) for number in read_numbers("obstacle_count", obstacle_count, 2))
     smallest, largest = read_numbers("sizes", sizes, 2)
     if unseen and seed:
-        raise InputError(
-            f"unseen maps are those of seed {UNSEEN_SEED}, but seed is {seed}; drop one of the two"
-        )
+        raise InputError(f"unseen maps have seed {UNSEEN_SEED}, but seed is {seed}; drop one")
     seed = UNSEEN_SEED if unseen else seed
     if seed < 0 or count < 1:
         raise InputError(f"seed is {seed} and count {count}; give at least 0 and 1")

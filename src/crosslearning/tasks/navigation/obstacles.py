@@ -83,10 +83,7 @@ class Ellipse:
         object.__setattr__(self, "semi_axes", axes)
         object.__setattr__(self, "angle", read_number("an ellipse's angle", self.angle))
         if min(axes) <= 0.0:
-            raise InputError(
-                f"an ellipse's semi_axes are {axes}; both must be greater than 0 "
-                "(for a circle use Circle(centre, radius))"
-            )
+            raise InputError(f"an ellipse's semi_axes are {axes}; both must be greater than 0")
 
 
 Obstacle: TypeAlias = Circle | Ellipse
