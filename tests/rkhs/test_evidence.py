@@ -52,8 +52,7 @@ def test_it_is_the_evidence_of_the_regression_that_it_describes():
         theta = [*np.log(chosen.widths / chosen.units), math.log(chosen.signal), linear, odds]
         theta = np.array([*theta, *np.log(chosen.noise)])
         away = [
-            (value - prior.centre) / prior.spread
-            for value, prior in zip(theta, _priors(3, 2), strict=True)
+            (value - prior[0]) / prior[1] for value, prior in zip(theta, _priors(3, 2), strict=True)
         ]
         if alike is not None:
             del away[5]

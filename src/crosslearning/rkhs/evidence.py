@@ -31,27 +31,22 @@ _FEW_STEPS = 30
 _ENOUGH = 1e-5
 #: The largest root mean square of targets that the priors allow.
 _LARGEST_TARGETS = 30.0
-
-
-class _Prior(NamedTuple):
-    """A normal prior with bounds, of the logarithm of a number or of the log odds of c."""
-
-    centre: float
-    spread: float
-    low: float
-    high: float
-
-
-#: For inputs and targets of unit spread; they matter only for very few data.
-_WIDTH = _Prior(math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
-_SIGNAL = _Prior(0.0, 2.0, math.log(0.01), math.log(1e3))
-_LINEAR = _Prior(-1.0, 2.0, math.log(1e-4), math.log(1e2))
-_ALIKE = _Prior(2.0, 4.0, -6.0, 9.0)
-_NOISE = _Prior(math.log(0.01), 3.0, math.log(5e-3), 0.0)
+# Normal priors with bounds, of logarithms and the log odds of c: centre, spread, lowest, highest.
+# They are for inputs and targets of unit spread, and matter only for very few data.
+_WIDTH = (math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
+_SIGNAL = (0.0, 2.0, math.log(0.01), math.log(1e3))
+_LINEAR = (-1.0, 2.0, math.log(1e-4), math.log(1e2))
+_ALIKE = (2.0, 4.0, -6.0, 9.0)
+_NOISE = (math.log(0.01), 3.0, math.log(5e-3), 0.0)
 
 
 class Hyperparameters(NamedTuple):
     """The hyperparameters of greatest evidence.
+
+    ``widths`` are of the Gaussian kernel, ``units`` of the linear one, the spread of the inputs,
+    both of shape (q,); ``linear`` is the scale of the linear kernel, ``signal`` s², the variance of
+    the Gaussian part, ``alike`` c; ``noise`` are standard deviations, shape (p,); ``evidence`` is
+    the log marginal likelihood of the points that were used, plus the log prior.
 
     Examples
     --------
@@ -60,13 +55,13 @@ class Hyperparameters(NamedTuple):
     1
     """
 
-    widths: Floats  #: Of the Gaussian kernel, shape (q,).
-    units: Floats  #: Of the linear kernel, the spread of the inputs, shape (q,).
-    linear: float  #: The scale of the linear kernel.
-    signal: float  #: s², the variance of the Gaussian part.
-    alike: float  #: c, the correlation of tasks.
-    noise: Floats  #: Standard deviations, shape (p,).
-    evidence: float  #: Log marginal likelihood of the points that were used, plus log prior.
+    widths: Floats
+    units: Floats
+    linear: float
+    signal: float
+    alike: float
+    noise: Floats
+    evidence: float
 
     def ridge(self, tasks: int) -> float:
         """Return ρ of the regression with these covariances."""
@@ -143,14 +138,13 @@ def most_likely(
     return Hyperparameters(widths, units, linear, signal, alike, noise, evidence)
 
 
-def _priors(q: int, p: int) -> list[_Prior]:
-    return [_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p
+def _priors(q: int, p: int) -> Floats:
+    return np.array([_WIDTH] * q + [_SIGNAL, _LINEAR, _ALIKE] + [_NOISE] * p)
 
 
 def _starts(q: int, p: int, units: Floats, given: Hyperparameters | None) -> list[Floats]:
     """Return the starts: smooth functions, rough ones, much noise, and the given one."""
-    usual = np.array([prior.centre for prior in _priors(q, p)])
-    rough, noisy = usual.copy(), usual.copy()
+    usual, rough, noisy = (_priors(q, p)[:, 0] for _ in range(3))
     rough[:q] = math.log(0.5)
     noisy[:q], noisy[q + 3 :] = math.log(3.0), math.log(0.3)
     if given is None:
@@ -222,9 +216,8 @@ class _Search:
         self.products = 1.0 + straight @ straight.T
         self.same = points.task[:, None] == points.task
         priors = _priors(q, self.y.shape[1])
-        self.bounds = np.array([(prior.low, prior.high) for prior in priors])
-        self._centre = np.array([prior.centre for prior in priors])
-        self._spread = np.array([prior.spread for prior in priors])
+        self.bounds = priors[:, 2:]
+        self._centre, self._spread = priors[:, 0], priors[:, 1]
         self._constant = 0.5 * self.y.size * math.log(2.0 * math.pi)
 
     def maximum(self, first: Floats, steps: int) -> OptimizeResult:

@@ -73,10 +73,9 @@ class KnotCoordinates:
         try:
             self.factor = np.asarray(np.linalg.cholesky(gram), dtype=np.float64)
         except np.linalg.LinAlgError as problem:
-            raise NumericalError(
-                f"the Gram matrix of {len(gram)} knots of the {kernel.name} kernel is not positive "
-                "definite; allow fewer knots, or a larger tolerance"
-            ) from problem
+            what = f"the Gram matrix of {len(gram)} knots of the {kernel.name} kernel"
+            remedy = "allow fewer knots, or a larger tolerance"
+            raise NumericalError(f"{what} is not positive definite; {remedy}") from problem
 
     def __len__(self) -> int:
         return len(self.knots)

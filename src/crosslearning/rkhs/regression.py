@@ -107,10 +107,9 @@ class FamilyRegression:
         try:
             return np.asarray(cho_solve(cho_factor(matrix, overwrite_a=True), right))
         except (np.linalg.LinAlgError, ValueError) as problem:
-            raise NumericalError(
-                f"a regression on {len(self.knots)} knots broke down: {problem}; are observations "
-                "and rewards of a sensible size?"
-            ) from problem
+            what = f"a regression on {len(self.knots)} knots broke down: {problem}"
+            remedy = "are observations and rewards of a sensible size?"
+            raise NumericalError(f"{what}; {remedy}") from problem
 
     def state(self) -> dict[str, Floats]:
         """Return the arrays that cannot be recomputed to the same bits; callers have the states."""
