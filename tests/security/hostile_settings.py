@@ -251,7 +251,7 @@ def _arguments() -> Iterator[Case]:
         ("train", "--out", "out/new", "--iterations", digits),
         ("train", "--out", "out/new", "--tasks", f"random:{digits}"),
         ("train", "--out", "out/new", "--max-knots", digits),
-        ("train", "--out", "out/new", "--seed", digits),
+        ("train", "--out", "out/new", "--iterations", "1", "--seed", digits),
         ("train", "--out", "out/new", "--batch-size", digits),
         ("adapt", "run", "--tasks", "paper", "--out", "out/new", "--iterations", digits),
         ("resume", "run", "--iterations", digits),
