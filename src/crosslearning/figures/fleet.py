@@ -35,7 +35,7 @@ class FleetPicture:
         tasks = fleet.tasks[:MOST_SHOWN]
         self.angles = np.stack([result.angles[: len(tasks)] for result in fleet.results])
         rows, N, starts, steps = self.angles.shape
-        width, height = _TEXT + _CELL * N, _ROW * rows + 3.0
+        width, height = _TEXT + _CELL * N, _ROW * rows + 3.25
         self.figure = Figure((_INCHES * width, _INCHES * height))
         axes = self.figure.add_axes((0.0, 0.0, 1.0, 1.0), aspect="equal")
         axes.set(xlim=(-_TEXT, width - _TEXT), ylim=(1.0 - height, 1.0))
@@ -68,7 +68,7 @@ class FleetPicture:
         self.clock = write(width - _TEXT - 0.45, 0.2, "", 9, GREY, ha="right")
         for place, task in zip(x, tasks, strict=True):
             numbers = "\n".join(f"{name} = {value:.3g}" for name, value in task.context.items())
-            write(place, 1.65 - height, numbers, 7, GREY, linespacing=1.25, **MIDDLE)
+            write(place, 1.9 - height, numbers, 7, GREY, linespacing=1.25, **MIDDLE)
         self.counts = []
         for result, row in zip(fleet.results, y, strict=True):
             kind = f"{result.kind} models"
