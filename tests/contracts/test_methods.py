@@ -27,15 +27,15 @@ def learner_of(method, given, **more):
 @every_method
 def test_an_improvement_has_the_promised_shapes(method, given):
     learner = learner_of(method, given)
-    found = learner.method.improve(learner._core.iterate)
-    n = len(found.knots)
-    assert found.knots.shape == (n, 2)
+    improvement = learner.method.improve(learner._core.iterate)
+    n = len(improvement.knots)
+    assert improvement.knots.shape == (n, 2)
     own = learner.method.functions
-    assert found.weights.shape == (n, 2 + 1 + own if own else 2, 2)
-    assert (found.momentum is not None) == (own > 0)
-    assert found.returns.shape == (2,)
-    assert found.steps > 0
-    assert all(numbers.shape == (2,) for numbers in found.numbers.values())
+    assert improvement.weights.shape == (n, 2 + 1 + own if own else 2, 2)
+    assert (improvement.momentum is not None) == (own > 0)
+    assert improvement.returns.shape == (2,)
+    assert improvement.steps > 0
+    assert all(numbers.shape == (2,) for numbers in improvement.numbers.values())
     # A method proposes: it moves nothing by itself.
     assert len(learner.family.knots) == 0
 

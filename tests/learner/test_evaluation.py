@@ -1,4 +1,4 @@
-"""Evaluation: one paired table, the same starts for whatever acts, and on any thread."""
+"""Evaluation: one paired table, the same starts for every kind of policy, on any thread."""
 
 import dataclasses
 

@@ -199,15 +199,15 @@ def best_return(epsilon):
     )
     if epsilon == 0.0:
         return -float(consensus.fun)
-    found = optimize.minimize(
+    solution = optimize.minimize(
         loss,
         np.tile(consensus.x, 4),
         jac=slope,
         method="SLSQP",
         constraints={"type": "ineq", "fun": room},
     )
-    assert found.success
-    return -float(found.fun)
+    assert solution.success
+    return -float(solution.fun)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -155,10 +155,10 @@ def rewrite(path, version=FILE_VERSION, kind=FILE_KIND, drop=(), **changes):
     """Write the file again with a right checksum, as another program could."""
     arrays, description = read_tensors(path, FILE_KIND, FILE_VERSION)
     kept = {name: array for name, array in arrays.items() if name not in drop}
-    told = {name: value for name, value in description.items() if name not in drop}
+    saved_description = {name: value for name, value in description.items() if name not in drop}
     for name in ("kind", "version"):
-        told.pop(name)
-    write_tensors(path, kind, version, kept, told | changes)
+        saved_description.pop(name)
+    write_tensors(path, kind, version, kept, saved_description | changes)
 
 
 def test_a_newer_file_is_refused(saved):

@@ -1,4 +1,4 @@
-"""How long learning goes on: in iterations or in environment steps, and who is told of it."""
+"""The length of learning, in iterations or in environment steps."""
 
 import numpy as np
 import pytest

@@ -81,8 +81,10 @@ action, _ = Policy.load({str(tmp_path / "some.json")!r}).predict([0.1, 0.2, 0.3]
 assert action.shape == (2,)
 print([name for name in ("numba", "gymnasium", "safetensors") if name in sys.modules])
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert completed.stdout.strip() == "[]"
 
 
 def test_a_kernel_of_the_users_formula_is_refused(tmp_path):

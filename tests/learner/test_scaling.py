@@ -176,10 +176,10 @@ def test_other_spaces_are_told_what_helps(space, kind, remedy):
 def test_predict_takes_what_stable_baselines_passes():
     learner = CrossLearner([drift("one")], **SMALL).learn(1)
     expected, _ = learner.predict(np.zeros((3, 2)))
-    found, state = learner.predict(
+    acted, state = learner.predict(
         np.zeros((3, 2)), state=None, episode_start=np.ones(3, dtype=bool), deterministic=True
     )
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(acted, expected)
     assert state is None
 
 

@@ -146,6 +146,6 @@ class EvaluationCallback:
             if self._path is not None:
                 learner.save(self._path)
             self.best, self.best_return, self.best_family = point, mean, learner.family
-            own = (learner.policy(number) for number in range(len(learner.tasks)))
-            self.best_policies = (*own, learner.central)
+            policies = (learner.policy(number) for number in range(len(learner.tasks)))
+            self.best_policies = (*policies, learner.central)
         return point

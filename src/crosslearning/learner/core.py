@@ -39,24 +39,14 @@ State = tuple[dict[str, Floats], dict[str, Any]]
 class GapCheck:
     """A check of the stationarity gaps on a separate batch, after an iteration's step.
 
-    Attributes
-    ----------
-    number : int
-        j, from 1.
-    bounds : array, shape (N,)
-        Upper confidence bounds of the true gaps.
-    level : float
-        The confidence of each bound: 1 − δ/(j(j+1)N), so that with probability 1 − δ none of the
-        run is too low.
-    samples, steps : int
-        Samples of each task, and environment steps over all tasks.
+    With probability 1 − δ no bound of any check of the run and of any task is too low.
     """
 
-    number: int
-    bounds: Floats
-    level: float
-    samples: int
-    steps: int
+    number: int  #: j, from 1
+    bounds: Floats  #: upper confidence bounds of the true gaps, shape (N,)
+    level: float  #: the confidence of each bound: 1 − δ/(j(j+1)N)
+    samples: int  #: of each task
+    steps: int  #: environment steps, over all tasks
 
     @property
     def bound(self) -> float:

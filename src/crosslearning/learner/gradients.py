@@ -110,13 +110,13 @@ def _fill_geometry(
     """Fill ⟨∇̂_i, ∇̂_i⟩ by the double sum, and ⟨∇̂_i, g − h_i⟩ through the values at the knots."""
     program, features, rows = policies
     N, B, p = weights.shape
-    own, gram = np.empty((features.shape[0], B)), np.empty((B, B))
+    embedded, gram = np.empty((features.shape[0], B)), np.empty((B, B))
     columns = np.empty((B, features.shape[1]))
     centre, value = np.empty(p), np.empty(p)
     for i in range(N):
-        programs.embed_all(program, knots[i], own)
-        programs.kernel_columns(program, own, own, gram)
-        programs.kernel_columns(program, features, own, columns)
+        programs.embed_all(program, knots[i], embedded)
+        programs.kernel_columns(program, embedded, embedded, gram)
+        programs.kernel_columns(program, features, embedded, columns)
         square = toward = 0.0
         for a in range(B):
             programs.weigh(columns[a], rows[N], centre)
@@ -163,8 +163,8 @@ class IndependentEstimates:
             weights = self.weights[first : first + _TILE]
             T = len(weights)
             gram = kernel(self.knots[first : first + T].reshape(T * B, q)).reshape(T, B, T, B)
-            own = gram[np.arange(T), :, np.arange(T), :]
-            squares[first : first + T] = np.einsum("uap,uab,ubp->u", weights, own, weights)
+            gram_of_each = gram[np.arange(T), :, np.arange(T), :]
+            squares[first : first + T] = np.einsum("uap,uab,ubp->u", weights, gram_of_each, weights)
         return squares
 
     def along(self, values: Floats) -> Floats:
@@ -351,10 +351,10 @@ class GradientMean:
         tr C²/(n² ‖m̂‖²) to the variance; it matters only if noise dominates the gradient.
         """
         z, n, K = quantile(level), self.count, GROUPS
-        own = np.repeat(np.arange(K), n // K)
-        total = K * self.with_mean - self.products[np.arange(n), own]
+        group = np.repeat(np.arange(K), n // K)
+        total = K * self.with_mean - self.products[np.arange(n), group]
         squares = np.sum(self.gram) - 2.0 * self.gram.sum(axis=1) + np.diag(self.gram)
-        lengths = np.sqrt(np.maximum(squares, 0.0))[own]
+        lengths = np.sqrt(np.maximum(squares, 0.0))[group]
         along = np.divide(total, lengths, out=np.zeros(n), where=lengths > 0.0)
         values = towards + radius * along
         error = float(np.var(values, ddof=1)) / n

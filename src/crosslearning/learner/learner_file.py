@@ -157,17 +157,16 @@ class MissingEnvironment:
 
 def _space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
     """Return a box for JSON: infinite bounds are strings."""
-    ends = {
-        name: [float(v) if math.isfinite(v) else str(float(v)) for v in bounds.ravel()]
-        for name, bounds in (("low", space.low), ("high", space.high))
-    }
-    return {**ends, "shape": list(space.shape), "dtype": np.dtype(space.dtype).name}
+    low, high = (
+        [v if math.isfinite(v) else str(v) for v in end.ravel().tolist()]
+        for end in (space.low, space.high)
+    )
+    shape, kind = list(space.shape), np.dtype(space.dtype).name
+    return {"low": low, "high": high, "shape": shape, "dtype": kind}
 
 
 def _space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
     """Return the box of :func:`_space_to_plain`."""
     shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
-    low, high = (
-        np.array([float(v) for v in data[name]]).reshape(shape) for name in ("low", "high")
-    )
-    return gymnasium.spaces.Box(low.astype(kind), high.astype(kind), shape, kind.type)
+    low, high = (np.array([*map(float, data[end])], kind).reshape(shape) for end in ("low", "high"))
+    return gymnasium.spaces.Box(low, high, shape, kind.type)

@@ -177,10 +177,11 @@ class Policy:
         self.seed(0)
 
     def __repr__(self) -> str:
-        plain, (knots, q) = self.plain, self._given.knots.shape
+        given = self._given
+        kernel = given.kernel["kernel"] if isinstance(given, PlainFamily) else given.kernel.name
+        knots, q = given.knots.shape
         return (
-            f"Policy({self.name!r}, R^{q} to R^{plain.outputs} on {knots} knots, "
-            f"{plain.kernel['kernel']} kernel)"
+            f"Policy({self.name!r}, R^{q} to R^{given.outputs} on {knots} knots, {kernel} kernel)"
         )
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,9 +47,9 @@ def resolve_tasks(
     resolved = as_tasks(given, "tasks")
     if not resolved:
         raise InputError("no tasks were given; give at least one")
-    first, names = resolved[0], [task.name for task in resolved]
-    for number, task in enumerate(resolved):
-        if task.name in names[:number]:
+    first, names = resolved[0], Counter(task.name for task in resolved)
+    for task in resolved:
+        if names[task.name] > 1:
             raise InputError(f"two tasks have the name {task.name!r}; names must differ")
         for kind in ("observation_space", "action_space"):
             space, expected = getattr(task, kind), getattr(first, kind)

@@ -100,7 +100,7 @@ def run_plans(
     ratios = np.concatenate([ratios for _, ratios in plans], axis=1)
     N, n = ratios.shape
     size = sampling.unit_size
-    # Every estimate is a batch of its own.
+    # Every estimate is a separate batch.
     batches = Samples._make(array.reshape(-1, size, *array.shape[2:]) for array in samples)
     estimates = sampling.estimator.estimate(batches, sampling.noise.variance, sampling.discount)
     knots, weights = (array.reshape(N, n // size, *array.shape[1:]) for array in estimates)
@@ -126,9 +126,9 @@ def sample_gaps(
     expansion = family.expansion
     units, steps = run_plans(sampling, expansion, draw_plans(sampling, samples, generator))
     result = []
-    for i, own in enumerate(units):
-        U, B, q = own.knots.shape
-        values = expansion(own.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
-        towards = own.along(values[:, :, -1] - values[:, :, i])
-        result.append(GapSample(GradientMean.of(sampling.kernel, own), towards, own))
+    for i, unit in enumerate(units):
+        U, B, q = unit.knots.shape
+        values = expansion(unit.knots.reshape(U * B, q)).reshape(U, B, family.functions, -1)
+        towards = unit.along(values[:, :, -1] - values[:, :, i])
+        result.append(GapSample(GradientMean.of(sampling.kernel, unit), towards, unit))
     return result, steps

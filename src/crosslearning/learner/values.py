@@ -53,7 +53,7 @@ class ValueFunctions:
             for i in range(N):
                 blocks = [returns(b, i) for b in range(len(regression))]
                 mean = float(np.mean(np.concatenate(blocks)))
-                targets = [own[:, None] - mean for own in blocks]
+                targets = [block[:, None] - mean for block in blocks]
                 weights[:, i] = regression.solve(i, targets, self.ridge)
                 self.offsets[i] = mean
             dictionary.replace(weights)

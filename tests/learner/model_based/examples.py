@@ -55,12 +55,12 @@ def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) 
     """Return the next state, the reward and the chance to go on."""
     world = one.world
     both = np.concatenate([state, np.clip(action, *world.actions)])[None]
-    found = np.array([family(both)[0, model, 0] for family in one.outputs]) + world.offsets
+    result = np.array([family(both)[0, model, 0] for family in one.outputs]) + world.offsets
     low, high = world.limits
-    after = state + found[:Q]
+    after = state + result[:Q]
     after[2] = (after[2] + np.pi) % (2.0 * np.pi) - np.pi
-    going = 1.0 - np.clip(found[Q + 1], 0.0, 1.0) if world.ends else 1.0
-    return np.clip(after, low[:Q], high[:Q]), np.clip(found[Q], low[Q], high[Q]), going
+    going = 1.0 - np.clip(result[Q + 1], 0.0, 1.0) if world.ends else 1.0
+    return np.clip(after, low[:Q], high[:Q]), np.clip(result[Q], low[Q], high[Q]), going
 
 
 def plain_returns(
@@ -74,9 +74,9 @@ def plain_returns(
 ) -> np.ndarray:
     """Return λ-returns: G_t = r_t + γ c_t ((1 − λ) V(s_{t+1}) + λ G_{t+1}), V alone at the end."""
     worth = one.critic(states[1:])[:, policy, 0] + one.values.offsets[policy]
-    found, later = np.zeros(len(rewards)), worth[-1]
+    result, later = np.zeros(len(rewards)), worth[-1]
     for t in reversed(range(len(rewards))):
         share = trace if t < len(rewards) - 1 else 0.0
         later = rewards[t] + discount * bootstrap_mask[t] * ((1 - share) * worth[t] + share * later)
-        found[t] = later
-    return found
+        result[t] = later
+    return result

@@ -40,13 +40,13 @@ def dynamics(family):
 def test_linear_systems_are_learned_to_the_noise(dynamics):
     for i in range(3):
         new = linear(i, 200, 1, scale=0.7)
-        found = dynamics.predict(i, new.states, new.actions)
-        errors = np.sqrt(np.mean((found[:, :2] - (new.after - new.states)) ** 2, axis=0))
+        result = dynamics.predict(i, new.states, new.actions)
+        errors = np.sqrt(np.mean((result[:, :2] - (new.after - new.states)) ** 2, axis=0))
         noise = np.array([own.noise[0] for own in dynamics.chosen])
-        # No better than what the functions are told not to explain, and no worse than twice that.
+        # No worse than twice the noise that the functions leave unexplained.
         assert np.all(errors <= 2.0 * noise[:2] * dynamics.frame.unit[:2])
         assert np.all(noise[:2] <= 0.01)
-        reward = np.sqrt(np.mean((found[:, 2] - new.rewards) ** 2))
+        reward = np.sqrt(np.mean((result[:, 2] - new.rewards) ** 2))
         assert reward <= 0.05 * dynamics.frame.unit[2]
 
 
@@ -54,8 +54,8 @@ def test_few_data_of_one_are_enough_beside_the_others(family):
     few = linear(2, 5, 3)
     new = linear(2, 200, 4, scale=0.7)
 
-    def error(found, i):
-        change = found.predict(i, new.states, new.actions)[:, :2]
+    def error(result, i):
+        change = result.predict(i, new.states, new.actions)[:, :2]
         return np.sqrt(np.mean((change - (new.after - new.states)) ** 2))
 
     beside = error(fitted([*family[:2], few]), 2)
@@ -76,9 +76,9 @@ def test_the_ends_of_the_radius(family):
     # As if each had been fitted without the others, in the same units and on the same knots.
     for i in (0, 2):
         wanted = fit(family[i : i + 1], apart.frame, apart.chosen, math.inf, 200)
-        found = apart.predict(i, new.states, new.actions)
+        result = apart.predict(i, new.states, new.actions)
         alone = wanted.predict(0, new.states, new.actions)
-        np.testing.assert_allclose(found, alone, atol=0.02 * apart.frame.unit.max())
+        np.testing.assert_allclose(result, alone, atol=0.02 * apart.frame.unit.max())
     between = fitted(family, 0.3)
     for own in between.fits:
         assert np.sqrt(np.mean(own.distances**2)) <= 0.3 * (1 + 1e-6)
@@ -130,30 +130,30 @@ def test_angles_go_round():
         np.zeros(60),
     )
     ends = np.array([-np.pi, -1.0]), np.array([np.pi, 1.0])
-    found = fitted([data], is_angle=[0], low=ends[0], high=ends[1])
-    assert found.frame.is_angle.tolist() == [1, 0]
+    result = fitted([data], is_angle=[0], low=ends[0], high=ends[1])
+    assert result.frame.is_angle.tolist() == [1, 0]
     # All of the circle, whatever was seen of it.
-    np.testing.assert_allclose(found.frame.limits[:, 0], [-np.pi, np.pi])
+    np.testing.assert_allclose(result.frame.limits[:, 0], [-np.pi, np.pi])
     seam = np.array([[np.pi - 1e-6, 0.0], [-np.pi + 1e-6, 0.0]])
-    told = found.predict(0, seam, np.zeros((2, 1)))
-    np.testing.assert_allclose(told[0], told[1], atol=1e-4)
-    assert told[0, 0] == pytest.approx(0.4, abs=0.05)
+    changes = result.predict(0, seam, np.zeros((2, 1)))
+    np.testing.assert_allclose(changes[0], changes[1], atol=1e-4)
+    assert changes[0, 0] == pytest.approx(0.4, abs=0.05)
     # A step leads on from wherever it begins, beyond the seam at the other end.
-    after = found.follow(0, np.array([[1.0, 0.0], [3.0, 0.0]]), np.zeros((2, 1)))
+    after = result.follow(0, np.array([[1.0, 0.0], [3.0, 0.0]]), np.zeros((2, 1)))
     wanted = [1.5 + 0.1 * np.cos(1.0), 3.5 + 0.1 * np.cos(3.0) - 2.0 * np.pi]
     np.testing.assert_allclose(after[:, 0], wanted, atol=0.05)
     # A coordinate that never moves is predicted to stay.
-    np.testing.assert_allclose(told[:, 1], 0.0, atol=1e-9)
+    np.testing.assert_allclose(changes[:, 1], 0.0, atol=1e-9)
 
 
 def test_the_end_of_episodes_is_learned_where_one_was_seen(family):
     assert fitted(family[:1]).frame.ends == 0
     data = linear(0, 120, 5)
     ended = data._replace(terminated=(data.after[:, 0] > 0.8).astype(float))
-    found = fitted([ended])
-    assert found.frame.names == ["observation 0", "observation 1", "reward", "end"]
-    there = found.predict(0, np.array([[2.0, 0.0]]), np.zeros((1, 1)))[0, 3]
-    here = found.predict(0, np.array([[-1.0, 0.0]]), np.zeros((1, 1)))[0, 3]
+    result = fitted([ended])
+    assert result.frame.names == ["observation 0", "observation 1", "reward", "end"]
+    there = result.predict(0, np.array([[2.0, 0.0]]), np.zeros((1, 1)))[0, 3]
+    here = result.predict(0, np.array([[-1.0, 0.0]]), np.zeros((1, 1)))[0, 3]
     assert there > 0.8
     assert abs(here) < 0.2
 
@@ -169,6 +169,6 @@ def test_limits_are_those_of_the_space_and_of_the_data(family):
 
 def test_a_constant_reward_and_a_single_step_are_no_trouble():
     data = linear(0, 1, 0)._replace(rewards=np.array([1e9]))
-    found = fitted([data]).predict(0, data.states, data.actions)
-    assert found[0, 2] == 1e9
-    np.testing.assert_allclose(found[0, :2], (data.after - data.states)[0], atol=1e-9)
+    result = fitted([data]).predict(0, data.states, data.actions)
+    assert result[0, 2] == 1e9
+    np.testing.assert_allclose(result[0, :2], (data.after - data.states)[0], atol=1e-9)

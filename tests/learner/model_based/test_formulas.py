@@ -1,4 +1,4 @@
-"""Rewards and ends that are told: asked where nothing was seen, and fitted like data."""
+"""Known rewards and terminations: evaluated where nothing was observed, and fitted like data."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def fast(observations, actions, following):
     return np.abs(following[:, 2]) > 3.0
 
 
-def told(count=2, **formulas):
+def with_formulas(count=2, **formulas):
     return [dataclasses.replace(task, **formulas) for task in task_set(f"pendulums:{count}")]
 
 
@@ -43,14 +43,14 @@ def somewhere(n=300):
 
 def reward_error(learner):
     states, actions = somewhere()
-    found = learner.method.dynamics.predict(0, states, actions)[:, 3]
-    return np.sqrt(np.mean((found - pay(states, 2.0 * actions, states)) ** 2))
+    predicted = learner.method.dynamics.predict(0, states, actions)[:, 3]
+    return np.sqrt(np.mean((predicted - pay(states, 2.0 * actions, states)) ** 2))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_reward_that_is_told_is_known_where_nothing_was_seen(seed):
     plain = CrossLearner("pendulums:2", seed=seed, **SMALL).learn(1)
-    known = CrossLearner(told(reward=pay), seed=seed, **SMALL).learn(1)
+    known = CrossLearner(with_formulas(reward=pay), seed=seed, **SMALL).learn(1)
     assert reward_error(known) < 0.5 * reward_error(plain)
     # Imagined rewards are not kept between those that happened to be paid.
     assert known.method.frame.limits[1, 3] > plain.method.frame.limits[1, 3]
@@ -63,7 +63,7 @@ def test_a_formula_is_asked_in_the_units_of_the_task():
         asked.append(actions)
         return pay(observations, actions, following)
 
-    learner = CrossLearner(told(reward=watched), **SMALL).learn(1)
+    learner = CrossLearner(with_formulas(reward=watched), **SMALL).learn(1)
     space = learner.tasks[0].action_space
     actions = np.concatenate(asked)
     assert np.all((space.low <= actions) & (actions <= space.high))
@@ -73,13 +73,13 @@ def test_a_formula_is_asked_in_the_units_of_the_task():
 def test_the_motion_is_what_it_was():
     states, actions = somewhere()
     plain = CrossLearner("pendulums:2", **SMALL).learn(1).method.dynamics
-    known = CrossLearner(told(reward=pay), **SMALL).learn(1).method.dynamics
-    one, other = (found.predict(1, states, actions)[:, :3] for found in (plain, known))
+    known = CrossLearner(with_formulas(reward=pay), **SMALL).learn(1).method.dynamics
+    one, other = (predicted.predict(1, states, actions)[:, :3] for predicted in (plain, known))
     np.testing.assert_array_equal(one, other)
 
 
 def test_an_end_that_is_told_need_not_be_seen():
-    learner = CrossLearner(told(terminated=fast), **SMALL).learn(1)
+    learner = CrossLearner(with_formulas(terminated=fast), **SMALL).learn(1)
     frame = learner.method.frame
     assert not any(np.any(own.terminated) for own in learner.method.data)
     assert frame.ends == 1
@@ -91,7 +91,7 @@ def test_an_end_that_is_told_need_not_be_seen():
 
 
 def test_what_was_told_is_saved(tmp_path):
-    tasks = told(reward=pay, terminated=fast)
+    tasks = with_formulas(reward=pay, terminated=fast)
     half = CrossLearner(tasks, **SMALL).learn(2)
     half.save(tmp_path / "half")
     again = CrossLearner.load(tmp_path / "half", tasks=tasks)
@@ -122,7 +122,7 @@ def test_logs_may_be_paid_by_a_formula():
     ],
 )
 def test_a_formula_that_is_wrong_is_named(formula, message):
-    learner = CrossLearner(told(reward=formula), **SMALL)
+    learner = CrossLearner(with_formulas(reward=formula), **SMALL)
     name = learner.tasks[0].name
     with pytest.raises(InputError, match=f"the reward of task '{name}' {message}"):
         learner.learn(1)
@@ -130,6 +130,6 @@ def test_a_formula_that_is_wrong_is_named(formula, message):
 
 
 def test_all_tell_or_none():
-    mixed = [*told(1, reward=pay), task_set("pendulums:2")[1]]
+    mixed = [*with_formulas(1, reward=pay), task_set("pendulums:2")[1]]
     with pytest.raises(InputError, match="some tasks have a reward formula and others do not"):
         CrossLearner(mixed, **SMALL)

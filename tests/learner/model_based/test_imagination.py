@@ -22,11 +22,11 @@ every_case = pytest.mark.parametrize("case", CASES)
 def rollouts(one, noise, trace=1.0):
     starts = np.random.default_rng(1).uniform(-0.6, 0.6, (N, Q))
     starts[:, 2] *= 5.0
-    found = imagine(one.policies.expansion, one.world, starts, POLICY, MODEL, noise)
+    imagined = imagine(one.policies.expansion, one.world, starts, POLICY, MODEL, noise)
     backpropagate(
-        found, one.policies.expansion, one.world, one.values, POLICY, MODEL, DISCOUNT, trace
+        imagined, one.policies.expansion, one.world, one.values, POLICY, MODEL, DISCOUNT, trace
     )
-    return found
+    return imagined
 
 
 def some_noise():
@@ -36,16 +36,16 @@ def some_noise():
 @every_case
 def test_steps_are_those_of_plain_numpy(case):
     one, noise = example(**CASES[case]), some_noise()
-    found = rollouts(one, noise)
+    imagined = rollouts(one, noise)
     for k in range(N):
-        state = found.states[k, 0]
+        state = imagined.states[k, 0]
         for t in range(H):
             action = one.policies(state[None])[0, POLICY[k]] + noise[k, t]
-            np.testing.assert_allclose(found.actions[k, t], action, atol=1e-12)
+            np.testing.assert_allclose(imagined.actions[k, t], action, atol=1e-12)
             state, reward, going = plain_step(one, MODEL[k], state, action)
-            np.testing.assert_allclose(found.states[k, t + 1], state, atol=1e-12)
-            assert found.rewards[k, t] == pytest.approx(reward, abs=1e-12)
-            assert found.bootstrap_mask[k, t] == pytest.approx(going, abs=1e-12)
+            np.testing.assert_allclose(imagined.states[k, t + 1], state, atol=1e-12)
+            assert imagined.rewards[k, t] == pytest.approx(reward, abs=1e-12)
+            assert imagined.bootstrap_mask[k, t] == pytest.approx(going, abs=1e-12)
 
 
 def test_every_special_case_occurs():
@@ -66,30 +66,30 @@ def test_every_special_case_occurs():
 @pytest.mark.parametrize("trace", [1.0, 0.7, 0.0])
 def test_returns_mix_rewards_and_critic(case, trace):
     one = example(**CASES[case])
-    found = rollouts(one, some_noise(), trace)
+    imagined = rollouts(one, some_noise(), trace)
     for k in range(N):
         wanted = plain_returns(
             one,
             POLICY[k],
-            found.states[k],
-            found.rewards[k],
-            found.bootstrap_mask[k],
+            imagined.states[k],
+            imagined.rewards[k],
+            imagined.bootstrap_mask[k],
             DISCOUNT,
             trace,
         )
-        np.testing.assert_allclose(found.returns[k], wanted, atol=1e-12)
+        np.testing.assert_allclose(imagined.returns[k], wanted, atol=1e-12)
 
 
 @every_case
 @pytest.mark.parametrize("trace", [1.0, 0.7, 0.0])
 def test_gradients_are_those_of_the_returns(case, trace):
     one, noise, h = example(**CASES[case]), some_noise(), 1e-6
-    found = rollouts(one, noise, trace)
+    imagined = rollouts(one, noise, trace)
     low, high = one.world.actions
     for t in range(H):
         for j in range(P):
             # At a bound, the action is at its end, and the difference is taken inward alone.
-            action = found.actions[:, t, j]
+            action = imagined.actions[:, t, j]
             at_low, at_high = action <= low[j], action >= high[j]
             up, down = noise.copy(), noise.copy()
             up[:, t, j] += np.where(at_low, low[j] - action + h, np.where(at_high, 0.0, h))
@@ -99,22 +99,27 @@ def test_gradients_are_those_of_the_returns(case, trace):
             slope = change[:, t] / step
             outward = (at_high & (slope > 0.0)) | (at_low & (slope < 0.0))
             wanted = np.where(outward, 0.0, slope)
-            np.testing.assert_allclose(found.gradients[:, t, j], wanted, atol=2e-5)
+            np.testing.assert_allclose(imagined.gradients[:, t, j], wanted, atol=2e-5)
 
 
 def test_what_is_over_is_worth_nothing():
     one = example(ends=1)
     ending = one._replace(world=one.world._replace(offsets=np.array([0.0, 0.0, 0.0, 0.2, 9.0])))
-    found = rollouts(ending, some_noise())
-    assert not np.any(found.bootstrap_mask)
-    np.testing.assert_array_equal(found.returns, found.rewards)
+    imagined = rollouts(ending, some_noise())
+    assert not np.any(imagined.bootstrap_mask)
+    np.testing.assert_array_equal(imagined.returns, imagined.rewards)
 
 
 def test_pieces_do_not_matter():
     # A rollout is the same alone as among others.
     one, noise = example(), some_noise()
-    found = rollouts(one, noise)
+    imagined = rollouts(one, noise)
     alone = imagine(
-        one.policies.expansion, one.world, found.states[3:4, 0], POLICY[3:4], MODEL[3:4], noise[3:4]
+        one.policies.expansion,
+        one.world,
+        imagined.states[3:4, 0],
+        POLICY[3:4],
+        MODEL[3:4],
+        noise[3:4],
     )
-    np.testing.assert_array_equal(alone.states[0], found.states[3])
+    np.testing.assert_array_equal(alone.states[0], imagined.states[3])

@@ -8,13 +8,13 @@ from crosslearning.rollouts import ActionScale, Episodes
 
 def episodes_of_one_task():
     """Three episodes: one cut off, one that ended after two steps, one that ended at the last."""
-    found = Episodes.empty((1, 3, 4), 2, 1)
-    found.lengths[0] = [4, 2, 4]
-    found.terminated[0] = [False, True, True]
-    found.observations[0] = np.arange(3 * 5 * 2).reshape(3, 5, 2)
-    found.rewards[0] = np.arange(12).reshape(3, 4)
-    found.actions[0, ..., 0] = np.linspace(-4.0, 7.0, 12).reshape(3, 4)
-    return found._replace(outcomes=({},)).of_task(0)
+    result = Episodes.empty((1, 3, 4), 2, 1)
+    result.lengths[0] = [4, 2, 4]
+    result.terminated[0] = [False, True, True]
+    result.observations[0] = np.arange(3 * 5 * 2).reshape(3, 5, 2)
+    result.rewards[0] = np.arange(12).reshape(3, 4)
+    result.actions[0, ..., 0] = np.linspace(-4.0, 7.0, 12).reshape(3, 4)
+    return result._replace(outcomes=({},)).of_task(0)
 
 
 def transitions():
@@ -23,11 +23,11 @@ def transitions():
 
 
 def test_episodes_are_laid_end_to_end_without_what_comes_after_their_ends():
-    found = transitions()
-    assert found.rewards.tolist() == [0, 1, 2, 3, 4, 5, 8, 9, 10, 11]
-    assert found.first.tolist() == [1, 0, 0, 0, 1, 0, 1, 0, 0, 0]
-    np.testing.assert_array_equal(found.states[:, 0], [0, 2, 4, 6, 10, 12, 20, 22, 24, 26])
-    np.testing.assert_array_equal(found.after[:, 0], found.states[:, 0] + 2)
+    result = transitions()
+    assert result.rewards.tolist() == [0, 1, 2, 3, 4, 5, 8, 9, 10, 11]
+    assert result.first.tolist() == [1, 0, 0, 0, 1, 0, 1, 0, 0, 0]
+    np.testing.assert_array_equal(result.states[:, 0], [0, 2, 4, 6, 10, 12, 20, 22, 24, 26])
+    np.testing.assert_array_equal(result.after[:, 0], result.states[:, 0] + 2)
 
 
 def test_truncation_is_not_termination():

@@ -36,12 +36,12 @@ shares = st.floats(0.0, 1.0)
 def test_lambda_returns_are_those_of_the_definition(seed, lengths, discount, trace):
     draw, n = np.random.default_rng(seed), sum(lengths)
     rewards, values, last = draw.normal(size=n), draw.normal(size=n), draw.normal(size=len(lengths))
-    found = lambda_returns(rewards, values, np.array(lengths), last, discount, trace)
+    computed = lambda_returns(rewards, values, np.array(lengths), last, discount, trace)
     ends = np.cumsum(lengths)
     for e, (end, length) in enumerate(zip(ends, lengths, strict=True)):
         own = slice(end - length, end)
         expected = by_definition(rewards[own], values[own], last[e], discount, trace)
-        np.testing.assert_allclose(found[own], expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(computed[own], expected, rtol=1e-10, atol=1e-12)
 
 
 def test_the_compiled_body_is_its_python():
@@ -49,8 +49,8 @@ def test_the_compiled_body_is_its_python():
     rewards, values, last = draw.normal(size=9), draw.normal(size=9), draw.normal(size=2)
     lengths, out = np.array([4, 5]), np.empty(9)
     fill_lambda_returns.py_func(rewards, values, lengths, last, 0.9, 0.8, out)
-    found = lambda_returns(rewards, values, lengths, last, 0.9, 0.8)
-    np.testing.assert_allclose(found, out, rtol=1e-14)
+    computed = lambda_returns(rewards, values, lengths, last, 0.9, 0.8)
+    np.testing.assert_allclose(computed, out, rtol=1e-14)
 
 
 def test_a_perfect_critic_makes_every_trace_the_same():

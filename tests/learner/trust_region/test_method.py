@@ -54,12 +54,12 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
         action_std=0.3,
         **UNPRUNED,
     )
-    method, found = learner.method, []
+    method, recorded = learner.method, []
     direction = method.direction
-    method.direction = lambda *given: found.append(direction(*given)) or found[-1]
+    method.direction = lambda *given: recorded.append(direction(*given)) or recorded[-1]
     method.improve(learner._core.iterate)
     steps = method.batches[0][0]
-    ours = found[0].unit * method.regression.values(0, 0, found[0].weights)
+    ours = recorded[0].unit * method.regression.values(0, 0, recorded[0].weights)
     A, B, Q = (np.array(matrix) for matrix in (model.A, model.B, model.Q))
     P = Q
     for _ in range(500):  # costs to go of the policy that is zero
@@ -205,13 +205,13 @@ def test_steps_that_were_paid_alike_say_nothing_of_the_noise(monkeypatch):
     task = Task("flat", lambda render_mode=None: Flat(), horizon=50)
     learner = small([task], reuse=2, episode_steps=1, least_steps=400).learn(1)
     monkeypatch.setattr(Flat, "pay", 1.0)
-    method, found = learner.method, []
+    method, recorded = learner.method, []
     direction = method.direction
-    method.direction = lambda *given: found.append(direction(*given)) or found[-1]
+    method.direction = lambda *given: recorded.append(direction(*given)) or recorded[-1]
     learner.learn(1)
     assert len(method.batches) == 2
     # The mean of 400 numbers z² − 1, weighted by a quarter: 0.018 is its standard deviation.
-    np.testing.assert_allclose(found[0].growth, 0.0, atol=0.08)
+    np.testing.assert_allclose(recorded[0].growth, 0.0, atol=0.08)
 
 
 # Learning ---------------------------------------------------------------------------------
@@ -279,15 +279,15 @@ def test_an_episode_that_was_cut_off_is_worth_what_follows():
 
 
 def test_discount_and_episodes_follow_the_time_limit():
-    def found(horizon):
+    def recorded(horizon):
         task = Task("one", lambda render_mode=None: Drift(), horizon=horizon)
         settings = small([task], episode_steps=None).settings
         return settings.gamma, settings.episode_steps
 
-    assert found(8) == (0.9, 8)
-    assert found(50) == (0.9, 20)
-    assert found(200) == (0.975, 80)
-    assert found(10_000) == (0.99, 4000)
+    assert recorded(8) == (0.9, 8)
+    assert recorded(50) == (0.9, 20)
+    assert recorded(200) == (0.975, 80)
+    assert recorded(10_000) == (0.99, 4000)
     assert small(discount=0.8).settings.gamma == 0.8
 
 

@@ -69,7 +69,7 @@ class Transitions(NamedTuple):
     @classmethod
     def pack(cls, data: Sequence[Transitions]) -> dict[str, Floats]:
         """Return the transitions of all tasks as arrays for a file."""
-        counts = np.array([len(own.rewards) for own in data], dtype=np.float64)
+        counts = np.array([len(steps.rewards) for steps in data], dtype=np.float64)
         return {**cls.joined(data)._asdict(), "counts": counts}
 
     @classmethod
@@ -129,7 +129,7 @@ class Formulas:
         q = len(motion.frame.is_angle)
         n = max(_FEWEST, _POINTS // len(self.tasks))
         low, high = motion.frame.limits[:, :q]
-        done = np.concatenate([own.actions for own in data])
+        done = np.concatenate([steps.actions for steps in data])
         ends = np.where(np.isfinite(self.bounds), self.bounds, [done.min(axis=0), done.max(axis=0)])
         points = []
         for i, task in enumerate(self.tasks):

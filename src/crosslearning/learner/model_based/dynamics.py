@@ -2,8 +2,8 @@
 
 From an observation s and an action a a model predicts the change of every coordinate of s, the
 reward and, if episodes were seen to terminate, the probability of termination. Each output is a
-separate regression (:mod:`crosslearning.rkhs.cross_regression`) with its own kernel widths and its
-own similarity of the tasks: rewards are often the same function for all, while dynamics differ.
+separate regression (:mod:`crosslearning.rkhs.cross_regression`) with separate kernel widths and a
+separate similarity of the tasks: rewards are often the same function for all, unlike dynamics.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Frame(NamedTuple):
         q = len(low)
         turn = np.zeros(q, dtype=np.int64)
         turn[list(is_angle)] = 1
-        ends = int(any(np.any(own.terminated) for own in pseudo.beside(data, q + 1, q)))
+        ends = int(any(np.any(steps.terminated) for steps in pseudo.beside(data, q + 1, q)))
         raw = [
-            np.concatenate([_raw(own, turn, ends)[:, o] for own in pseudo.beside(data, o, q)])
+            np.concatenate([_raw(steps, turn, ends)[:, o] for steps in pseudo.beside(data, o, q)])
             for o in range(q + 1 + ends)
         ]
         centre, unit = (np.array([f(values) for values in raw]) for f in (np.mean, np.std))
         size = np.maximum(np.abs(centre), 1.0)
-        seen = np.concatenate([np.concatenate([own.states, own.after]) for own in data])
+        seen = np.concatenate([np.concatenate([steps.states, steps.after]) for steps in data])
         least, most = seen.min(axis=0), seen.max(axis=0)
         margin = _MARGIN * (most - least)
         rewards = raw[q]
@@ -163,8 +163,8 @@ def choose(
     chosen = []
     for o in range(len(frame.unit)) if outputs is None else outputs:
         start = before[o] if o < len(before) else None
-        inputs, own = _points(data, frame, o, pseudo)
-        chosen.append(most_likely(inputs, own, periodic=is_angle, start=start, alike=alike))
+        inputs, targets = _points(data, frame, o, pseudo)
+        chosen.append(most_likely(inputs, targets, periodic=is_angle, start=start, alike=alike))
     return chosen
 
 
@@ -181,18 +181,18 @@ def fit(
     Only the outputs with hyperparameters are fitted, which are the first ones.
     """
     N, is_angle, fits = len(data), np.flatnonzero(frame.is_angle).tolist(), []
-    for o, own in enumerate(chosen):
-        kernel = own.kernel(is_angle)
+    for o, choice in enumerate(chosen):
+        kernel = choice.kernel(is_angle)
         inputs, targets = _points(data, frame, o, pseudo)
         # The knots may leave no more of the kernel unexplained than the noise.
-        size = own.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
-        tolerance = float(np.clip(own.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
+        size = choice.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
+        tolerance = float(np.clip(choice.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
         regression = CrossRegression(
             kernel,
             N,
             1,
-            noise=own.noise,
-            ridge=own.ridge(N),
+            noise=choice.noise,
+            ridge=choice.ridge(N),
             max_knots=max_knots,
             tolerance=tolerance,
         )
@@ -202,7 +202,7 @@ def fit(
             # A task that hardly moved is no sign of other units.
             warnings.filterwarnings("ignore", message=".*are they in the same unit")
             if epsilon is None:
-                fits.append(regression.at(own.multiplier(N)))
+                fits.append(regression.at(choice.multiplier(N)))
             else:
                 fits.append(regression.fit(epsilon, "relaxed"))
     return Dynamics(frame, list(chosen), fits)
@@ -213,8 +213,8 @@ def _points(
 ) -> tuple[list[Floats], list[Floats]]:
     """Return inputs (n, q + p) and targets (n, 1) of every task for one output."""
     known = pseudo.beside(data, output, len(frame.is_angle))
-    inputs = [np.concatenate([own.states, own.actions], axis=1) for own in known]
-    return inputs, [frame.targets(own)[:, output : output + 1] for own in known]
+    inputs = [np.concatenate([steps.states, steps.actions], axis=1) for steps in known]
+    return inputs, [frame.targets(steps)[:, output : output + 1] for steps in known]
 
 
 def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:
@@ -229,7 +229,7 @@ def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> Worl
 
 def pack_choices(chosen: Sequence[Hyperparameters]) -> dict[str, Floats]:
     """Return the hyperparameters as one table."""
-    rows = [np.concatenate([np.ravel(field) for field in own]) for own in chosen]
+    rows = [np.concatenate([np.ravel(field) for field in choice]) for choice in chosen]
     return {"choices": np.array(rows)} if rows else {}
 
 
@@ -260,8 +260,8 @@ def unpack_models(
         return []
     try:
         families = [
-            Family(own.kernel(angles), arrays[f"{o}.knots"], arrays[f"{o}.weights"])
-            for o, own in enumerate(chosen)
+            Family(choice.kernel(angles), arrays[f"{o}.knots"], arrays[f"{o}.weights"])
+            for o, choice in enumerate(chosen)
         ]
     except (KeyError, InputError) as problem:
         raise misfit("the models") from problem

@@ -43,7 +43,7 @@ class Outputs(NamedTuple):
     #: Of all outputs: their embeddings concatenated, r features each, and their factors.
     program: KernelProgram
     #: Where the factors of each output begin, shape (outputs + 1,); they count from 0.
-    own: Integers
+    factors: Integers
     #: Embedded knots: for each output an array (r, its knots), flat.
     features: Floats
     #: Weights, shape (functions, L).
@@ -101,18 +101,18 @@ def _parted(family: Family) -> tuple[Expansion, Floats]:
         return family.expansion, affine
     rest = []
     for part, scale in zip(kernel.parts, kernel.scales, strict=True):
-        own, dimensions = part
-        if isinstance(own, Linear):
+        part_kernel, dimensions = part
+        if isinstance(part_kernel, Linear):
             total = scale * weights[:, :, 0]
-            affine[:, 0] += own.bias * total.sum(axis=0)
-            slopes = total.T @ (knots[:, dimensions] / np.square(own.std))
+            affine[:, 0] += part_kernel.bias * total.sum(axis=0)
+            slopes = total.T @ (knots[:, dimensions] / np.square(part_kernel.std))
             affine[:, 1 + np.array(dimensions)] += slopes
         else:
             rest.append((part, scale))
     whole = tuple(range(kernel.dimension))
     if len(rest) == 1 and rest[0][0][1] == whole:
-        (own, _), scale = rest[0]
-        return Family(own, knots, scale * weights).expansion, affine
+        (part_kernel, _), scale = rest[0]
+        return Family(part_kernel, knots, scale * weights).expansion, affine
     if not rest:
         return family.expansion, np.zeros_like(affine)
     curved = Sum(*(part for part, _ in rest), scales=[scale for _, scale in rest])
@@ -165,7 +165,7 @@ def _predict(
         first, last = outputs.edges[o], outputs.edges[o + 1]
         m = last - first
         column, here = work[:m], point[o * r : (o + 1) * r]
-        begin, end = outputs.own[o], outputs.own[o + 1]
+        begin, end = outputs.factors[o], outputs.factors[o + 1]
         features = outputs.features[r * first : r * last].reshape((r, m))
         partial_column(outputs.program, begin, end, features, here, work[m : 2 * m], column)
         values[o] = inner(column, outputs.rows[function, first:last])
@@ -197,7 +197,7 @@ def _predict_back(
         weights, row = work[:m], outputs.rows[function, first:last]
         for k in range(m):
             weights[k] = pull[o] * row[k]
-        begin, end = outputs.own[o], outputs.own[o + 1]
+        begin, end = outputs.factors[o], outputs.factors[o + 1]
         features = outputs.features[r * first : r * last].reshape((r, m))
         here, slope = point[0, o * r : (o + 1) * r], gradient[o * r : (o + 1) * r]
         space = work[m : 4 * m].reshape((3, m))

@@ -165,7 +165,7 @@ class ModelBasedMethod(core.Method):
         """Run an episode of every task; return the steps and the episodes."""
         settings, tasks = self.settings, self.executor.tasks
         policies, std = iterate.policies, self.noise.std
-        seen = max(len(own.rewards) for own in self.data)
+        seen = max(len(steps.rewards) for steps in self.data)
         length = settings.next_round(seen, max(task.horizon for task in tasks))
         if len(iterate.dictionary) == 0:
             std = np.full(len(std), _RESTLESS)
@@ -199,7 +199,7 @@ class ModelBasedMethod(core.Method):
         dynamics = self._fit(frame, chosen, pseudo)
         normal = None
         if settings.samples:
-            sizes = [len(own.family.knots) for own in dynamics.fits]
+            sizes = [len(fitted.family.knots) for fitted in dynamics.fits]
             shapes = [(settings.samples, len(data) + 1, m, 1) for m in sizes]
             normal = [iterate.generator.standard_normal(shape) for shape in shapes]
         self.models = dynamics.functions(len(self.data), normal)
@@ -220,7 +220,7 @@ class ModelBasedMethod(core.Method):
         """Imagine rollouts of every task, from states visited in any task."""
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
-        visited = np.concatenate([own.states for own in [*self.data, *self.related]])
+        visited = np.concatenate([steps.states for steps in [*self.data, *self.related]])
         starts = visited[generator.integers(len(visited), size=N * B)]
         policy = np.repeat(np.arange(N), B)
         # The posterior samples take turns.
@@ -274,8 +274,10 @@ class ModelBasedMethod(core.Method):
     def _changes(self, iterate: core.Iterate) -> float:
         """Return the root mean square change of actions since the last round's end."""
         now = [
-            np.clip(iterate.policies.each(own.states, np.full(len(own.rewards), i)), *self.bounds)
-            for i, own in enumerate(self.data)
+            np.clip(
+                iterate.policies.each(steps.states, np.full(len(steps.rewards), i)), *self.bounds
+            )
+            for i, steps in enumerate(self.data)
         ]
         before, self.before = self.before, now
         if not before:
@@ -311,11 +313,12 @@ class ModelBasedMethod(core.Method):
             arrays |= core.prefixed(f"models.{o}", function)
         if np.all(np.isfinite(self.seen_rewards)):
             arrays["seen_rewards"] = self.seen_rewards.copy()
-        arrays |= {f"before.{i}": own.copy() for i, own in enumerate(self.before)}
-        own: dict[str, Any] = {"made": self.made, "fresh": self.fresh, "quiet": self.quiet}
+        arrays |= {f"before.{i}": actions.copy() for i, actions in enumerate(self.before)}
+        plain = {"critic": numbers, "related": len(self.related), "made": self.made}
+        plain |= {"fresh": self.fresh, "quiet": self.quiet}
         if self.pseudo.points:
-            own |= {"supposed": [self.pseudo.reward, self.pseudo.end]}
-        return arrays, {"critic": numbers, "related": len(self.related), **own}
+            plain |= {"supposed": [self.pseudo.reward, self.pseudo.end]}
+        return arrays, plain
 
     def restore(self, arrays: core.Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state."""
@@ -387,22 +390,22 @@ def explorers(
     """
     policies, generator = iterate.policies, iterate.generator
     N, J, L = len(data), settings.explorers, len(iterate.dictionary)
-    own = policies.rows[:N]
-    change = np.zeros((J, *own.shape))
-    change[..., :L] = generator.standard_normal((J, *own.shape[:2], L))
+    rows = policies.rows[:N]
+    change = np.zeros((J, *rows.shape))
+    change[..., :L] = generator.standard_normal((J, *rows.shape[:2], L))
     for i, seen in enumerate(data):
         which = np.full(len(seen.states), i)
         for j in range(J):
             moved = policies._replace(rows=np.ascontiguousarray(change[j]))
             size = np.sqrt(np.mean(moved.each(seen.states, which) ** 2, axis=0))
             change[j, i] *= (units[0] / np.maximum(size, _TINY))[:, None]
-    candidates = policies._replace(rows=(own + change).reshape(J * N, *own.shape[1:]))
+    candidates = policies._replace(rows=(rows + change).reshape(J * N, *rows.shape[1:]))
     firsts = [seen.states[seen.first == 1.0] for seen in data]
     starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
     spread = _disagreement(candidates, settings, np.array(starts), world, units[1], length)
-    rows = policies.rows.copy()
-    rows[:N] = (own + change)[np.argmax(spread, axis=0), np.arange(N)]
-    return policies._replace(rows=rows)
+    chosen = policies.rows.copy()
+    chosen[:N] = (rows + change)[np.argmax(spread, axis=0), np.arange(N)]
+    return policies._replace(rows=chosen)
 
 
 def _disagreement(
