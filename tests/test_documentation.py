@@ -42,9 +42,9 @@ class Block(NamedTuple):
 def blocks(page: str) -> list[Block]:
     """Return the Python blocks of a page that are to be run."""
     return [
-        Block(page.count("\n", 0, found.start("code")) + 1, found["code"], found["output"] or "")
-        for found in BLOCK.finditer(page)
-        if not found["skip"]
+        Block(page.count("\n", 0, result.start("code")) + 1, result["code"], result["output"] or "")
+        for result in BLOCK.finditer(page)
+        if not result["skip"]
     ]
 
 

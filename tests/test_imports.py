@@ -13,14 +13,14 @@ def imports_of(path, modules):
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             node.body = []
-    found = set()
+    result = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in modules:
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= whole & modules or {node.module}
+            result |= whole & modules or {node.module}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names} & modules
-    return found
+            result |= {alias.name for alias in node.names} & modules
+    return result
 
 
 def test_no_cycle_hides_behind_a_late_import():

@@ -55,9 +55,9 @@ def test_the_quick_one_computes_with_other_code(portable):
     old = portable.emulations(native)[0]
     if reason := old.left_out(native):
         pytest.skip(reason)
-    found = portable.probe(old.variables)
-    assert old.effect(found)
-    assert found["blas"] != native["blas"]
+    result = portable.probe(old.variables)
+    assert old.effect(result)
+    assert result["blas"] != native["blas"]
 
 
 def test_the_tests_that_it_runs_are_there(portable):

@@ -12,8 +12,8 @@ HEAVY = ("numba", "scipy", "matplotlib")
 def loaded(code, *names):
     """Return which of some modules a fresh interpreter has loaded after running code."""
     ask = f"import json, sys\n{code}\nprint(json.dumps([n for n in {names!r} if n in sys.modules]))"
-    found = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
-    return json.loads(found.stdout.splitlines()[-1])
+    result = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    return json.loads(result.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize(

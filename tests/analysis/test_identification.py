@@ -49,24 +49,24 @@ def carts():
 
 
 def test_trained_tasks_are_known_again(carts):
-    for task, found in zip(carts.tasks, identify_all(carts, carts.tasks, episodes=3), strict=True):
-        assert found.nearest == task.name
-        assert found.familiar
+    for task, result in zip(carts.tasks, identify_all(carts, carts.tasks, episodes=3), strict=True):
+        assert result.nearest == task.name
+        assert result.familiar
         # 18 trials, all right, are worth no more.
-        assert 0.9 < found.certainty <= 1.0 - (2.0 / 3.0) / 20.0
-        assert sum(found.probabilities.values()) == pytest.approx(1.0)
-        assert found.errors[task.name] == min(found.errors.values())
-        assert found.errors[task.name] < 2.0
-        assert f"most like {task.name}, with a certainty of 9" in str(found)
+        assert 0.9 < result.certainty <= 1.0 - (2.0 / 3.0) / 20.0
+        assert sum(result.probabilities.values()) == pytest.approx(1.0)
+        assert result.errors[task.name] == min(result.errors.values())
+        assert result.errors[task.name] < 2.0
+        assert f"most like {task.name}, with a certainty of 9" in str(result)
 
 
 def test_the_certainty_is_that_of_being_right(breezes, monkeypatch):
     monkeypatch.setattr(identification, "_CENTRES", 30)  # small models are fast
     right, certainty = [], []
     for seed in range(12):
-        found = identify_all(breezes, breezes.tasks, episodes=2, seed=seed)
-        right += [one.nearest == task.name for one, task in zip(found, breezes.tasks, strict=True)]
-        certainty += [one.certainty for one in found]
+        result = identify_all(breezes, breezes.tasks, episodes=2, seed=seed)
+        right += [one.nearest == task.name for one, task in zip(result, breezes.tasks, strict=True)]
+        certainty += [one.certainty for one in result]
     share, claimed = wilson(np.array(right)), np.array(certainty)
     # Neither sure nor clueless, so that there is something to be calibrated.
     assert 0.35 < np.mean(claimed) < 0.9
@@ -87,8 +87,8 @@ def test_more_episodes_make_it_surer(breezes, monkeypatch):
 def test_a_task_between_two_is_given_to_the_nearer_or_to_none_with_certainty(carts):
     near = cart(1.9).task("nearly two")
     between = cart(1.4).task("between")
-    found, middle = identify_all(carts, [near, between], episodes=3)
-    assert found.nearest == "m=2"
+    result, middle = identify_all(carts, [near, between], episodes=3)
+    assert result.nearest == "m=2"
     assert middle.nearest in ("m=1", "m=2")
     assert middle.probabilities["m=0.5"] < 0.2
     assert not middle.familiar
@@ -124,9 +124,9 @@ def test_what_is_wrong_is_named(carts, tmp_path):
 
 
 def test_the_sentence_tells_what_matters():
-    found = Identification("new", {"a": 0.2, "b": 0.8}, {"a": 3.0, "b": 1.04}, 1.2, 5, 100)
-    assert (found.nearest, found.certainty) == ("b", 0.8)
-    assert str(found) == (
+    result = Identification("new", {"a": 0.2, "b": 0.8}, {"a": 3.0, "b": 1.04}, 1.2, 5, 100)
+    assert (result.nearest, result.certainty) == ("b", 0.8)
+    assert str(result) == (
         "new is most like b, with a certainty of 80 % (a 20 %); it is predicted 1 times as badly "
         "as b itself."
     )

@@ -52,23 +52,23 @@ def test_an_open_loop_is_one_prediction_after_the_other(learner):
     fresh = method.executor.episodes(learner.family.expansion, plan)
     held, dynamics = _HeldOut(fresh, method, 6), method.dynamics
     every = np.arange(len(held.task))
-    told, rewards = held.open_loop(dynamics.functions(3), held.task, every)
+    text, rewards = held.open_loop(dynamics.functions(3), held.task, every)
     limits = method.frame.limits
     for k in every:
         state = held.observations[k, 0]
         for t in range(6):
-            found = dynamics.predict(held.task[k], state[None], held.actions[k, t][None])[0]
-            assert rewards[k, t] == pytest.approx(np.clip(found[3], *limits[:, 3]), abs=1e-5)
-            state = np.clip(state + found[:3], *limits[:, :3])
-            assert told[k, t + 1] == pytest.approx(state, abs=1e-5)
+            result = dynamics.predict(held.task[k], state[None], held.actions[k, t][None])[0]
+            assert rewards[k, t] == pytest.approx(np.clip(result[3], *limits[:, 3]), abs=1e-5)
+            state = np.clip(state + result[:3], *limits[:, :3])
+            assert text[k, t + 1] == pytest.approx(state, abs=1e-5)
 
 
 def test_a_model_that_knows_everything_does_not_err():
     # Linear systems are in the kernel's reach: a few data tell them exactly.
     learner = CrossLearner("linear-quadratic", seed=0, **TINY).learn(3, progress=False)
-    found = model_errors(learner, episodes=2, horizon=20, steps=5)
-    states = [name for name in found.kinds[0].one_step if name.startswith("observation")]
-    assert all(found.kinds[0].one_step[name].value < 0.05 for name in states)
+    result = model_errors(learner, episodes=2, horizon=20, steps=5)
+    states = [name for name in result.kinds[0].one_step if name.startswith("observation")]
+    assert all(result.kinds[0].one_step[name].value < 0.05 for name in states)
 
 
 def test_errors_grow_with_the_steps(found):
@@ -81,8 +81,8 @@ def test_paths_begin_where_the_real_ones_do_and_lie_in_their_bands(found):
     for path in found.paths:
         assert path.task in found.tasks
         assert path.real.shape == path.low.shape == path.high.shape == (11, 3)
-        for told in path.told.values():
-            assert np.array_equal(told[0], path.real[0])
+        for text in path.told.values():
+            assert np.array_equal(text[0], path.real[0])
         assert np.all(path.low <= path.high + 1e-12)
         inside = (path.told["cross-learned"] >= path.low - 0.05) & (
             path.told["cross-learned"] <= path.high + 0.05
@@ -101,9 +101,9 @@ def test_the_curves_end_at_pooled_and_separate_models(found):
 
 def test_a_radius_of_its_own_is_a_fourth_kind():
     learner = CrossLearner("pendulums:2", model_epsilon=0.5, **TINY).learn(1, progress=False)
-    found = model_errors(learner, episodes=1, horizon=12, steps=25)
-    assert [kind.kind for kind in found.kinds] == [*KINDS, "ε_m = 0.5"]
-    assert found.steps == 12
+    result = model_errors(learner, episodes=1, horizon=12, steps=25)
+    assert [kind.kind for kind in result.kinds] == [*KINDS, "ε_m = 0.5"]
+    assert result.steps == 12
 
 
 def test_plain_data_are_json_and_the_same_for_the_same_seed(learner, found):

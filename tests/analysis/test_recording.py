@@ -48,24 +48,24 @@ def learner():
 
 def test_a_film_shows_the_episodes_that_an_evaluation_runs(learner):
     seen = []
-    found = record(learner.central, learner.tasks[0], 3, seed=5, callback=lambda: seen.append(1))
+    result = record(learner.central, learner.tasks[0], 3, seed=5, callback=lambda: seen.append(1))
     played = run_episodes(learner.central, learner.tasks[0], 3, seed=5)
-    assert [len(own) - 1 for own in found.episodes] == played.lengths.tolist()
-    assert len(seen) == sum(map(len, found.episodes))
-    assert np.array_equal(found.returns, played.rewards.sum(axis=1))
-    for own, observations in zip(found.episodes, played.observations, strict=True):
+    assert [len(own) - 1 for own in result.episodes] == played.lengths.tolist()
+    assert len(seen) == sum(map(len, result.episodes))
+    assert np.array_equal(result.returns, played.rewards.sum(axis=1))
+    for own, observations in zip(result.episodes, played.observations, strict=True):
         brightness = [int(frame[0, 0, 0]) for frame in own]
         assert brightness == [round(100 * float(o[0])) for o in observations[: len(own)]]
-    assert (found.task, found.policy, found.rate) == ("dial", "central", 4.0)
+    assert (result.task, result.policy, result.rate) == ("dial", "central", 4.0)
 
 
 def test_compiled_tasks_are_filmed_from_the_same_starts():
     learner = CrossLearner("paper:r=1", method="policy-gradient", max_knots=10)
     task = learner.tasks[0]
-    found = record(learner.policy(0), task, 2, horizon=3)
+    result = record(learner.policy(0), task, 2, horizon=3)
     played = run_episodes(learner.policy(0), task, 2, 3)
-    assert np.allclose(found.returns, played.rewards.sum(axis=1))
-    assert {frame.shape for own in found.episodes for frame in own} == {(480, 480, 3)}
+    assert np.allclose(result.returns, played.rewards.sum(axis=1))
+    assert {frame.shape for own in result.episodes for frame in own} == {(480, 480, 3)}
 
 
 def test_large_pictures_are_made_smaller_and_sides_even(learner):

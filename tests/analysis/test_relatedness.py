@@ -101,32 +101,32 @@ def test_classical_scaling_keeps_distances_of_points_in_a_plane():
 
 def test_numbers_agree_with_the_functions_themselves():
     family = family_of([[1, 0, 0], [0.9, 0.1, 0], [1.1, 0, 0.2], [-1, 0.3, 0], [0.5, 0.1, 0.0]])
-    found = relatedness_of_family(family, ["a", "b", "c", "odd"], 2.0, [0.1, 0.2, 0.0, 0.6])
+    result = relatedness_of_family(family, ["a", "b", "c", "odd"], 2.0, [0.1, 0.2, 0.0, 0.6])
     one, other, centre = family.select(0), family.select(3), family.select(4)
-    assert found.distances[0, 3] == pytest.approx(one.distances_to(other)[0])
-    assert found.tasks[3].distance == pytest.approx(other.distances_to(centre)[0])
+    assert result.distances[0, 3] == pytest.approx(one.distances_to(other)[0])
+    assert result.tasks[3].distance == pytest.approx(other.distances_to(centre)[0])
     mean = family.mix([[1 / 3, 1 / 3, 1 / 3, 0, 0]])
-    assert found.tasks[3].distance_to_others == pytest.approx(other.distances_to(mean)[0])
-    assert found.ranked[0].task == "odd"
-    assert [task.rank for task in found.ranked] == [1, 2, 3, 4]
-    assert found.tasks[3].agreement < -0.9
-    np.testing.assert_allclose(np.diag(found.cosines), 1.0)
+    assert result.tasks[3].distance_to_others == pytest.approx(other.distances_to(mean)[0])
+    assert result.ranked[0].task == "odd"
+    assert [task.rank for task in result.ranked] == [1, 2, 3, 4]
+    assert result.tasks[3].agreement < -0.9
+    np.testing.assert_allclose(np.diag(result.cosines), 1.0)
     pulls = np.array([0.1, 0.2, 0.0, 0.6]) * family.distances()
-    shares = [task.share_of_pull for task in found.tasks]
+    shares = [task.share_of_pull for task in result.tasks]
     np.testing.assert_allclose(shares, pulls / pulls.sum())
-    assert "odd" in found.tasks[3].sentence
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["map"]["centre"] == [0.0, 0.0]
+    assert "odd" in result.tasks[3].sentence
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["map"]["centre"] == [0.0, 0.0]
 
 
 def test_others_that_agree_exactly():
-    found = relatedness_of_family(
+    result = relatedness_of_family(
         family_of([[1, 0, 0], [1, 0, 0], [1, 0, 0], [0, 1, 0], [1, 0, 0]]), ["a", "b", "c", "odd"]
     )
-    assert found.ranked[0].task == "odd"
-    assert math.isinf(found.ranked[0].score)
-    assert found.ranked[0].stands_apart
-    assert "agree exactly" in found.ranked[0].sentence
-    data = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert result.ranked[0].task == "odd"
+    assert math.isinf(result.ranked[0].score)
+    assert result.ranked[0].stands_apart
+    assert "agree exactly" in result.ranked[0].sentence
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert data["tasks"][3]["score"] is None
     assert data["epsilon"] is None
 
@@ -173,20 +173,20 @@ def test_consensus_has_nothing_to_tell():
 def test_the_planted_cart_ranks_first():
     # python -m benchmarks.relatedness counts 100 seeds of this family and of others.
     for seed in range(12):
-        found, place = learn_family("carts", seed, planted=True)
-        assert found.tasks[place].rank == 1, seed
-        assert found.tasks[place].stands_apart, seed
+        result, place = learn_family("carts", seed, planted=True)
+        assert result.tasks[place].rank == 1, seed
+        assert result.tasks[place].stands_apart, seed
         # Alone against all the others it has nearly half of the pull, the most there can be.
-        assert 0.42 < found.tasks[place].share_of_pull < 0.52
-        assert found.tasks[place].agreement < -0.8
+        assert 0.42 < result.tasks[place].share_of_pull < 0.52
+        assert result.tasks[place].agreement < -0.8
 
 
 def test_without_a_planted_task_none_stands_apart():
     for seed in range(6):
-        found, _ = learn_family("carts", seed, planted=False)
-        assert not any(task.stands_apart for task in found.tasks), seed
+        result, _ = learn_family("carts", seed, planted=False)
+        assert not any(task.stands_apart for task in result.tasks), seed
 
 
 def test_the_planted_map_ranks_first():
-    found, place = learn_family("maps", 0, planted=True)
-    assert found.tasks[place].rank == 1
+    result, place = learn_family("maps", 0, planted=True)
+    assert result.tasks[place].rank == 1

@@ -18,21 +18,21 @@ def steady(task, speed, turn=0.0):
 
 def test_a_robot_that_stands_still_is_out_of_time():
     task = Navigation().task("still")
-    (found,) = trajectories(steady(task, 0.0), [task], trials=3)
-    assert found.task == "still"
-    assert found.navigation == Navigation()
-    assert found.paths.shape == (3, task.horizon + 1, 2)
-    np.testing.assert_array_equal(found.paths[:, 0], found.paths[:, -1])
-    np.testing.assert_array_equal(found.out_of_time, ~found.arrived)
+    (result,) = trajectories(steady(task, 0.0), [task], trials=3)
+    assert result.task == "still"
+    assert result.navigation == Navigation()
+    assert result.paths.shape == (3, task.horizon + 1, 2)
+    np.testing.assert_array_equal(result.paths[:, 0], result.paths[:, -1])
+    np.testing.assert_array_equal(result.out_of_time, ~result.arrived)
 
 
 def test_a_robot_that_drives_into_an_obstacle_crashes():
     navigation = Navigation(start=(1.0, 2.0), heading=0.0)  # the obstacle is at (7, 2)
     task = navigation.task("wall")
-    (found,) = trajectories(steady(task, 2.0), [task], trials=2, seed=5)
-    assert np.all(found.crashed)
-    assert not np.any(found.out_of_time)
-    np.testing.assert_allclose(found.paths[:, -1], [[6.5, 2.0]] * 2)
+    (result,) = trajectories(steady(task, 2.0), [task], trials=2, seed=5)
+    assert np.all(result.crashed)
+    assert not np.any(result.out_of_time)
+    np.testing.assert_allclose(result.paths[:, -1], [[6.5, 2.0]] * 2)
 
 
 def test_the_same_seed_gives_the_same_starts():

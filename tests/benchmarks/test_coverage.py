@@ -37,17 +37,17 @@ def test_the_interquartile_mean_leaves_a_quarter_out_at_each_end():
     assert intervals.interquartile_mean(np.array([-1e9, 4.0, 2.0, 1e9])) == 3.0
     values = np.array([[5.0, 1.0, 9.0, 2.0, 3.0], [0.0, 0.0, 0.0, 0.0, 100.0]])
     np.testing.assert_allclose(intervals.interquartile_mean(values, axis=1), [10.0 / 3.0, 0.0])
-    found = intervals.over_seeds([1.0, 2.0, 3.0, 4.0, 500.0])
-    assert found.low < found.value == 3.0 < found.high < 10.0
+    result = intervals.over_seeds([1.0, 2.0, 3.0, 4.0, 500.0])
+    assert result.low < result.value == 3.0 < result.high < 10.0
 
 
 def test_differences_are_scipys_yuen():
     generator = np.random.default_rng(1)
     first, second = generator.exponential(size=11), generator.normal(1.0, 3.0, 6)
-    found = intervals.difference_over_seeds(first, second)
+    result = intervals.difference_over_seeds(first, second)
     scipys = stats.ttest_ind(first, second, equal_var=False, trim=0.25).confidence_interval()
-    assert (found.low, found.high) == pytest.approx((scipys.low, scipys.high))
-    assert found.value == pytest.approx(
+    assert (result.low, result.high) == pytest.approx((scipys.low, scipys.high))
+    assert result.value == pytest.approx(
         stats.trim_mean(first, 0.25) - stats.trim_mean(second, 0.25)
     )
     # Beside a sample without an error the interval is that of the other alone.
@@ -74,17 +74,17 @@ def test_a_median_has_the_interval_of_a_sign_test():
 def test_ratios_are_those_that_mann_and_whitney_do_not_reject():
     generator = np.random.default_rng(4)
     ours, theirs = np.exp(generator.normal(0.0, 1.0, 10)), np.exp(generator.normal(2.0, 1.0, 5))
-    found = intervals.ratio_over_seeds(ours, theirs)
-    assert found.low < found.value < found.high < 1.0
+    result = intervals.ratio_over_seeds(ours, theirs)
+    assert result.low < result.value < result.high < 1.0
 
     def rejected(factor):
         return stats.mannwhitneyu(ours, factor * theirs, method="exact").pvalue <= 0.05
 
-    for end, outside in ((found.low, 1 - 1e-9), (found.high, 1 + 1e-9)):
+    for end, outside in ((result.low, 1 - 1e-9), (result.high, 1 + 1e-9)):
         assert rejected(end * outside)
         assert not rejected(end / outside)
     # Censored: ours and theirs never get there on one seed each.
     ours[0] = theirs[0] = math.inf
     censored = intervals.ratio_over_seeds(ours, theirs)
-    assert censored.low <= found.low
+    assert censored.low <= result.low
     assert not intervals.ratio_over_seeds(ours[:3], theirs[:3]).known

@@ -77,11 +77,11 @@ def test_a_seed_is_measured_once(monkeypatch, tmp_path):
         "look_ahead": 3,
         "epsilon": "inf",
     }
-    (found,) = benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path)
-    assert [one["steps"] for one in found["marks"]] == [15.0, 30.0]
-    assert np.all(np.isfinite([one["totals"] for one in found["marks"]]))
+    (result,) = benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path)
+    assert [one["steps"] for one in result["marks"]] == [15.0, 30.0]
+    assert np.all(np.isfinite([one["totals"] for one in result["marks"]]))
     monkeypatch.setattr(benchmark, "measure", None)
-    assert benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path) == [found]
+    assert benchmark.seeds_of("fleet", "pooled", settings, seeds=1, out=tmp_path) == [result]
 
 
 def test_a_round_is_timed_with_the_data_that_were_asked_for(monkeypatch):

@@ -31,6 +31,6 @@ def test_the_formula_is_what_the_pendulum_pays():
     seen, _ = environment.reset(seed=0)
     for push in (0.5, -1.7, 2.0):
         after, reward, *_ = environment.step(np.array([push]))
-        told = known_reward.pay(seen[None], np.array([[push]]), after[None])
-        assert told[0] == pytest.approx(reward, abs=1e-12)
+        text = known_reward.pay(seen[None], np.array([[push]]), after[None])
+        assert text[0] == pytest.approx(reward, abs=1e-12)
         seen = after

@@ -96,8 +96,8 @@ def test_controllers_do_what_they_are_written_for(name, least):
     family = FAMILIES[name]
     for task in family.training(0)[:3]:
         act = family.controller(task.context)
-        found = measure_episodes(act, task, EpisodeOptions(trials=5), 1.0)
-        assert found.returns.mean() >= least
+        result = measure_episodes(act, task, EpisodeOptions(trials=5), 1.0)
+        assert result.returns.mean() >= least
 
 
 def test_the_controller_of_the_own_mass_is_the_optimum():
@@ -111,11 +111,11 @@ def test_the_controller_of_the_own_mass_is_the_optimum():
 
 
 def test_names_are_asked_for_and_unknown_ones_refused(tmp_path):
-    found = plan.planned(tmp_path, ["pendulums"], ["sac", "models"], seeds=2)
-    assert {cell.method for cell in found} >= {"sac-mixed", "sac-context", "models", "models-0"}
-    assert {cell.seed for cell in found} == {0, 1}
+    result = plan.planned(tmp_path, ["pendulums"], ["sac", "models"], seeds=2)
+    assert {cell.method for cell in result} >= {"sac-mixed", "sac-context", "models", "models-0"}
+    assert {cell.seed for cell in result} == {0, 1}
     # All methods come along, seed by seed.
-    assert [cell.seed for cell in found] == sorted(cell.seed for cell in found)
+    assert [cell.seed for cell in result] == sorted(cell.seed for cell in result)
     (only,) = plan.planned(tmp_path, ["pendulums"], ["models-pooled"], small=True)
     assert only.budget.marks == BUDGETS["pendulums"]["models-pooled"].marks[:1]
     with pytest.raises(InputError, match="did you mean 'pendulums'"):
@@ -147,12 +147,12 @@ def test_a_cell_is_measured_once_and_another_question_anew(little, tmp_path, mon
 
 def test_separate_agents_share_the_steps_and_their_seconds_add_up(little, tmp_path):
     cell = Cell("pendulums", "ppo-separate", 0, Budget((10, 20), 1, 1.0), tmp_path)
-    found = cell.measurement.answer()
+    result = cell.measurement.answer()
     assert little == [("ppo", 1, 10, None)] * 2
-    assert [one["steps"] for one in found["marks"]] == [10, 20]
-    assert found["marks"][1]["seconds"] == [4.0, 4.0]
-    assert len(found["marks"][1]["training"]["totals"]) == 2
-    assert found["marks"][1]["unseen"] is None
+    assert [one["steps"] for one in result["marks"]] == [10, 20]
+    assert result["marks"][1]["seconds"] == [4.0, 4.0]
+    assert len(result["marks"][1]["training"]["totals"]) == 2
+    assert result["marks"][1]["unseen"] is None
 
 
 @pytest.mark.parametrize(
@@ -171,14 +171,14 @@ def test_ours_is_measured_at_marks_and_adapts(little, monkeypatch, method, marks
     quick = dataclasses.replace(entrant, settings={**entrant.settings, **settings})
     monkeypatch.setitem(METHODS, method, quick)
     monkeypatch.setattr(cells, "ADAPTED", 1)
-    found = cells.measure("pendulums", method, 0, Budget(marks, 1, 1.0, adapt=15))
-    first, second = found["marks"]
+    result = cells.measure("pendulums", method, 0, Budget(marks, 1, 1.0, adapt=15))
+    first, second = result["marks"]
     assert marks[0] <= first["steps"] < second["steps"]
     assert second["seconds"][0] > first["seconds"][0] > 0.0
     for part in ("training", "central", "unseen"):
         assert np.all(np.isfinite(second[part]["totals"]))
-    assert len(found["adapted"]["after"]["totals"]) == 1
-    json.dumps(found)
+    assert len(result["adapted"]["after"]["totals"]) == 1
+    json.dumps(result)
 
 
 def test_seeds_that_never_get_there_are_censored():
@@ -207,8 +207,8 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     slow = ended("ppo-mixed", 4000, 4000, 4000, 4000, unseen=-9.0)
     first = ended("sac-context", 400, 500, 500, 600)
     never = entry("sac-mixed", [{"marks": [mark(9, -900.0)]}] * 4)
-    own = [slow, ours, never, first]
-    against = fewest(own, -200.0)
+    entries = [slow, ours, never, first]
+    against = fewest(entries, -200.0)
     assert (against.ours, against.rival) == (ours, first)
     assert against.found.value == 40 / 500
     # Of four seeds each, Mann and Whitney's test leaves no factor out but those beyond all ratios.
@@ -216,7 +216,7 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     assert fewest([ours, never], -200.0) is None
     assert fewest([ours], -200.0) is None
     # Only agents for all, and only after as many steps: the other had nine of them.
-    (pair,) = on_unseen(own)
+    (pair,) = on_unseen(entries)
     assert (pair.ours, pair.rival, pair.steps) == (ours, slow, (80.0, 4000.0))
     assert (pair.found.value, pair.found.low, pair.found.high) == (6.0, 6.0, 6.0)
     assert on_unseen([ours, ended("ppo-mixed", 4000, 4000)]) == []
@@ -224,7 +224,7 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     grown = entry("models", [{"marks": [mark(n, -9.0) for n in (50, 100, 900)]}] * 3)
     rival = entry("ppo-mixed", [{"marks": [mark(n, -9.0) for n in (20, 60, 80, 200, 800)]}] * 3)
     assert [one.steps for one in on_unseen([grown, rival])] == [(50.0, 80.0), (100.0, 800.0)]
-    text = report.sections({"pendulums": own})
+    text = report.sections({"pendulums": entries})
     assert "`models` (4 of 4 seeds) takes 0.08 [" in text
     assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text
 
@@ -234,7 +234,7 @@ def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, caps
     asked = plan.planned(tmp_path, ["pendulums"])
     for cell in asked:
         cell.go()
-    found = entries(results.stored(asked))
+    result = entries(results.stored(asked))
     page = tmp_path / "race.md"
     parts = ("results", "settings", "budgets")
     page.write_text(
@@ -242,7 +242,7 @@ def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, caps
         + "".join(f"<!-- begin {n} -->\nto be replaced\n<!-- end {n} -->\n" for n in parts)
         + "after"
     )
-    report.write(found, page, tmp_path)
+    report.write(result, page, tmp_path)
     first = page.read_text()
     assert "to be replaced" not in first
     assert "| SAC, one agent for all | 2 | 20 | 2 |" in first
@@ -250,11 +250,11 @@ def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, caps
     assert first.startswith("before")
     assert first.endswith("after")
     assert (tmp_path / "race-pendulums.png").stat().st_size > 10_000
-    report.write(found, page, tmp_path)
+    report.write(result, page, tmp_path)
     assert page.read_text() == first
     page.write_text("nothing")
     with pytest.raises(InputError, match="no place for results"):
-        report.write(found, page, tmp_path)
+        report.write(result, page, tmp_path)
 
 
 def test_one_seed_has_no_interval():
@@ -293,8 +293,8 @@ def test_measured_cells_are_folded_into_a_table_and_read_from_it(little, tmp_pat
     kept = results.stored([first, second])
     for cell, file in zip(elsewhere, (first, second), strict=True):
         ours, theirs = (
-            [mark["training"]["totals"] for mark in found["marks"]]
-            for found in (read[cell], kept[file])
+            [mark["training"]["totals"] for mark in result["marks"]]
+            for result in (read[cell], kept[file])
         )
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
     longer = dataclasses.replace(elsewhere[0], budget=Budget((10, 20, 30), 2, 1.0))

@@ -74,14 +74,14 @@ def measured(tmp_path_factory):
 def test_every_part_fills_its_map(part, measured):
     grid = parts.SMALL[part]
     shape = (len(grid.spreads), len(grid.data), len(grid.radii), grid.seeds)
-    found = gains.read(part, grid, measured)
-    for name, table in found.items():
+    result = gains.read(part, grid, measured)
+    for name, table in result.items():
         assert np.all(np.isfinite(table))
         assert table.shape == (shape if table.ndim == 4 else (*shape[:2], shape[3])), name
     own = {one.name for one in gains.QUANTITIES if one.part == part}
-    assert own <= set(found)
+    assert own <= set(result)
     # A radius is more than a name: the ends differ.
-    first = found[next(iter(own))]
+    first = result[next(iter(own))]
     assert not np.array_equal(first[:, :, 0], first[:, :, -1])
 
 

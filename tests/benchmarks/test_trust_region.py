@@ -32,10 +32,10 @@ def given(monkeypatch, answers):
 @pytest.mark.parametrize(("bad", "met"), [(2, True), (3, False)])
 def test_pendulums_count_the_seeds_on_which_every_task_is_good(monkeypatch, bad, met):
     between = {"between": {"totals": [-150.0, -160.0]}}
-    found = [answer(-150.0, **between) for _ in range(10)]
-    for one in found[:bad]:
+    result = [answer(-150.0, **between) for _ in range(10)]
+    for one in result[:bad]:
         one["ours"]["totals"] = [-150.0, -150.0, -201.0]
-    given(monkeypatch, found)
+    given(monkeypatch, result)
     learned, centre = benchmark.pendulums()
     assert learned.ratio == pytest.approx(1.0 - bad / 10)
     assert learned.met is met
@@ -62,12 +62,12 @@ def test_without_the_rival_ours_is_measured_and_the_extra_named(monkeypatch):
 
 
 def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
-    found = benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path)
-    assert len(found[0]["ours"]["totals"]) == 3
-    assert len(found[0]["between"]["totals"]) == 2
-    assert found[0]["steps"] >= 2
+    result = benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path)
+    assert len(result[0]["ours"]["totals"]) == 3
+    assert len(result[0]["between"]["totals"]) == 2
+    assert result[0]["steps"] >= 2
     monkeypatch.setattr(benchmark, "measure", lambda *arguments: pytest.fail("measured again"))
-    assert benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path) == found
+    assert benchmark.seeds_of("pendulums", QUICK, seeds=1, out=tmp_path) == result
 
 
 def test_another_method_and_other_steps_may_be_asked_for(little, tmp_path):
@@ -89,11 +89,11 @@ def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monke
         return (lambda observation: np.zeros(1)), Seconds(2.0, 1.0)
 
     monkeypatch.setattr(rival, "learn", learn)
-    found = benchmark.measure("inverted-pendulums", 0, 2, QUICK, against=True)
+    result = benchmark.measure("inverted-pendulums", 0, 2, QUICK, against=True)
     setting = rival.ZOO["ppo"]["inverted-pendulums"]
-    assert asked == [("ppo", 1, found["steps"] // 3, setting)] * 3
-    assert found["ppo_seconds"] == [6.0, 3.0]
-    assert all(one > 0.0 for one in found["stepping"])
+    assert asked == [("ppo", 1, result["steps"] // 3, setting)] * 3
+    assert result["ppo_seconds"] == [6.0, 3.0]
+    assert all(one > 0.0 for one in result["stepping"])
 
 
 @pytest.mark.skipif(not rival.installed(), reason="the extra 'bench' is not installed")

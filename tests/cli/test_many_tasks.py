@@ -59,8 +59,8 @@ def test_a_certificate_tells_the_farthest_and_the_largest(run):
     assert f"The 10 largest; {TASKS - 10} tasks have smaller ones." in text
     assert len(text.splitlines()) < 120
     assert f"and {TASKS - 10} more" in text
-    found = json.loads((run / "certificate" / "certificate.json").read_text())
-    assert len(found["gaps"]) == len(found["constraint"]) == TASKS
+    result = json.loads((run / "certificate" / "certificate.json").read_text())
+    assert len(result["gaps"]) == len(result["constraint"]) == TASKS
 
 
 def test_relate_names_those_that_stand_farthest_apart(run):

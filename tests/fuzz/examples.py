@@ -69,10 +69,10 @@ def changed(draw: Any, data: Any) -> Any:
             del place[path[-1]]
         elif how == "copy":
             other = draw(st.sampled_from(list(paths_of(result))))
-            found = result
+            results = result
             for name in other:
-                found = found[name]
-            place[path[-1]] = copy.deepcopy(found)
+                results = results[name]
+            place[path[-1]] = copy.deepcopy(results)
         elif isinstance(place, dict):
             place[draw(st.text(max_size=5))] = draw(STRANGE)
         else:

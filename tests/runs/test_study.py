@@ -67,8 +67,8 @@ def test_a_chain_learns_and_measures_in_order(tmp_path):
     start = RunFolder(tmp_path / "first").load().family
     asked = config(epsilon=0.3, seed=4)
     expected = train(tmp_path / "by-hand", asked, start=start).learner.family
-    found = RunFolder(tmp_path / "second").load().family
-    np.testing.assert_array_equal(found.weights, expected.weights)
+    result = RunFolder(tmp_path / "second").load().family
+    np.testing.assert_array_equal(result.weights, expected.weights)
 
 
 def test_what_is_done_is_not_done_again(tmp_path, monkeypatch):

@@ -8,5 +8,5 @@ from tests.security.examples import Listener
 @pytest.fixture
 def listener():
     """Return a socket to which nobody may connect."""
-    with Listener() as found:
-        yield found
+    with Listener() as result:
+        yield result

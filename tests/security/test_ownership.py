@@ -85,8 +85,8 @@ def test_a_strangers_configuration_is_only_shown(place, method):
         text = text.replace('method = "policy-gradient"\n', "")
         (place / "sent" / "run" / "config.toml").write_text(text)
     before = contents(place / "sent")
-    (found,) = summarise_runs(place / "sent")
-    assert found.state == ("damaged" if method == "" else "interrupted")
+    (result,) = summarise_runs(place / "sent")
+    assert result.state == ("damaged" if method == "" else "interrupted")
     for opening in (
         lambda folder: RunFolder.open(folder).config(),
         lambda folder: RunFolder.open(folder).load(),

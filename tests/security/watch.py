@@ -213,7 +213,7 @@ def _limit(seconds: int) -> Iterator[None]:
 
 def snapshot(folder: Path) -> dict[str, str]:
     """Return what a folder holds: digests of files, where links point, kinds of what else is."""
-    found = {}
+    result = {}
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(place) / name
@@ -224,5 +224,5 @@ def snapshot(folder: Path) -> dict[str, str]:
                 held = f"{status.st_mode:o} {hashlib.sha256(path.read_bytes()).hexdigest()}"
             else:
                 held = f"{status.st_mode:o}"
-            found[str(path)] = held
-    return found
+            result[str(path)] = held
+    return result

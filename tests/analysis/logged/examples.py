@@ -14,13 +14,13 @@ def pendulum_log(machines: int, steps: int, seed: int = 0) -> tuple[dict, tuple[
     tasks = task_set(f"pendulums:{machines}")
     still = Family(Linear(std=[1.0] * 3), np.zeros((1, 3)), np.zeros((1, machines, 1)))
     plan = plan_episodes(np.random.default_rng(seed), tasks, 1, steps, np.array([1.5]))
-    found = executor_for(tasks).episodes(still.expansion, plan)
+    result = executor_for(tasks).episodes(still.expansion, plan)
     return {
         task.name: [
             {
-                "observations": found.observations[i, 0],
-                "actions": np.clip(found.actions[i, 0], -2.0, 2.0),
-                "rewards": found.rewards[i, 0],
+                "observations": result.observations[i, 0],
+                "actions": np.clip(result.actions[i, 0], -2.0, 2.0),
+                "rewards": result.rewards[i, 0],
             }
         ]
         for i, task in enumerate(tasks)

@@ -192,12 +192,12 @@ def test_an_end_that_was_seen_is_learned():
 
 def episode(n=20, seed=0, **changes):
     draw = np.random.default_rng(seed)
-    found = {
+    result = {
         "observations": draw.normal(size=(n + 1, 2)),
         "actions": draw.uniform(-1.0, 1.0, (n, 1)),
         "rewards": draw.normal(size=n),
     }
-    return {**found, **changes}
+    return {**result, **changes}
 
 
 def holed(array, row):
@@ -271,10 +271,10 @@ def test_spaces_must_hold_the_data():
 
 def told_of(data):
     """Return what is warned of while data are learned from."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as text:
         warnings.simplefilter("always")
         learn_from(data, iterations=1, **SMALL)
-    return [str(one.message) for one in told]
+    return [str(one.message) for one in text]
 
 
 @pytest.mark.parametrize("change", [[1.0, 57.3], [1.0, 1000.0]])

@@ -52,10 +52,10 @@ def test_every_stage_starts_from_the_family_before(path):
             settings = SETTINGS | stage.changes
             learner = CrossLearner("linear-quadratic", epsilon, start=start, **settings)
             learner.learn(12 if number else 24)
-            found = path.families[seed, epsilon]
-            np.testing.assert_array_equal(learner.family.knots, found.knots)
-            np.testing.assert_array_equal(learner.family.weights, found.weights)
-            assert found.distances().max() <= epsilon + 1e-9
+            result = path.families[seed, epsilon]
+            np.testing.assert_array_equal(learner.family.knots, result.knots)
+            np.testing.assert_array_equal(learner.family.weights, result.weights)
+            assert result.distances().max() <= epsilon + 1e-9
             start = learner.family
     assert not np.array_equal(path.families[0, 0.5].weights, path.families[1, 0.5].weights)
 
@@ -224,8 +224,8 @@ def test_stages_from_zero_do_not_know_one_another(tmp_path):
     request = small_request(origin="zero", epsilons=(0.1, 0.4), iterations=6)
     run_sweep(tmp_path / "s", request, seeds=1, workers=1)
     learner = CrossLearner("linear-quadratic", 0.4, seed=0, **SETTINGS).learn(6)
-    found = RunFolder(tmp_path / "s" / "seed-0" / "epsilon-0.4").load().family
-    np.testing.assert_array_equal(found.weights, learner.family.weights)
+    result = RunFolder(tmp_path / "s" / "seed-0" / "epsilon-0.4").load().family
+    np.testing.assert_array_equal(result.weights, learner.family.weights)
 
 
 def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
@@ -248,7 +248,7 @@ def test_stages_of_a_common_origin_start_from_one_family(tmp_path):
         learner = CrossLearner(
             "linear-quadratic", epsilon, start=start, **(SETTINGS | changes)
         ).learn(5)
-        found = RunFolder(tmp_path / "s" / "seed-0" / f"epsilon-{epsilon}").load().family
-        np.testing.assert_array_equal(found.weights, learner.family.weights)
-        np.testing.assert_array_equal(in_memory.families[0, epsilon].weights, found.weights)
+        result = RunFolder(tmp_path / "s" / "seed-0" / f"epsilon-{epsilon}").load().family
+        np.testing.assert_array_equal(result.weights, learner.family.weights)
+        np.testing.assert_array_equal(in_memory.families[0, epsilon].weights, result.weights)
     np.testing.assert_array_equal(swept.values["own"], in_memory.values["own"])

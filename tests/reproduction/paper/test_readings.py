@@ -110,11 +110,11 @@ def test_a_claim_has_changed_only_if_it_was_decided_both_ways(done):
     ]
     assert changed(before, after) == expected
     assert len(expected) > 3
-    found = [
+    result = [
         {"name": r.name, "says": r.says, "worst_arrival": 0.5, "claims": claims}
         for r, claims in zip(chosen, (before, after), strict=True)
     ]
-    rows = readings_table(found).splitlines()[2:]
+    rows = readings_table(result).splitlines()[2:]
     assert "| – |" in rows[0]
     assert all(f"`{key}`" in rows[1] for key in expected)
     counts = [int(cell) for cell in rows[1].split("|")[4:7]]

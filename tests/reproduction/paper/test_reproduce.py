@@ -146,10 +146,10 @@ def test_an_interrupted_reproduction_goes_on(tmp_path, monkeypatch):
     assert not (tmp_path / "r" / "claims.md").exists()
     model = RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes()
     monkeypatch.setattr(study, "in_processes", one_after_another)
-    found = reproduce(tmp_path / "r", 1, small, 1, quiet())
+    result = reproduce(tmp_path / "r", 1, small, 1, quiet())
     assert RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes() == model
-    assert set(found.measurements[0]) == set(POLICIES)
-    assert {verdict.verdict for verdict in found.verdicts} == {"undecided"}  # one seed
+    assert set(result.measurements[0]) == set(POLICIES)
+    assert {verdict.verdict for verdict in result.verdicts} == {"undecided"}  # one seed
     claims = json.loads((tmp_path / "r" / "claims.json").read_text())["claims"]
     assert {claim["low"] for claim in claims} == {None}
 

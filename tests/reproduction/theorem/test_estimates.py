@@ -38,8 +38,8 @@ def test_the_intervals_hold_the_truth(field):
     for constants in repeated():
         for own in constants:
             exact = truth_of(GAINS[own.task], batch=4)[FIELDS.index(field)]
-            found = getattr(own, field)
-            inside.append(found.low <= exact + 1e-12 and exact <= found.high)
+            result = getattr(own, field)
+            inside.append(result.low <= exact + 1e-12 and exact <= result.high)
     # 24 intervals of 95 %: seven misses or more happen once in 5,000.
     assert sum(inside) >= 18
 
@@ -48,9 +48,9 @@ def test_the_intervals_hold_the_truth(field):
 def test_the_intervals_are_short_enough_to_be_wrong_about_something_else(field):
     for own in (own for constants in repeated() for own in constants):
         exact = truth_of(GAINS[own.task], batch=4)[FIELDS.index(field)]
-        found = getattr(own, field)
-        assert found.high < 1.6 * exact or exact < 1e-12
-        assert found.low <= found.value <= found.high
+        result = getattr(own, field)
+        assert result.high < 1.6 * exact or exact < 1e-12
+        assert result.low <= result.value <= result.high
 
 
 def test_a_gradient_of_zero_is_not_made_up():
