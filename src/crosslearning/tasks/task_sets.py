@@ -22,7 +22,7 @@ Maker: TypeAlias = Callable[..., Mapping[str, Any] | Iterable[Task]]
 #: Makers with the horizon of their tasks, or 0.
 _SETS: dict[str, tuple[Maker, int]] = {}
 #: Which tasks: ``50``, ``unseen`` or ``unseen:50``.
-_SELECTION = re.compile(r"(unseen(?::|$))?(0*[1-9][0-9]{0,29})?")
+_SELECTION = re.compile(r"(unseen(?::|$))?(0*[1-9][0-9]*)?")
 
 
 def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
@@ -96,7 +96,7 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     if counted and (selection := _SELECTION.fullmatch(only)):
         only = ""
         options |= {"unseen": True} if selection[1] else {}
-        options |= {"count": int(selection[2])} if selection[2] else {}
+        options |= {"count": int(selection[2][:30])} if selection[2] else {}  # more is too many
     try:
         signature.bind(**options)
     except TypeError as problem:
