@@ -96,7 +96,9 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     if counted and (selection := _SELECTION.fullmatch(only)):
         only = ""
         options |= {"unseen": True} if selection[1] else {}
-        options |= {"count": int(selection[2][:30])} if selection[2] else {}  # more is too many
+        options |= (
+            {"count": int(selection[2].lstrip("0")[:30])} if selection[2] else {}
+        )  # more is too many
     try:
         signature.bind(**options)
     except TypeError as problem:
