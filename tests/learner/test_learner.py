@@ -53,6 +53,8 @@ def test_epsilon_infinity_leaves_the_centre_alone():
 class Replay:
     """An executor that runs one task of the plans that another learner has drawn."""
 
+    workers = (0, 0)
+
     def __init__(self, executor, plans, task):
         self.executor, self.plans, self.part = executor, iter(plans), slice(task, task + 1)
         self.tasks = executor.tasks
