@@ -240,7 +240,7 @@ class Method(ABC):
     def improve(self, iterate: Iterate) -> Improvement:
         """Propose a step; random numbers come from the iterate's generator alone.
 
-        An exception must leave the method unchanged.
+        An exception that a rollout raises must leave the method unchanged.
         """
 
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
