@@ -61,3 +61,26 @@ def test_every_callback_sees_every_iteration_and_any_may_stop():
     assert learner.iteration == 3
     assert seen == {"first": [1, 2, 3], "second": [1, 2, 3]}
     assert learner.learn(1, None).iteration == 4
+
+
+def test_looking_at_a_learner_decides_nothing():
+    learner, other = (CrossLearner("pendulums:2", max_knots=30) for _ in range(2))
+    assert "method=None" in repr(learner)
+    assert (learner.iteration, learner.steps) == (0, 0)
+    for one in (learner, other):
+        one.learn(steps=40, progress=False)
+    assert learner.settings.method == "models"
+    assert_same_bits(learner.family, other.family)
+
+
+def test_settings_of_two_methods_leave_the_choice_to_the_steps():
+    few = CrossLearner("pendulums:2", trace=0.9, max_knots=30).learn(steps=40, progress=False)
+    assert few.settings.method == "models"
+    assert CrossLearner("paper", trace=0.9).settings.method == "trust-region"
+    assert CrossLearner("pendulums:2", step_rule="adam").settings.method == "policy-gradient"
+
+
+def test_steps_that_exploration_takes_up_are_refused():
+    learner = CrossLearner("pendulums:2", method="trust-region", max_knots=30)
+    with pytest.raises(InputError, match=r"steps is 100, but initial exploration alone took \d+"):
+        learner.learn(steps=100, progress=False)

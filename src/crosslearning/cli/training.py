@@ -20,7 +20,7 @@ from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.options import option, whole
 from crosslearning.cli.output import MANY_TASKS, WORST, show_files, show_line, show_numbers
 from crosslearning.errors import InputError
-from crosslearning.learner.user_input import implied_method, settings_to_plain
+from crosslearning.learner.user_input import methods_with, settings_to_plain
 from crosslearning.runs.config import RUN_FIELDS
 
 
@@ -64,8 +64,8 @@ def train(
         runs.RunFolder(out).require_free()
         checked = options.config_from(config, fields)
         given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
-        if "method" not in given and (method := implied_method(given)):
-            show_line(f"Method: {method}, for a setting that it alone has. Another: --method.")
+        if "method" not in given and len(methods := methods_with(given)) == 1:
+            show_line(f"Method: {methods[0]}, for a setting that it alone has. Another: --method.")
         announce_compilation()
         outcome = runs.train(out, checked, console)
     _finish(out, outcome)

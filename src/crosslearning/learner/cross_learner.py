@@ -34,7 +34,6 @@ from crosslearning.learner.trust_region import TrustRegionMethod
 from crosslearning.learner.user_input import (
     Length,
     default_method,
-    implied_method,
     make_settings,
     refuse_lengths,
 )
@@ -138,7 +137,7 @@ class CrossLearner:
 
     def _resolved(self, steps: int | None) -> LearnerSettings:
         """Return the settings with nothing left open, for learning of so many steps, if known."""
-        method = implied_method(self._given) or default_method(self.tasks, steps)
+        method = default_method(self.tasks, steps, self._given)
         settings = make_settings({**self._given, "method": method})
         horizon = max(task.horizon for task in self.tasks)
         return settings.resolved(scale_of(self.tasks, settings) is not None, horizon)
@@ -168,23 +167,30 @@ class CrossLearner:
         return self._core.iterate.dictionary.kernel
 
     def __repr__(self) -> str:
-        settings, knots = self.settings, len(self._core.iterate.dictionary)
+        # Until it is made, the length of learning may decide the method.
+        method = self.settings.method if self._is_made else None
+        knots = len(self._core.iterate.dictionary) if self._is_made else 0
         return (
-            f"CrossLearner({len(self.tasks)} tasks, method={settings.method!r}, "
-            f"epsilon={settings.epsilon}, {self.iteration} iterations, {knots} knots)"
+            f"CrossLearner({len(self.tasks)} tasks, method={method!r}, "
+            f"epsilon={self.settings.epsilon}, {self.iteration} iterations, {knots} knots)"
         )
+
+    @property
+    def _is_made(self) -> bool:
+        """Whether the method is decided and the kernel known; looking must not decide them."""
+        return "_core" in vars(self)
 
     # Learning --------------------------------------------------------------------------
 
     @property
     def iteration(self) -> int:
         """The number of iterations so far."""
-        return self._core.iterate.iteration
+        return self._core.iterate.iteration if self._is_made else 0
 
     @property
     def steps(self) -> int:
         """The number of environment steps so far, over all tasks."""
-        return self._core.iterate.steps
+        return self._core.iterate.steps if self._is_made else 0
 
     def learn(
         self,
@@ -239,6 +245,12 @@ class CrossLearner:
             deferred() as interrupted,
             learning_bar(progress, length.unit, made, goal.amount) as show,
         ):
+            if length.amount and not self.iteration and goal.reached(self):
+                raise InputError(
+                    f"steps is {length.amount}, but initial exploration alone took "
+                    f"{self.steps}, and nothing was learned; ask for more steps, give a kernel, or "
+                    "take the method models"
+                )
             while not goal.reached(self):
                 report = self._core.step()
                 vars(self).pop("family", None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def choose_method(learner: CrossLearner, steps: int | None) -> CrossLearner:
     """Choose the method, if none was given, by the number of steps; return the learner."""
-    if "_core" not in learner.__dict__:
+    if not learner._is_made:
         learner.settings = learner._resolved(steps)
     return learner
 

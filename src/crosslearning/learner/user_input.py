@@ -36,23 +36,28 @@ def method_settings(method: str) -> type[LearnerSettings]:
     return METHODS[method]
 
 
-def implied_method(values: Mapping[str, Any]) -> MethodName | None:
-    """Return the named method, or the first that has all settings; None if all methods do."""
+def methods_with(values: Mapping[str, Any]) -> list[MethodName]:
+    """Return the named method, or all methods that have these settings."""
     values = current_names(values)
     named = values.get("method")
     if named is not None:
-        return cast("MethodName", named)
+        return [cast("MethodName", named)]
     special = set(values) - set(LearnerSettings.__struct_fields__)
-    having = [m for m, kind in METHODS.items() if special <= set(kind.__struct_fields__)]
-    return having[0] if special and having else None
+    return [m for m, kind in METHODS.items() if special <= set(kind.__struct_fields__)]
 
 
-def default_method(tasks: Sequence[Any], steps: int | None = None) -> MethodName:
-    """Return the paper's method for tasks that state their kernel, else by the steps, if known."""
-    if tasks[0].kernel_covariance is not None:
-        return "policy-gradient"
+def default_method(
+    tasks: Sequence[Any], steps: int | None = None, values: Mapping[str, Any] | None = None
+) -> MethodName:
+    """Return the method that suits the tasks and the steps, of those that have the settings.
+
+    It is the paper's for tasks that state their kernel, else ``models`` for few steps.
+    """
     few = steps is not None and steps <= _FEW_STEPS * len(tasks)
-    return "models" if few else "trust-region"
+    order: list[MethodName] = ["models", "trust-region"] if few else ["trust-region", "models"]
+    order.insert(0 if tasks[0].kernel_covariance is not None else 2, "policy-gradient")
+    having = methods_with(values or {})
+    return next((m for m in order if m in having), having[0] if having else order[0])
 
 
 def make_settings(

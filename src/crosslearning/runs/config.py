@@ -97,7 +97,8 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             from crosslearning.tasks.sources import load_tasks, read_source
 
             tasks = load_tasks(read_source(self.tasks), self.task_options)
-            method = learning.default_method(tasks, self.steps)
+            given = {k: v for k, v in self.left_open.items() if k not in RUN_FIELDS}
+            method = learning.default_method(tasks, self.steps, given)
         return make_config({**self.left_open, "method": method})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
@@ -161,12 +162,12 @@ def make_config(values: Mapping[str, Any], source: str = "the configuration") ->
     run = one_length({name: value for name, value in given.items() if name in RUN_FIELDS})
     others = {name: value for name, value in given.items() if name not in RUN_FIELDS}
     try:
-        method = learning.implied_method(others)
-        methods = METHODS if method is None else [method]
-        kinds = [learning.method_settings(one) for one in methods]
+        having = learning.methods_with(others)
+        method = having[0] if len(having) == 1 else None
+        kinds = [learning.method_settings(one) for one in having or METHODS]
         known = {name for kind in kinds for name in kind.__struct_fields__}
         learning.check_names(others, (*known, *RUN_FIELDS), "field")
-        kind = LearnerSettings if method is None else kinds[0]
+        kind = LearnerSettings if len(having) in (0, len(METHODS)) else kinds[0]
         others = {name: value for name, value in others.items() if name != "method"}
         config = learning.convert_fields({**kind.pace._asdict(), **run}, RunConfig)
         settings, left_open = make_settings(others, kind), dict(values) if method is None else None
