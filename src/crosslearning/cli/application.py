@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -29,11 +30,11 @@ app = typer.Typer(
 )
 
 
+@dataclass
 class _Visible:
     """A renderable whose control characters are shown: names may come from a stranger's files."""
 
-    def __init__(self, shown: ConsoleRenderable) -> None:
-        self.shown = shown
+    shown: ConsoleRenderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self.shown, options):
@@ -52,8 +53,9 @@ for _one in (console, errors):
 
 
 @contextmanager
-def or_interrupted(text: str = "; nothing was written.") -> Iterator[None]:
-    """End a command with one line at Ctrl-C."""
+def interruptible(quiet: bool = False, text: str = "; nothing was written.") -> Iterator[None]:
+    """Announce compilation unless ``quiet``; end a command with one line at Ctrl-C."""
+    announce_compilation(quiet)
     try:
         yield
     except KeyboardInterrupt:

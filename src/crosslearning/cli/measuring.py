@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import inspect
-import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,13 +14,12 @@ import typer
 
 from crosslearning import runs
 from crosslearning.cli import options, output
-from crosslearning.cli.application import announce_compilation, app, errors, or_interrupted
+from crosslearning.cli.application import app, errors, interruptible
 from crosslearning.cli.options import option, whole
 from crosslearning.cli.output import MANY_TASKS, show_files, show_line, show_numbers, show_table
 from crosslearning.errors import InputError
 
 if TYPE_CHECKING:
-    from crosslearning._base.statistics import Interval
     from crosslearning.learner import CrossLearner
     from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuringFlags:
-    """The flags of every command that measures; see :func:`with_measuring_flags`."""
+    """The flags of every command that measures."""
 
     trials: Annotated[int | None, whole("Episodes each; default: 500, over many tasks 5.")] = None
     horizon: options.Horizon = None
@@ -65,14 +63,11 @@ def _tasks(given: str, task_options: str | None) -> tuple[Task, ...]:
     return tasks_from(given, **read.get("task_options", {}))
 
 
-def with_measuring_flags(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the flags to a command."""
-    flags = inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
-    return options.add_flags(command, flags)
+_FLAGS = inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
 
 
 @app.command()
-@with_measuring_flags
+@options.with_flags(_FLAGS)
 def evaluate(run: options.Run, **flags: Any) -> None:
     """Evaluate the policies of a run, on the same random starts."""
     from crosslearning.learner import evaluation
@@ -111,7 +106,7 @@ def evaluate(run: options.Run, **flags: Any) -> None:
 
 
 @app.command()
-@with_measuring_flags
+@options.with_flags(_FLAGS)
 def compare(
     run: options.Run,
     other: Annotated[Path, typer.Argument(help="The folder of the run to compare it with.")],
@@ -133,9 +128,8 @@ def compare(
     if given.json:
         output.print_json([{**asdict(one), "verdict": one.verdict} for one in results])
         return
-    what = f"{run} minus {other}, {policy} policies"
-    title = f"{what}: {trial_options['trials']} episodes a task, 95 % intervals"
-    show_numbers(title, results, tasks)
+    how = f"{policy} policies: {trial_options['trials']} episodes a task, 95 % intervals"
+    show_numbers(f"{run} minus {other}, {how}", results, tasks)
     show_line("The verdict is on the first, by its discounted return.")
     if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
         show_line(output.WITHOUT_RADIUS)
@@ -161,9 +155,8 @@ def identify(
         names = ("nearest", "certainty", "familiar")
         rows = [{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results]
         output.print_json(rows)
-        return
-    for one in results:
-        show_line(str(one))
+    else:
+        show_line("\n".join(map(str, results)))
 
 
 @app.command()
@@ -180,8 +173,7 @@ def models(
     from crosslearning.figures.model_errors import errors_figure, paths_figure, radius_figure
 
     folder = runs.RunFolder.open(run)
-    announce_compilation(quiet=as_json)
-    with or_interrupted():
+    with interruptible(as_json):
         measured = model_errors(folder, episodes, horizon, steps, seed)
     figures = {"errors": errors_figure, "paths": paths_figure, "radius": radius_figure}
     plain = measured.to_dict()
@@ -189,13 +181,17 @@ def models(
     written = _write(folder, "models.json", plain, drawn, as_json)
     if as_json:
         return
-    title = (
-        f"Relative errors one step ahead, on {measured.held_out} steps that were not learned from "
-        f"({measured.seen} were); means over {len(measured.tasks)} tasks, 95 % intervals"
-    )
-    _show_kinds(title, {kind.kind: kind.one_step for kind in measured.kinds})
-    title = f"After {measured.steps} steps in an open loop"
-    _show_kinds(title, {kind.kind: kind.ahead for kind in measured.kinds})
+    on = f"{measured.held_out} steps that were not learned from ({measured.seen} were)"
+    means = f"means over {len(measured.tasks)} tasks, 95 % intervals"
+    for title, part in (
+        (f"Relative errors one step ahead, on {on}; {means}", "one_step"),
+        (f"After {measured.steps} steps in an open loop", "ahead"),
+    ):
+        kinds = {kind.kind: getattr(kind, part) for kind in measured.kinds}
+        names = list(next(iter(kinds.values())))
+        cells = [[kind, *(by[name].format(".2g") for name in names)] for kind, by in kinds.items()]
+        show_table(title, ["models", *names], cells)
+        show_line("")
     rows = [
         [one.output, f"{one.alike:.4f}", f"{one.epsilon:.3g}", f"{one.noise:.2g}", str(one.knots)]
         for one in measured.outputs
@@ -205,26 +201,16 @@ def models(
     show_files(written)
 
 
-def _show_kinds(title: str, kinds: Mapping[str, Mapping[str, Interval]]) -> None:
-    names = list(next(iter(kinds.values())))
-    rows = [[kind, *(each[name].format(".2g") for name in names)] for kind, each in kinds.items()]
-    show_table(title, ["models", *names], rows)
-    show_line("")
-
-
 def _write(
     folder: runs.RunFolder, name: str, plain: Any, figures: Mapping[str, Any], as_json: bool
 ) -> list[Path]:
     """Write plain data and figures into a run's folder; print the data as JSON if asked to."""
-    from crosslearning._base.files import write_atomically
     from crosslearning.figures.style import save_figure
 
-    text, file = json.dumps(plain, indent=2), folder.path / name
-    write_atomically(file, f"{text}\n".encode())
-    if as_json:
-        print(text)
-    saved = (save_figure(figure, folder.figures / stem) for stem, figure in figures.items())
-    return [file, *(path for paths in saved for path in paths)]
+    written = [output.write_json(folder.path / name, plain, as_json)]
+    for stem, figure in figures.items():
+        written += save_figure(figure, folder.figures / stem)
+    return written
 
 
 @app.command()
@@ -268,8 +254,7 @@ def certify(
     from crosslearning.figures.certificate import certificate_figure
     from crosslearning.figures.style import save_figure
 
-    announce_compilation(quiet=as_json)
-    with or_interrupted():
+    with interruptible(as_json):
         certificate = certificates.certify(run, alpha, samples, seed, replay, errors)
     folder = runs.RunFolder(run).certificate
     written = certificates.save_certificate(certificate, folder)
@@ -293,8 +278,7 @@ def theory(
     """Say what the convergence theorem promises at a run."""
     from crosslearning.reproduction import theorem
 
-    announce_compilation(quiet=as_json)
-    with or_interrupted():
+    with interruptible(as_json):
         study = theorem.study_run(run, alpha, delta, samples, seed, errors)
     written = theorem.save_theory(study, run / "theory")
     print(study.to_json() if as_json else theorem.theory_page(study))

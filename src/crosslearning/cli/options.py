@@ -56,6 +56,7 @@ RunTasks = Annotated[str | None, option("The run's tasks, if they are missing: a
 Workers = Annotated[int | None, whole("Processes; default: one for every processor.")]
 On = Annotated[str, option("Where runs go: processes, or a Ray cluster: ray, ray://host:port.")]
 Config = Annotated[Path | None, option("TOML file with fields; flags win over it.")]
+Command = Callable[..., None]
 _TABLE = 'a table, such as {{{0} = \'{1}\', …}} or JSON: {{"{0}": "{1}", …}}'
 #: Flags that are given as text, and their format.
 _FORMS = {
@@ -67,23 +68,25 @@ _FORMS = {
 _ELSEWHERE = {"discount": "gamma", "trace": "gae_lambda", "step_kl": "target_kl"}
 
 
-def add_flags(
-    command: Callable[..., None], flags: Iterable[inspect.Parameter]
-) -> Callable[..., None]:
+def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Command], Command]:
     """Add flags to a command that takes them as its ``**keywords``, its last parameter."""
-    *named, _ = inspect.signature(command, eval_str=True).parameters.values()
     added = [flag.replace(kind=flag.KEYWORD_ONLY) for flag in flags]
-    command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
-    return command
+
+    def add(command: Command) -> Command:
+        *named, _ = inspect.signature(command, eval_str=True).parameters.values()
+        command.__signature__ = inspect.Signature([*named, *added])  # type: ignore[attr-defined]
+        return command
+
+    return add
 
 
-def with_config_options(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_config_options(*without: str) -> Callable[[Command], Command]:
     """Add a flag for every configuration field but some."""
     known: dict[str, list[FieldDescription]] = {}
     for field in describe_fields():
         if field.name not in without:
             known.setdefault(field.name, []).append(field)
-    return lambda command: add_flags(command, map(_field_option, known.values()))
+    return with_flags(map(_field_option, known.values()))
 
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:
@@ -111,16 +114,15 @@ def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] =
     values = read_config(file) if file is not None else {}
     given = read_flags(flags)
     tasks, on = (str(values.get(name, "")) for name in ("tasks", "on"))
-    if "tasks" in values and "tasks" not in given and not is_named(TaskSource(tasks)):
-        raise InputError(
-            f"{file} names the tasks {tasks!r}, which are no set that ships, and a file runs no "
-            f"code by itself. If you trust it, say so: --tasks {shlex.quote(tasks)}"
-        )
-    if on.startswith("ray") and "on" not in given:
-        raise InputError(
-            f"{file} asks for the cluster {on!r}, and a file connects to none by itself. If you "
-            f"trust it, say so: --on {shlex.quote(on)}"
-        )
+    for name, value, trusted, why in (
+        ("tasks", tasks, is_named(TaskSource(tasks)), "are no set that ships; a file runs no code"),
+        ("on", on, not on.startswith("ray"), "is a cluster; a file connects to none"),
+    ):
+        if name in values and name not in given and not trusted:
+            raise InputError(
+                f"{file} has {name} = {value!r}, which {why} by itself. If you trust it, say so: "
+                f"--{name} {shlex.quote(value)}"
+            )
     for name in fixed:
         if name in values:
             raise InputError(f"{file}: a sweep sets {name} itself; leave it out")
@@ -143,7 +145,6 @@ def _read_flag(name: str, value: Any) -> Any:
 
 
 def _read_table(text: str) -> dict[str, Any]:
-    """Return a table in TOML or JSON."""
     try:
         table = json.loads(text)
     except ValueError:

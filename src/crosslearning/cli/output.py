@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
+from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import json_text
 from crosslearning.cli.application import console
 
@@ -88,6 +90,15 @@ def describe_kernel(kernel: Mapping[str, Any]) -> str:
     for name, size in (("periodic", "period"), ("logarithmic", "size")):
         texts += [f"coordinate {d} {name}, {size} {x:.4g}" for d, x in fields.pop(name, ())]
     return "; ".join([*texts, *(f"{name} {value}" for name, value in fields.items())])
+
+
+def write_json(file: Path, plain: Any, as_json: bool) -> Path:
+    """Write plain data to a file, and print them if asked to; return its path."""
+    text = json.dumps(plain, indent=2)
+    write_atomically(file, f"{text}\n".encode())
+    if as_json:
+        print(text)
+    return file
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

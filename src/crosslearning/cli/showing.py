@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import webbrowser
@@ -13,9 +12,9 @@ import typer
 
 from crosslearning import runs
 from crosslearning.cli import options
-from crosslearning.cli.application import announce_compilation, app, console, errors, or_interrupted
+from crosslearning.cli.application import announce_compilation, app, console, errors, interruptible
 from crosslearning.cli.options import option, whole
-from crosslearning.cli.output import print_json, show_files, show_line, show_table
+from crosslearning.cli.output import print_json, show_files, show_line, show_table, write_json
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.export import Precision, Target
 
@@ -62,16 +61,12 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
     from crosslearning._base.statistics import readable
 
     name = Path(one.run).relative_to(folder).as_posix()
-    tasks, mark, number = one.tasks, "", one.best_return
-    if tasks is not None and one.task_count is not None:
-        tasks = f"{tasks} ({one.task_count})"
+    count, mark, number = one.task_count, "", one.best_return
     if number is None:
         mark, number = "~", one.recent_return
     cells = [
-        one.run if name == "." else name,
-        one.state,
-        one.method,
-        tasks,
+        *(one.run if name == "." else name, one.state, one.method),
+        one.tasks and one.tasks + (f" ({count})" if count is not None else ""),
         None if one.steps is None else f"{one.steps:,}",
         None if number is None else f"{mark}{number:{readable(number)}}",
         None if one.epsilon is None else f"{one.epsilon:g}".replace("inf", "∞"),
@@ -140,8 +135,7 @@ def report(
     # All are opened before any is measured.
     for folder in folders:
         runs.RunFolder.open(folder)
-    announce_compilation()
-    with or_interrupted(". The same command goes on with what is measured already."):
+    with interruptible(text=". The same command goes on with what is measured already."):
         contents = [gather(folder, trials, seed, samples, errors) for folder in folders]
     write_atomically(path, report_page(contents).encode("utf-8", "backslashreplace"))
     show_files([path])
@@ -169,16 +163,14 @@ def export(
     opened = open_policy(source, policy, tasks, best)
     rename(opened.policy, _split(observations), _split(actions), rate)
     written = export_policy(opened.policy, to, out, precision, opened.run)
-    knots, agreement = len(opened.policy.plain.knots), written.agreement
+    knots, checked = len(opened.policy.plain.knots), f"Checked against Python: {written.agreement}."
     show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")
     show_files(written.files)
     if written.arithmetic != precision:
         show_line("Its weights cancel too much for single precision: observations and actions are")
         show_line("float, and it computes in double between them.")
-    if agreement is None:
-        show_line("Not checked: no C compiler (CC, cc, gcc, clang) was found on this machine.")
-    else:
-        show_line(f"Checked against Python: {agreement}.")
+    unchecked = "Not checked: no C compiler (CC, cc, gcc, clang) was found on this machine."
+    show_line(unchecked if written.agreement is None else checked)
     if written.seconds is not None:
         size = "" if written.size is None else f"{written.size:,} bytes of code and constants, "
         show_line(f"On this machine: {size}{1e6 * written.seconds:.2g} µs an action.")
@@ -210,7 +202,6 @@ def fleet(
 
     Under cross-learned, pooled and separate models; with a table and a moving picture.
     """
-    from crosslearning._base.files import write_atomically
     from crosslearning.analysis.fleet import train_fleet
 
     # A folder that cannot be written to is refused before anything is learned.
@@ -221,32 +212,27 @@ def fleet(
     if not as_json:
         learn = "pendulums that differ in gravity, mass and length learn to swing up"
         show_line(f"{machines} {learn}, from {steps} steps each.")
-    announce_compilation(quiet=as_json)
-    with or_interrupted(". The same command begins again."):
+    with interruptible(as_json, ". The same command begins again."):
         trained = train_fleet(machines, steps, seed, console=errors)
-        text = json.dumps(trained.to_dict(), indent=2)
-        write_atomically(out / "fleet.json", f"{text}\n".encode())
-        if as_json:
-            print(text)
-        else:
+        written = [write_json(out / "fleet.json", trained.to_dict(), as_json)]
+        if not as_json:
             _show_fleet(trained)
-        written = _draw_fleet(trained, out)
-    show_files(() if as_json else (out / "fleet.json", *written))
+        written += _draw_fleet(trained, out)
+    show_files(() if as_json else written)
 
 
 def _show_fleet(trained: Fleet) -> None:
     rows = []
     for result in trained.results:
-        means = result.returns.mean(axis=1)
-        worst = f"{means[result.worst]:.0f} ({trained.tasks[result.worst].name.partition(' ')[2]})"
-        upright = result.share_upright.percent(".0f")
-        rows.append([result.kind, result.mean_return.format(".0f"), worst, upright])
-    headings = ["models", "mean return", "worst machine", "upright at the end"]
+        least, name = result.returns.mean(axis=1)[result.worst], trained.tasks[result.worst].name
+        worst, upright = f"{least:.0f} ({name.partition(' ')[2]})", result.share_upright
+        cells = result.mean_return.format(".0f"), worst, upright.percent(".0f")
+        rows.append([result.kind, *cells])
     title = (
         f"{len(trained.tasks)} machines, {trained.steps} steps ({trained.seconds:g} s) each; "
         f"{trained.results[0].returns.shape[1]} episodes each, 95 % intervals over machines"
     )
-    show_table(title, headings, rows)
+    show_table(title, ["models", "mean return", "worst machine", "upright at the end"], rows)
 
 
 def _draw_fleet(trained: Fleet, out: Path) -> list[Path]:

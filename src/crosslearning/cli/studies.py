@@ -88,10 +88,12 @@ def sweep(
     from crosslearning.analysis.sweep.study import DEFAULT_HELD_OUT, OWN_FIELDS
     from crosslearning.figures.sweep import sweep_figure
 
-    checked = options.config_from(config, fields, OWN_FIELDS).chosen()
+    checked, radii = options.config_from(config, fields, OWN_FIELDS), read_epsilons(epsilons)
+    learner = checked.replace(epsilon=radii[0]).learner()  # its tasks decide an open method
+    checked = checked.chosen(learner.settings.method)
     first = checked.length.amount
     later = stage_iterations or max(1, first // 2)
-    path = EpsilonPath(read_epsilons(epsilons), first, later, cast("Origin", origin))
+    path = EpsilonPath(radii, first, later, cast("Origin", origin))
     held_out = held_out or DEFAULT_HELD_OUT.get(checked.tasks)
     request = SweepRequest(checked, path, held_out, trials, horizon)
     try:
@@ -99,7 +101,7 @@ def sweep(
     except FileNotFoundError as problem:
         raise InputError(f"{against} holds no finished sweep to compare with") from problem
     announce_compilation()
-    result = _or_exit(run_sweep(out, request, seeds, workers, console, on))
+    result = _or_exit(run_sweep(out, request, seeds, workers, console, on, learner))
     _show_sweep(result)
     if other is not None:
         _show_against(out, result, other, str(against))

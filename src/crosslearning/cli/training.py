@@ -34,17 +34,16 @@ def quickstart(
 
     console.print("Three robots learn to drive around three obstacles, and share what they learn.")
     announce_compilation()
+    fields = {"tasks": "paper", "method": "policy-gradient", "epsilon": 3.0}
+    config = runs.make_config({**fields, "iterations": iterations})
     with _reporting_interrupts(out):
-        fields = {"tasks": "paper", "method": "policy-gradient", "epsilon": 3.0}
-        config = runs.make_config({**fields, "iterations": iterations})
         if not runs.RunFolder(out).exists():
             outcome = runs.train(out, config, console)
         elif runs.RunFolder.open(out).config() == config:
             outcome = runs.resume(out, console=console)
         else:
             raise InputError(f"{out} holds another run; choose another folder with --out")
-    _report(outcome)
-    learner = outcome.learner
+    learner = _report(outcome).learner
     results = evaluate_policies([learner.central], learner.tasks, trials=500)
     show_numbers(f"{out}: 500 episodes each, 95 % intervals", results)
     console.print("Pictures of the run:")
@@ -87,11 +86,10 @@ def adapt(
     """
     from crosslearning.analysis.adaptation import adapt_run
 
-    given = options.read_flags(fields)
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
         announce_compilation()
-        outcome = adapt_run(run, out, tasks, start, console, **given)
+        outcome = adapt_run(run, out, tasks, start, console, **options.read_flags(fields))
     _finish(out, outcome)
 
 
@@ -137,19 +135,16 @@ def info(run: options.Run) -> None:
     for system in folder.systems():
         show_line(f"made on: {in_words(system)}")
     if metrics:
-        last, length = metrics[-1], config.length
-        made = {name: str(last[name]) for name in ("iteration", "steps")}
-        made[length.field] += f" of {length.amount}"
+        last, known = metrics[-1], recent_returns(metrics)
+        made = {"iteration": str(last["iteration"]), "steps": str(last["steps"])}
+        made[config.length.field] += f" of {config.length.amount}"
         text = f"iteration {made['iteration']}, {made['steps']} environment steps, {last['knots']}"
-        known = recent_returns(metrics)
-        many = len(known) >= MANY_TASKS
-        names = [*known][:WORST] if many else [name for name in last["return"] if name in known]
-        returns = ", ".join(f"{name} {known[name]:.1f}" for name in names)
-        if many:
-            average = f"mean of {len(known)} tasks {fmean(known.values()):.1f}"
-            returns = f"{average}; the worst: {returns}"
-        text += f" knots; recent returns while exploring: {returns}"
-        console.print(text, markup=False, highlight=False)
+        text += " knots; recent returns while exploring: "
+        names = [name for name in last["return"] if name in known]
+        if len(known) >= MANY_TASKS:
+            text += f"mean of {len(known)} tasks {fmean(known.values()):.1f}; the worst: "
+            names = [*known][:WORST]
+        show_line(text + ", ".join(f"{name} {known[name]:.1f}" for name in names))
     evaluated = [line for line in folder.read_evaluations() if line["mean_return"] is not None]
     if evaluated:
         best = max(evaluated, key=lambda line: float(line["mean_return"]))
@@ -182,7 +177,7 @@ def plot(
         shown = worth_drawing(learner.tasks, metrics)
         paths = trajectories(learner.central, shown, trials)
     except InputError as reason:
-        console.print(f"No paths drawn: {reason}", highlight=False, markup=False)
+        show_line(f"No paths drawn: {reason}")
     else:
         figure = trajectory_figure(learner.central.name, paths)
         written += save_figure(figure, folder.figures / "trajectories")
@@ -197,25 +192,24 @@ def _reporting_interrupts(run: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        folder = runs.RunFolder(run)
-        command = folder.resume_command
+        folder, kept = runs.RunFolder(run), "no iteration is kept yet. Begin again"
         if not folder.exists():
             show_line("Interrupted before the run began; nothing is kept.")
-        elif saved := folder.checkpoints():
-            show_line(f"Interrupted; iteration {saved[-1][0]} is kept. Go on with: {command}")
         else:
-            show_line(f"Interrupted; no iteration is kept yet. Begin again with: {command}")
+            if saved := folder.checkpoints():
+                kept = f"iteration {saved[-1][0]} is kept. Go on"
+            show_line(f"Interrupted; {kept} with: {folder.resume_command}")
         raise typer.Exit(130) from None
 
 
-def _report(outcome: runs.Outcome) -> None:
+def _report(outcome: runs.Outcome) -> runs.Outcome:
     """Print how a run ended; exit if it was interrupted."""
     show_line(outcome.reason)
     if not outcome.finished:
         raise typer.Exit(130)
+    return outcome
 
 
 def _finish(run: Path, outcome: runs.Outcome) -> None:
     _report(outcome)
-    command = f"crosslearning evaluate {shlex.quote(str(run))}"
-    show_line(f"The run is in {run}. Next: {command}")
+    show_line(f"The run is in {run}. Next: crosslearning evaluate {shlex.quote(str(run))}")

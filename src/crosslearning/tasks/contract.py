@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError
 from crosslearning.tasks.task import Floats, Task
-from crosslearning.tasks.vector import EnvBatch, InvalidResult, describe, env_batch_of
+from crosslearning.tasks.vector import EnvBatch, InvalidResult, describe, env_batch_of, require
 
 #: Guard numbers behind each vector, which compiled code must neither read nor write.
 _GUARD = 8
@@ -23,13 +23,11 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
 
     The properties: both spaces are boxes with one axis; observations keep their shape and type,
     are finite and lie in their space; rewards are finite numbers and ends booleans; the same seed
-    and actions give the same episode, in all sub-environments of a vector environment. Compiled
-    dynamics agree with the environment bit for bit, including ends and actions beyond their
-    bounds; they stay within their vectors, fill them, and never end an episode at its start;
-    outcomes are named arrays.
+    and actions give the same episode, in all sub-environments. Compiled dynamics agree with the
+    environment bit for bit, also beyond the bounds of actions; they stay within their vectors, fill
+    them, and never end an episode at its start; outcomes are named arrays.
 
-    It runs ``episodes`` of at most ``steps`` steps; ``seed`` determines initial states and actions,
-    some of which lie beyond their bounds.
+    It runs ``episodes`` of at most ``steps`` steps; ``seed`` determines starts and actions.
 
     Examples
     --------
@@ -41,14 +39,13 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     try:
         batch = env_batch_of(environment)
         _check_description(task)
-        if describe(environment)[0][0] != task.observation_space:
-            raise InvalidResult("make() gives environments with different observation_spaces")
+        alike = describe(environment)[0][0] == task.observation_space
+        require(alike, "make() gives environments with different observation_spaces")
         for number in range(episodes):
             actions = _actions(task.action_space, generator, number, steps)
             _check_repeats(task, batch, number, int(generator.integers(2**31)), actions)
             if task.dynamics is not None:
-                uniforms = generator.random(task.reset_size)
-                _check_dynamics(task, batch, uniforms, actions)
+                _check_dynamics(task, batch, generator.random(task.reset_size), actions)
     except InvalidResult as fault:
         raise InputError(f"task {task.name!r}: {fault}") from None
     finally:
@@ -58,25 +55,23 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
 def _check_description(task: Task) -> None:
     observations, actions = task.observation_space, task.action_space
     for kind, space in (("observation_space", observations), ("action_space", actions)):
-        if not isinstance(space, Box) or len(space.shape) != 1 or 0 in space.shape:
-            raise InvalidResult(
-                f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
-                "gymnasium.wrappers.FlattenObservation"
-            )
-    if not np.issubdtype(actions.dtype, np.floating) or not np.all(actions.low < actions.high):
-        raise InvalidResult(f"the action_space is {actions}; give floats, low ends below the high")
+        require(
+            isinstance(space, Box) and len(space.shape) == 1 and 0 not in space.shape,
+            f"the {kind} is {space}, but must be a Box with one axis; flatten it, as with "
+            "gymnasium.wrappers.FlattenObservation",
+        )
+    fine = np.issubdtype(actions.dtype, np.floating) and bool(np.all(actions.low < actions.high))
+    require(fine, f"the action_space is {actions}; give floats, low ends below the high")
     widths, q = task.kernel_covariance, observations.shape[0]
-    if widths is not None and (len(widths) != q or not min(widths) > 0.0):
-        raise InvalidResult(f"kernel_covariance is {widths}; give {q} numbers greater than 0")
-    if task.dynamics is None:
-        return
-    if observations.dtype != np.float64 or actions.dtype != np.float64:
-        raise InvalidResult("spaces must be float64, as the numbers of compiled dynamics are")
-    if task.reset_options is None:
-        raise InvalidResult("it has dynamics but no reset_options, to start its environment alike")
-    parameters = task.dynamics.parameters
-    if parameters.dtype != np.float64 or parameters.ndim != 1:
-        raise InvalidResult(f"the parameters are {parameters!r}; give a float64 vector")
+    fine = widths is None or (len(widths) == q and min(widths) > 0.0)
+    require(fine, f"kernel_covariance is {widths}; give {q} numbers greater than 0")
+    if task.dynamics is not None:
+        fine = observations.dtype == actions.dtype == np.float64
+        require(fine, "spaces must be float64, as the numbers of compiled dynamics are")
+        require(task.reset_options, "no reset_options start its environment as its dynamics do")
+        parameters = task.dynamics.parameters
+        fine = parameters.dtype == np.float64 and parameters.ndim == 1
+        require(fine, f"the parameters are {parameters!r}; give a float64 vector")
 
 
 def _actions(space: Box, generator: np.random.Generator, number: int, steps: int) -> Floats:
@@ -151,16 +146,14 @@ def _check_repeats(task: Task, batch: EnvBatch, number: int, seed: int, actions:
     index = number % batch.num_envs
     first = 0 if batch.own_seeds else index
     k = _differs_at(*(_drive(task, batch, actions, seed, index=one) for one in (first, index)))
-    if k is not None:
-        where = f" in its sub-environments 0 and {index}" if first != index else ""
-        raise InvalidResult(
-            f"the same seed and the same actions gave two episodes{where}, which differ after {k} "
-            "steps. The estimator 'antithetic' comes back to a state by repeating what led to it, "
-            "and would give wrong gradients in silence. Let reset(seed=...) set all that the "
-            "environment draws and remembers (draw from self.np_random alone), alike in all "
-            "sub-environments; if that cannot be, learn with estimator='baseline', which repeats "
-            "nothing"
-        )
+    where = f" in its sub-environments 0 and {index}" if first != index else ""
+    require(
+        k is None,
+        f"the same seed and actions gave two episodes{where}, which differ after {k} steps: the "
+        "estimator 'antithetic', which repeats episodes, would give wrong gradients. Let "
+        "reset(seed=...) set all that the environment draws and remembers (draw from "
+        "self.np_random alone), alike in all sub-environments, or learn with estimator='baseline'",
+    )
 
 
 @compiled
@@ -210,13 +203,12 @@ def _simulate(
     states, rewards = np.empty((n + 1, task.state_size)), np.zeros((n + 1, 2))
     dynamics = task.dynamics._replace(parameters=parameters)
     length = _roll(dynamics, uniforms, actions, state, observed, states, rewards)
-    if length == 0:
-        raise InvalidResult("dynamics.ended is true at a start; a start must never be an end")
-    if not all(np.all(whole[-_GUARD:] == guard) for whole in wholes):
-        raise InvalidResult(
-            "the dynamics write beyond the end of a vector, into memory that is not theirs; "
-            f"state_size is {task.state_size}, observations have {q} numbers"
-        )
+    require(length, "dynamics.ended is true at a start; a start must never be an end")
+    require(
+        all(np.all(whole[-_GUARD:] == guard) for whole in wholes),
+        "the dynamics write beyond the end of a vector; "
+        f"state_size is {task.state_size}, observations have {q} numbers",
+    )
     return np.hstack([observed, rewards])[: length + 1], states[: length + 1]
 
 
@@ -224,33 +216,32 @@ def _check_dynamics(task: Task, batch: EnvBatch, uniforms: Floats, actions: Floa
     """Check an episode of the dynamics, and compare it with the environment."""
     assert task.dynamics is not None
     path, states = _simulate(task, actions, uniforms)
-    if _differs_at(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is not None:
-        raise InvalidResult(
-            "the dynamics read beyond the end of a vector: their results depend on what stands "
-            f"behind it. reset_size is {task.reset_size}, state_size {task.state_size}, and there "
-            f"are {len(task.dynamics.parameters)} parameters"
-        )
-    if _differs_at(path, _simulate(task, actions, uniforms, before=7.0)[0]) is not None:
-        raise InvalidResult("dynamics.reset leaves some of the state as it was; fill all of it")
+    require(
+        _differs_at(path, _simulate(task, actions, uniforms, guard=-3.0)[0]) is None,
+        f"the dynamics read beyond the end of a vector: reset_size is {task.reset_size}, "
+        f"state_size {task.state_size}, and there are {len(task.dynamics.parameters)} parameters",
+    )
+    filled = _differs_at(path, _simulate(task, actions, uniforms, before=7.0)[0]) is None
+    require(filled, "dynamics.reset leaves some of the state as it was; fill all of it")
     for what, numbers in (("state", states), ("observation", path[:, :-2])):
-        if not np.all(np.isfinite(numbers)):
-            raise InvalidResult(f"the dynamics leave a number of the {what} unset or not finite")
+        finite = np.all(np.isfinite(numbers))
+        require(finite, f"the dynamics leave a number of the {what} unset or not finite")
     options = task.reset_options(uniforms) if task.reset_options else None
     expected = _drive(task, batch, actions, 0, options)
     k = _differs_at(path, expected)
     within = np.clip(actions, task.action_space.low, task.action_space.high)
-    if k is not None and _differs_at(expected, _simulate(task, within, uniforms)[0]) is None:
-        raise InvalidResult(
-            "dynamics.step does not clip actions to the bounds of the action space, as rollouts of "
-            "the environment do; clip them, as with crosslearning.tasks.clipped"
-        )
-    if k is not None:
-        raise InvalidResult(
-            f"the environment and the dynamics differ after {k} steps (0: reset_options); both "
-            "must give the same bits, most easily by one code: see CompiledEnvironment"
-        )
+    require(
+        k is None or _differs_at(expected, _simulate(task, within, uniforms)[0]) is not None,
+        "dynamics.step does not clip actions to the bounds of the action space; clip them, as with "
+        "crosslearning.tasks.clipped",
+    )
+    require(
+        k is None,
+        f"the environment and the dynamics differ after {k} steps (0: reset_options); both must "
+        "give the same bits, most easily by one code: see CompiledEnvironment",
+    )
     outcomes = task.outcomes(states) if callable(task.outcomes) else {}
-    if not isinstance(outcomes, Mapping) or not all(
+    fine = isinstance(outcomes, Mapping) and all(
         np.shape(values)[:1] == (len(states),) for values in outcomes.values()
-    ):
-        raise InvalidResult(f"the outcomes of {len(states)} states are {outcomes}; give one each")
+    )
+    require(fine, f"the outcomes of {len(states)} states are {outcomes}; give one each")

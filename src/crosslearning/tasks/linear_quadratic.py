@@ -174,7 +174,7 @@ class LinearQuadratic:
         growth = discount * float(np.max(np.abs(np.linalg.eigvals(F)))) ** 2
         if not growth < 1.0:
             raise InputError(f"γ ρ(A + BM)² is {growth:.6g}; the return is finite only below 1")
-        low, high = np.array(self.start_low), np.array(self.start_high)
+        low, high = np.array([self.start_low, self.start_high])
         mean = 0.5 * (low + high)
         start = np.outer(mean, mean) + np.diag((high - low) ** 2 / 12.0)
         root = np.sqrt(discount) * F
@@ -266,9 +266,9 @@ class LinearQuadraticEnvironment(CompiledEnvironment):
     ) -> None:
         self.system = (system or cart(1.0)).replace(**parameters)
         super().__init__(self.system.parameters, render_mode=render_mode)
-        far, bound, shape = OBSERVATION_BOUND, ACTION_BOUND, (self.system.outputs,)
-        self.observation_space = Box(-far, far, (self.system.state_size,), np.float64)
-        self.action_space = Box(-bound, bound, shape, np.float64)
+        q, p, far = self.system.state_size, self.system.outputs, OBSERVATION_BOUND
+        self.observation_space = Box(-far, far, (q,), np.float64)
+        self.action_space = Box(-ACTION_BOUND, ACTION_BOUND, (p,), np.float64)
         ends = np.abs([self.system.start_low, self.system.start_high]).max(axis=0)
         self.kernel_covariance = tuple((np.maximum(ends, 1e-3) ** 2).tolist())
 

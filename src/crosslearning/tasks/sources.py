@@ -114,10 +114,7 @@ def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
 
 
 def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ...]:
-    """Return the tasks of a source, if the code that it names is unchanged.
-
-    ``options`` are those of a named set, or keyword arguments of the function.
-    """
+    """Return the tasks of a source with some options, if the code that it names is unchanged."""
     check_code(source)
     if source.content:
         if options:
@@ -175,19 +172,12 @@ def _parsed(given: str, content: str) -> dict[str, Any]:
 
 
 def _find(module: str) -> Path:
-    """Return the file of a module, without importing it or its packages.
-
-    The working folder is searched first, as by ``python -m``.
-    """
-    places: list[str] | None = [str(Path.cwd()), *sys.path]
-    name = ""
-    for part in module.split("."):
-        name = f"{name}.{part}" if name else part
+    """Return the file of a module, without importing it; the working folder is searched first."""
+    places = [str(Path.cwd()), *sys.path]
+    for name in itertools.accumulate(module.split("."), "{}.{}".format):
         spec = PathFinder.find_spec(name, places)
-        if spec is None:
-            break
-        places = list(spec.submodule_search_locations or [])
-    origin = None if spec is None else spec.origin
+        places = list(spec.submodule_search_locations or []) if spec else []
+    origin = spec.origin if spec else None
     if origin is None or not origin.endswith(".py"):
         raise InputError(
             f"there is no module {module!r} of Python source on this machine; give "
@@ -243,9 +233,8 @@ def tasks_of_file(data: Mapping[str, Any], source: str) -> tuple[Task, ...]:
 
 def _tables(data: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
     """Return the task tables, checked, with the common keys filled in."""
-    for name in data:
-        if name not in ("task", "common"):
-            raise InputError(f"{source}: {unknown_name('table', name, ('task', 'common'))}")
+    for name in data.keys() - {"task", "common"}:
+        raise InputError(f"{source}: {unknown_name('table', name, ('task', 'common'))}")
     common, tables = data.get("common", {}), data.get("task", [])
     if not isinstance(common, Mapping) or not isinstance(tables, list) or not tables:
         raise InputError(f"{source} holds no tasks; give at least one table [[task]] with an id")
@@ -286,10 +275,8 @@ def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:
     """Return a wrapper's name and its arguments."""
     table = {"wrapper": given} if isinstance(given, str) else given
     if not isinstance(table, Mapping) or not isinstance(table.get("wrapper"), str):
-        raise InputError(
-            f"{source}: a wrapper is {given!r}; give its name, or a table "
-            "{ wrapper = 'TimeLimit', … } with its arguments"
-        )
+        form = "its name, or a table { wrapper = 'TimeLimit', … } with its arguments"
+        raise InputError(f"{source}: a wrapper is {given!r}; give {form}")
     return table["wrapper"], {k: v for k, v in table.items() if k != "wrapper"}
 
 
@@ -312,9 +299,8 @@ def _make(
         refused, hint = _UNEXPECTED.search(str(problem)), ""
         if refused and refused[1] in options:
             close = difflib.get_close_matches(refused[1], _FORMS, n=1)
-            meant = f" Did you mean {close[0]!r}?" if close else ""
-            hint = f".{meant} A task file itself knows the keys {', '.join(_FORMS)}; all others "
-            hint += "go to the environment"
+            hint = f". Did you mean {close[0]!r}?" if close else "."
+            hint += f" All but the keys {', '.join(_FORMS)} go to the environment"
         raise InputError(f"the task {name!r} cannot be made: {problem}{hint}") from problem
     return environment
 
@@ -322,8 +308,7 @@ def _make(
 def _set(target: Any, name: str, value: Any) -> None:
     """Set an existing attribute; ``a.b`` is nested, arrays are filled."""
     *path, last = name.split(".")
-    for part in path:
-        target = getattr(target, part)
+    target = functools.reduce(getattr, path, target)
     if not hasattr(target, last):
         public = [one for one in vars(target) if not one.startswith("_")] or ["(none)"]
         raise unknown_name(f"attribute of {type(target).__name__}", last, public)

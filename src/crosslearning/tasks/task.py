@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
-from crosslearning.tasks.vector import Given, InvalidResult, describe
+from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]
 
@@ -135,15 +135,11 @@ class Task:
             )
         names = self.outcomes
         if names is not None and not callable(names):
-            if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            named = not isinstance(names, str) and all(isinstance(name, str) for name in names)
+            if not named or self.dynamics is not None:
                 raise self._invalid(
                     f"outcomes is {names!r}; give names in a list, such as ['distance'], or a "
-                    "function of final states"
-                )
-            if self.dynamics is not None:
-                raise self._invalid(
-                    f"outcomes lists {', '.join(names)}, but compiled dynamics have no info; give "
-                    "a function of final states"
+                    "function of final states (compiled dynamics have no info)"
                 )
         given: Any = self.make
         if isinstance(given, VectorEnv) and not isinstance(given, Given):
@@ -178,12 +174,9 @@ class Task:
         if not isinstance(environment, gymnasium.Env | VectorEnv):
             raise self._invalid(f"make() returned {environment!r}; expected a new environment")
         try:
-            if isinstance(environment, VectorEnv) and (self.dynamics or self.reset_options):
-                raise InvalidResult(
-                    "it has a vector environment, which starts from seeds alone: leave out "
-                    "dynamics and reset_options"
-                )
             self._set(vector=isinstance(environment, VectorEnv))
+            compiled = self.vector and (self.dynamics or self.reset_options)
+            require(not compiled, "a vector environment: leave out dynamics and reset_options")
             spaces, limit = describe(environment)
             self._read_metadata(environment.metadata or {}, spaces)
             return spaces, limit
@@ -195,19 +188,18 @@ class Task:
     def _read_metadata(self, metadata: Mapping[str, Any], spaces: tuple[Any, Any]) -> None:
         for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
             names, size = metadata.get(key), math.prod(space.shape or ())
-            if names is None:
-                continue
-            fine = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
-            if not fine or len(names) != size or len(set(names)) != size:
-                raise InvalidResult(
-                    f"the metadata {key!r} are {names!r}; give {size} different names"
+            if names is not None:
+                fine = isinstance(names, list | tuple) and all(
+                    isinstance(name, str) and name for name in names
                 )
-            self._set(**{key: tuple(names)})
+                fine = fine and len(names) == size == len(set(names))
+                require(fine, f"the metadata {key!r} are {names!r}; give {size} different names")
+                self._set(**{key: tuple(names)})
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)
-            if not number or not 0 < rate < math.inf:
-                raise InvalidResult(f"the metadata 'rate' is {rate!r}; give the steps a second")
+            fine = number and 0 < rate < math.inf
+            require(fine, f"the metadata 'rate' is {rate!r}; give the steps a second")
             self._set(rate=float(rate))
 
     @property

@@ -34,9 +34,8 @@ def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
         Without a colon; an existing set of this name is replaced.
     maker : callable
         ``maker(**options)`` returns tasks, or a mapping of names to objects with a method
-        ``task(name)``, such as compiled environments. If it has a parameter ``count``, then
-        ``"name:50"`` calls it with ``count=50``; if it also has ``unseen``, then
-        ``"name:unseen:50"`` adds ``unseen=True``: tasks that training never sees.
+        ``task(name)``, such as compiled environments. ``"name:50"`` calls it with ``count=50``,
+        ``"name:unseen:50"`` also with ``unseen=True``, if it has these parameters.
     horizon : int
         The most steps of an evaluated episode; by default that of each task.
 
@@ -96,9 +95,8 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     if counted and (selection := _SELECTION.fullmatch(only)):
         only = ""
         options |= {"unseen": True} if selection[1] else {}
-        options |= (
-            {"count": int(selection[2].lstrip("0")[:30])} if selection[2] else {}
-        )  # more is too many
+        if selection[2]:
+            options["count"] = int(selection[2].lstrip("0")[:30])  # more is too many
     try:
         signature.bind(**options)
     except TypeError as problem:
@@ -125,10 +123,8 @@ def made_by(maker: Maker, options: Mapping[str, Any], source: str) -> tuple[Task
     except CrossLearningError:
         raise
     except (Exception, SystemExit) as problem:
-        raise InputError(
-            f"{source}, called with the task_options {dict(options)!r}, raised "
-            f"{describe_exception(problem)}"
-        ) from problem
+        called = f"called with the task_options {dict(options)!r}"
+        raise InputError(f"{source}, {called}, raised {describe_exception(problem)}") from problem
 
 
 def as_tasks(made: Any, source: str) -> tuple[Task, ...]:
@@ -150,9 +146,8 @@ def _as_task(name: str, one: Any, source: str) -> Task:
     if callable(one) or isinstance(one, VectorEnv):
         return Task(name, one)
     raise InputError(
-        f"{source} has {one!r} for a task; give a Task, such as Task('a name', make) with a "
-        "function make(render_mode=None) that returns a new Gymnasium environment, or a mapping of "
-        "names to such functions"
+        f"{source} has {one!r} for a task; give Task('a name', make) with a function "
+        "make(render_mode=None) of a new Gymnasium environment, or a mapping of names to those"
     )
 
 

