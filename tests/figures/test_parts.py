@@ -89,7 +89,7 @@ def test_coincident_curves_take_turns(count):
     names = [f"t{i}" for i in range(count)]
     colours = parts.task_colours(names)
     curves = {name: np.full(200, 3.0) for name in names}
-    assert parts.draw_apart(axes, x, curves, colours, 3.6)
+    assert parts.draw_tasks(axes, x, curves, colours, 3.6)
     shown = visible(axes, x, colours.values())
     share = [np.mean(turn) for turn in shown]
     assert min(share) > 0.5 / count  # each is seen, about equally often
@@ -100,7 +100,7 @@ def test_curves_that_cross_or_lie_apart_do_not_take_turns():
     axes = Figure().subplots()
     x = np.arange(200.0)
     curves = {"up": x, "down": 199.0 - x, "above": x + 50.0}
-    assert not parts.draw_apart(axes, x, curves, parts.task_colours(curves), 250.0)
+    assert not parts.draw_tasks(axes, x, curves, parts.task_colours(curves), 250.0)
     assert len(axes.get_lines()) == 3
 
 
@@ -109,7 +109,7 @@ def test_only_the_part_that_coincides_alternates():
     x = np.arange(200.0)
     curves = {"a": np.maximum(100.0 - x, 0.0), "b": np.zeros(200)}
     colours = parts.task_colours(curves)
-    assert parts.draw_apart(axes, x, curves, colours, 100.0)
+    assert parts.draw_tasks(axes, x, curves, colours, 100.0)
     first, second = visible(axes, x, colours.values())
     assert not np.any(first[:90] | second[:90])
     assert np.all((first | second)[110:])

@@ -116,12 +116,12 @@ def names_in(folder: Path) -> set[str]:
 def cheap_figures(monkeypatch, built):
     """Draw nothing in certificates and reports: others try that."""
     monkeypatch.setattr("crosslearning.figures.style.figure_bytes", lambda *_: b"")
-    monkeypatch.setattr("crosslearning.figures.report.page.figure_bytes", lambda *_: b"")
+    monkeypatch.setattr("crosslearning.figures.report.figure_bytes", lambda *_: b"")
     if built:
         return
     monkeypatch.setattr("crosslearning.figures.certificate.certificate_figure", lambda *_: None)
     for name in ("certificate", "evaluation", "learning", "progress", "returns", "trajectory"):
-        monkeypatch.setattr(f"crosslearning.figures.report.page.{name}_figure", lambda *_: None)
+        monkeypatch.setattr(f"crosslearning.figures.report.{name}_figure", lambda *_: None)
 
 
 @pytest.mark.filterwarnings("default")

@@ -237,15 +237,13 @@ def _show_fleet(trained: Fleet) -> None:
 
 def _draw_fleet(trained: Fleet, out: Path) -> list[Path]:
     from crosslearning._base.progress import progress_bar
-    from crosslearning.figures.animation import save_animation
     from crosslearning.figures.fleet import FleetPicture
     from crosslearning.figures.style import save_figure
 
     picture = FleetPicture(trained)
-    parts = picture.figure, picture.moving, picture.draw, picture.frames
     with progress_bar(errors) as shown:
         bar = shown.add_task("drawing", total=len(picture.frames))
-        moving = save_animation(*parts, out / "fleet", callback=lambda: shown.advance(bar))
+        moving = picture.save(out / "fleet", lambda: shown.advance(bar))
     return [moving, *save_figure(picture.figure, out / "fleet", ("png",))]
 
 

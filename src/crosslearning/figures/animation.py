@@ -5,13 +5,11 @@ from __future__ import annotations
 import io
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -21,27 +19,20 @@ from crosslearning.errors import InputError, MissingExtraError
 from crosslearning.figures.parts import new_figure
 from crosslearning.figures.style import figure_style, save_figure
 
-#: Formats by file suffix.
-FORMATS = (".png", ".gif", ".mp4")
 #: The most frames per second: browsers slow down faster GIFs, and films only grow.
 _MOST_RATE = {".gif": 25.0, ".mp4": 60.0}
 #: How long the last frame of an episode is shown, in seconds.
 _PAUSE = 1.0
 #: Frames per episode in a still, and the most episodes.
 _MOMENTS, _ROWS = 6, 6
-#: Palette sizes: few colours keep the file of a figure small, and edges stay smooth.
-_RECORDING_COLOURS, _FIGURE_COLOURS = 128, 48
-#: Animated figures: width in pixels, milliseconds of a frame and of the last one.
-_WIDTH, _FRAME, _LAST_FRAME = 820, 50, 2000
+#: The size of a GIF's palette.
+_COLOURS = 128
 
 
 def check_format(path: Path) -> None:
     """Refuse a file that no recording can be written to, before one is made."""
-    if path.suffix not in FORMATS:
-        raise InputError(
-            f"{path} does not end with {', '.join(FORMATS[:-1])} or {FORMATS[-1]}: a still, or an "
-            "animation of one of two kinds"
-        )
+    if path.suffix not in (".png", *_MOST_RATE):
+        raise InputError(f"{path} does not end with .png, .gif or .mp4: a still, or an animation")
     if path.suffix == ".mp4":
         _mp4_writer()
 
@@ -57,12 +48,9 @@ def save_recording(recording: Recording, path: Path) -> Path:
     episodes = [[*frames[:-1:every], frames[-1]] for frames in recording.episodes]
     if path.suffix == ".gif":
         images = [Image.fromarray(frame) for frames in episodes for frame in frames]
-        durations = [
-            round(1000.0 * seconds)
-            for frames in episodes
-            for seconds in [*[1.0 / rate] * (len(frames) - 1), _PAUSE]
-        ]
-        write_atomically(path, _gif(images, durations, _RECORDING_COLOURS))
+        each, last = round(1000.0 / rate), round(1000.0 * _PAUSE)
+        durations = [ms for frames in episodes for ms in [*[each] * (len(frames) - 1), last]]
+        write_atomically(path, gif(images, durations, _COLOURS))
     else:
         pause = round(_PAUSE * rate) - 1
         shown = (f for frames in episodes for f in (*frames, *[frames[-1]] * pause))
@@ -70,7 +58,7 @@ def save_recording(recording: Recording, path: Path) -> Path:
     return path
 
 
-def _mp4(frames: Iterator[Frame], shape: tuple[int, ...], rate: float) -> bytes:
+def _mp4(frames: Iterable[Frame], shape: tuple[int, ...], rate: float) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "film.mp4"
         options: dict[str, Any] = {"fps": rate, "quality": 7, "macro_block_size": 2}
@@ -87,8 +75,8 @@ def _mp4_writer() -> Any:
         from imageio_ffmpeg import write_frames
     except ImportError as problem:
         raise MissingExtraError(
-            "MP4 needs the extra 'film': pip install 'crosslearning[film]', or in a checkout pip "
-            "install -e '.[film]'. A GIF needs nothing more: let the file end with .gif"
+            "MP4 needs the extra 'film': pip install 'crosslearning[film]', or in a checkout "
+            "'.[film]'. A GIF needs nothing more: let the file end with .gif"
         ) from problem
     return write_frames
 
@@ -112,44 +100,7 @@ def stills_figure(recording: Recording) -> Figure:
     return figure
 
 
-def save_animation(
-    figure: Figure,
-    moving: Sequence[Artist],
-    draw: Callable[[int], object],
-    frames: Sequence[int],
-    path: Path,
-    callback: Callable[[], object] = lambda: None,
-) -> Path:
-    """Write a figure as a GIF that repeats, and return the file.
-
-    ``draw(number)`` changes the ``moving`` artists to a frame; all others are drawn once, behind
-    them. The path has no suffix. The callback is called after every frame.
-    """
-    canvas: Any = FigureCanvasAgg(figure)
-    figure.set_dpi(_WIDTH / figure.get_figwidth())
-    ordered = sorted(moving, key=lambda artist: artist.get_zorder())
-    images = []
-    with figure_style():
-        for artist in ordered:
-            artist.set_animated(True)
-        canvas.draw()
-        background = canvas.copy_from_bbox(figure.bbox)
-        for number in frames:
-            canvas.restore_region(background)
-            draw(number)
-            for artist in ordered:
-                figure.draw_artist(artist)
-            images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
-            callback()
-        for artist in ordered:
-            artist.set_animated(False)
-    written = path.with_name(f"{path.name}.gif")
-    durations = [_FRAME] * (len(images) - 1) + [_LAST_FRAME]
-    write_atomically(written, _gif(images, durations, _FIGURE_COLOURS))
-    return written
-
-
-def _gif(images: Sequence[Image.Image], durations: Sequence[int], colours: int) -> bytes:
+def gif(images: Sequence[Image.Image], durations: Sequence[int], colours: int) -> bytes:
     """Return a GIF that repeats, with durations in milliseconds.
 
     One palette for all frames gives equal numbers where nothing moves: the file stays small.
@@ -157,7 +108,7 @@ def _gif(images: Sequence[Image.Image], durations: Sequence[int], colours: int) 
     some = images[:: max(1, len(images) // 6)]
     palette = Image.fromarray(np.concatenate([np.asarray(one) for one in some])).quantize(colours)
     first, *rest = (one.quantize(palette=palette, dither=Image.Dither.NONE) for one in images)
+    options: dict[str, Any] = {"save_all": True, "append_images": rest, "optimize": True, "loop": 0}
     content = io.BytesIO()
-    options: dict[str, Any] = {"save_all": True, "append_images": rest, "optimize": True}
-    first.save(content, format="GIF", duration=list(durations), loop=0, **options)
+    first.save(content, format="GIF", duration=list(durations), **options)
     return content.getvalue()

@@ -70,36 +70,28 @@ def _final_distances(axes: Axes, certificate: Plain, colours: Mapping[str, str])
     handles = parts.task_handles(colours)
     if not handles or not certificate["constraint"]:
         return handles
-    dot: dict[str, Any] = {"marker": "o", "linestyle": "none", "markeredgecolor": "white"}
     named = dict(zip(colours, handles, strict=True)) if len(colours) <= len(TASKS) else {}
     for row in certificate["constraint"]:
         name, place = row["task"], row["ridged_distance"]
-        style: dict[str, Any] = dot | {"markersize": 5, "clip_on": False, "zorder": 5}
-        axes.plot([certificate["iteration"]], [place], color=colours.get(name, CENTRAL), **style)
+        style: dict[str, Any] = {"color": colours.get(name, CENTRAL), "mec": "white", "ms": 5}
+        axes.plot(certificate["iteration"], place, "o", clip_on=False, zorder=5, **style)
         axes.set_ylim(0.0, max(axes.get_ylim()[1], 1.2 * place))
         if name in named:
             named[name].set_label(f"task {name}: {place:.3f}")
-    return [*handles, parts.entry("final distance, from the file", color=GREY, **dot)]
+    return [*handles, parts.dot("final distance, from the file", GREY, mec="white")]
 
 
-def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[Line2D]:
-    """Draw multipliers, thin, and their running means, thick; return the legend entries."""
+def _multipliers(axes: Axes, lines: Lines, colours: Mapping[str, str]) -> list[Any]:
+    """Draw multipliers and their running means; return the legend entries."""
     axes.set_title("Multiplier: how hard the constraint pulls")
-    iterations = parts.column(lines, "iteration")
-    every = {name: parts.column(lines, "multiplier", name) for name in colours}
-    together = np.array(list(every.values()))
-    if len(colours) > MANY_TASKS and lines:
-        parts.draw_spread(axes, iterations, every)
-    elif lines:
-        for name, values in every.items():
-            axes.plot(iterations, values, color=colours[name], lw=0.5, alpha=0.35)
-            axes.plot(iterations, parts.running_mean(values), color=colours[name], lw=1.3)
-    axes.set_ylim(bottom=0)
-    if np.any(together > 0.0):
-        return parts.mean_handles(iterations) if len(colours) <= MANY_TASKS else []
+    values = np.array([parts.column(lines, "multiplier", name) for name in colours])
+    handles = parts.draw_noisy(axes, lines, colours, "multiplier", *np.ravel(values))
+    axes.set_ylim(bottom=0.0)
+    if np.any(values > 0.0):
+        return handles
     axes.set_yticks([])
     if lines:
-        infinite = np.any(np.isnan(together))
+        infinite = np.any(np.isnan(values))
         text = "infinite: ε = 0 forces consensus" if infinite else "zero: nothing is held back"
         parts.explain(axes, text)
     return []
@@ -111,13 +103,13 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
         parts.explain(axes, _NOTHING)
         return
     budget = parts.number(certificate["pruning"]["budget"])
-    iterations, errors = parts.column(lines, "iteration"), parts.column(lines, "pruning_error")
-    seen = errors > 0.0
     bounded = 0.0 < budget < math.inf
+    errors = parts.column(lines, "pruning_error")
+    seen = errors > 0.0
     # With a budget the limits are set below: matplotlib warns of the range of a single number.
     axes.set_autoscaley_on(not bounded)
-    axes.plot(iterations[seen], errors[seen], color=CENTRAL, lw=1.0)
-    if np.any(seen) or bounded:
+    axes.plot(parts.column(lines, "iteration")[seen], errors[seen], color=CENTRAL, lw=1.0)
+    if bounded or np.any(seen):
         axes.set_yscale("log")
     if bounded:
         parts.draw_bound(axes, budget, f"budget {budget:g}", TASKS[1])
@@ -129,12 +121,12 @@ def _pruning(axes: Axes, certificate: Plain, lines: Lines) -> None:
 
 
 def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:
-    axes.set_title("Stationarity gap")
     gaps = {row["task"]: parts.read_interval(row["gap"]) for row in certificate["gaps"]}
+    title = "Stationarity gap"
     if len(gaps) > MANY_TASKS:
-        axes.set_title(f"Stationarity gap, the largest {MANY_TASKS} of {len(gaps)} tasks")
-        order = sorted(gaps.items(), key=lambda item: item[1].high, reverse=True)
-        gaps = dict(order[:MANY_TASKS])
+        title += f", the largest {MANY_TASKS} of {len(gaps)} tasks"
+        gaps = dict(sorted(gaps.items(), key=lambda item: -item[1].high)[:MANY_TASKS])
+    axes.set_title(title)
     values = np.array([astuple(gap) for gap in gaps.values()])  # (tasks, 3)
     if not gaps or not np.all(np.isfinite(values)) or not np.any(values):
         words = {0.0: "always 0 for ε = 0", math.inf: "infinite for ε = ∞"} if gaps else {}
@@ -142,8 +134,8 @@ def _gaps(axes: Axes, certificate: Plain, colours: Mapping[str, str]) -> None:
         axes.set(xticks=[], yticks=[])
         return
     for place, (task, gap) in enumerate(gaps.items()):
-        style: dict[str, Any] = {"color": colours.get(task, CENTRAL), "elinewidth": 2.0}
-        parts.error_bars(axes, [place], [gap], True, marker="o", markersize=5, **style)
+        style: dict[str, Any] = {"marker": "o", "ms": 5, "elinewidth": 2.0}
+        parts.error_bars(axes, [place], [gap], True, color=colours.get(task, CENTRAL), **style)
     axes.set_yticks(range(len(gaps)), list(gaps))
     axes.set_ylim(len(gaps) - 0.4, -0.6)
     alpha = certificate["alpha"]

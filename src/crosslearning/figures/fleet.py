@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle as Disc
+from PIL import Image
 
+from crosslearning._base.files import write_atomically
 from crosslearning.analysis.fleet import Fleet
+from crosslearning.figures.animation import gif
 from crosslearning.figures.parts import MIDDLE, minus
 from crosslearning.figures.style import DARK, GREY, MODELS, figure_style
 from crosslearning.tasks.pendulum import TIME_STEP, UPRIGHT
@@ -22,8 +28,12 @@ MOST_SHOWN = 10
 _CELL, _ROW, _TEXT, _INCHES = 3.0, 3.1, 6.1, 0.29
 #: The disc behind a pendulum that is upright from all starts, and from none.
 _UPRIGHT, _NOT = np.array(to_rgb("#CDEFE0")), np.array(to_rgb("#F2F4F7"))
-#: Length of the animation in seconds; later nothing changes.
-_SECONDS = 6.5
+#: Length of the animation in seconds, later nothing changes, and its width in pixels.
+_SECONDS, _WIDTH = 6.5, 820
+#: Milliseconds of a frame and of the last one.
+_FRAME, _LAST_FRAME = 50, 2000
+#: Few colours keep the file small, and edges stay smooth.
+_COLOURS = 48
 _LEFT = 0.45 - _TEXT
 
 
@@ -97,3 +107,31 @@ class FleetPicture:
         self.discs.set_facecolor(list(_NOT + shares * (_UPRIGHT - _NOT)))
         for text, row in zip(self.counts, upright, strict=True):
             text.set_text(f"{np.count_nonzero(row)} of {row.size} upright now")
+
+    def save(self, path: Path, callback: Callable[[], object]) -> Path:
+        """Write a GIF that repeats, calling back after every frame; the path has no suffix.
+
+        Only the moving artists are drawn for each frame, all others once, behind them.
+        """
+        canvas: Any = FigureCanvasAgg(self.figure)
+        self.figure.set_dpi(_WIDTH / self.figure.get_figwidth())
+        ordered = sorted(self.moving, key=lambda artist: artist.get_zorder())
+        images = []
+        with figure_style():
+            for artist in ordered:
+                artist.set_animated(True)
+            canvas.draw()
+            background = canvas.copy_from_bbox(self.figure.bbox)
+            for step in self.frames:
+                canvas.restore_region(background)
+                self.draw(step)
+                for artist in ordered:
+                    self.figure.draw_artist(artist)
+                images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())[..., :3].copy()))
+                callback()
+            for artist in ordered:
+                artist.set_animated(False)
+        written = path.with_name(f"{path.name}.gif")
+        durations = [_FRAME] * (len(images) - 1) + [_LAST_FRAME]
+        write_atomically(written, gif(images, durations, _COLOURS))
+        return written

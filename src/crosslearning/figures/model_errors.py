@@ -21,7 +21,7 @@ from crosslearning.figures.style import CENTRAL, GREY, LIGHT, MODELS, TASKS, fig
 _COLUMNS, _ROWS, _WIDTH = 4, 4, 2.35
 _CROSS = "cross-learned"
 _COLOUR = MODELS[_CROSS]
-_DASHED: dict[str, Any] = {"linewidth": 1.1, "linestyle": (0, (4, 2))}
+_DASHED: dict[str, Any] = {"lw": 1.1, "ls": (0, (4, 2))}
 
 
 @figure_style()
@@ -32,28 +32,26 @@ def paths_figure(content: Mapping[str, Any]) -> Figure:
     size = (_WIDTH * max(2, len(paths)), 1.45 * coordinates + 0.5)
     options: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row"}
     figure, grid = parts.new_figure(size, coordinates, len(paths), **options)
-    kinds = dict.fromkeys(paths[0]["told"], _DASHED) | {_CROSS: {"linewidth": 1.6}}
+    kinds = dict.fromkeys(paths[0]["told"], _DASHED) | {_CROSS: {"lw": 1.6}}
     for column, path in enumerate(paths):
         real, low, high = (np.array(path[key]) for key in ("real", "low", "high"))
         step = np.arange(float(len(real)))
         title = path["task"] if len(path["task"]) <= 16 else path["task"].replace(" ", "\n", 1)
         grid[0, column].set_title(title, fontsize=8.5)
-        for d in range(coordinates):
-            axes: Axes = grid[d, column]
+        for d, axes in enumerate(grid[:, column]):
             parts.draw_band(axes, step, low[:, d], high[:, d], _COLOUR, 0.22)
             for kind, predicted in path["told"].items():
                 axes.plot(step, np.array(predicted)[:, d], color=_colour(kind), **kinds[kind])
-            axes.plot(step, real[:, d], color=CENTRAL, marker=".", markersize=3.2, linewidth=0.0)
-            # The panel frames the real paths; wrong predictions may leave it.
-            values = np.concatenate([np.array(one["real"])[:, d] for one in paths])
-            pad = 0.35 * np.ptp(values) or 1.0
-            axes.set_ylim(values.min() - pad, values.max() + pad)
-            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-            if column == 0:
-                axes.set_ylabel(f"observation {d}")
+            axes.plot(step, real[:, d], color=CENTRAL, marker=".", ms=3.2, lw=0.0)
         grid[-1, column].set_xlabel("step")
+        grid[-1, column].xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    for d, axes in enumerate(grid[:, 0]):
+        # The panels frame the real paths; wrong predictions may leave them.
+        values = np.concatenate([np.array(one["real"])[:, d] for one in paths])
+        pad = 0.35 * np.ptp(values) or 1.0
+        axes.set(ylim=(values.min() - pad, values.max() + pad), ylabel=f"observation {d}")
     handles = [
-        parts.entry("real path", color=CENTRAL, marker=".", markersize=5, linestyle="none"),
+        parts.dot("real path", CENTRAL, ".", ms=5),
         parts.entry(_CROSS, color=_COLOUR, **kinds.pop(_CROSS)),
         parts.band_handle("90 % of posterior samples", _COLOUR, 0.22),
         *(parts.entry(kind, color=_colour(kind), **style) for kind, style in kinds.items()),
@@ -81,10 +79,9 @@ def errors_figure(content: Mapping[str, Any]) -> Figure:
         steps = np.arange(1.0, len(growth) + 1.0)
         low, high = zip(*(parts.ends(one, 0.0) for one in growth), strict=True)
         parts.draw_band(right, steps, low, high, colour)
-        right.plot(steps, [one.value for one in growth], color=colour, linewidth=1.6)
-        handles.append(
-            parts.entry(f"{kind['kind']} models", color=colour, marker="o", linewidth=1.6)
-        )
+        right.plot(steps, [one.value for one in growth], color=colour, lw=1.6)
+        label = f"{kind['kind']} models"
+        handles.append(parts.entry(label, color=colour, marker="o", lw=1.6))
     left.set_yscale("log")
     parts.log_axis(left.yaxis)
     left.set_xticks(range(len(outputs)), [o.replace("observation ", "obs. ") for o in outputs])
@@ -100,20 +97,17 @@ def errors_figure(content: Mapping[str, Any]) -> Figure:
 def radius_figure(content: Mapping[str, Any]) -> Figure:
     """Draw the error of every output over the radius ε_m, with the one that the data chose."""
     curves = content["curves"]
-    figure, panels, columns = parts.panel_grid(
-        len(curves), _COLUMNS, (_WIDTH, 2.3), narrowest=2 * _WIDTH
-    )
-    for place, (axes, curve) in enumerate(zip(panels, curves, strict=True)):
+    figure, panels = parts.panel_grid(len(curves), _COLUMNS, (_WIDTH, 2.3), 2 * _WIDTH)
+    for axes, curve in zip(panels, curves, strict=True):
         _draw_curve(axes, curve)
-        if place % columns == 0:
-            axes.set_ylabel("relative error")
-    label = "error one step ahead, held-out episodes"
-    square: dict[str, Any] = {"marker": "s", "linestyle": "none"}
+    for axes in panels[::_COLUMNS]:
+        axes.set_ylabel("relative error")
+    error = "error one step ahead, held-out episodes"
     handles = [
-        parts.entry(label, color=GREY, marker=".", markersize=4),
-        parts.entry("ε chosen from the data", color=_COLOUR, marker="o", linestyle="none"),
-        parts.entry("pooled (0)", color=_colour("pooled"), **square),
-        parts.entry("separate (∞)", color=_colour("separate"), **square),
+        parts.entry(error, color=GREY, marker=".", ms=4),
+        parts.dot("ε chosen from the data", _COLOUR),
+        parts.dot("pooled (0)", _colour("pooled"), "s"),
+        parts.dot("separate (∞)", _colour("separate"), "s"),
     ]
     parts.legend_outside(figure, handles)
     return figure
@@ -128,15 +122,13 @@ def _draw_curve(axes: Axes, curve: Mapping[str, Any]) -> None:
     chosen = float(np.clip(parts.number(curve["chosen"], math.inf), radii[0], radii[-1]))
     x, y = np.append(radii[1:-1], chosen), np.append(errors[1:-1], curve["error"])
     order = np.argsort(x)
-    axes.plot(x[order], y[order], color=GREY, linewidth=1.3, zorder=2)
-    axes.plot(radii[1:-1], errors[1:-1], color=GREY, linestyle="none", marker=".", markersize=4)
+    axes.plot(x[order], y[order], color=GREY, lw=1.3, zorder=2)
+    axes.plot(radii[1:-1], errors[1:-1], ".", color=GREY, ms=4)
     for end, kind in ((slice(2), "pooled"), (slice(-1, -3, -1), "separate")):
-        axes.plot(radii[end], errors[end], color=LIGHT, linestyle=":")
-        square: dict[str, Any] = {"marker": "s", "markersize": 5, "zorder": 3}
-        axes.plot(radii[end][0], errors[end][0], color=_colour(kind), **square)
-    axes.axvline(chosen, color=_COLOUR, linewidth=0.8, linestyle="--", alpha=0.6, zorder=1)
-    style: dict[str, Any] = {"marker": "o", "markersize": 7, "markeredgecolor": "white"}
-    axes.plot(chosen, curve["error"], color=_COLOUR, zorder=4, **style)
+        axes.plot(radii[end], errors[end], color=LIGHT, ls=":")
+        axes.plot(radii[end][0], errors[end][0], "s", color=_colour(kind), ms=5, zorder=3)
+    axes.axvline(chosen, color=_COLOUR, lw=0.8, ls="--", alpha=0.6, zorder=1)
+    axes.plot(chosen, curve["error"], "o", color=_COLOUR, ms=7, mec="white", zorder=4)
     powers = [k for k in range(-9, 10) if radii[1] <= 10.0**k <= radii[-2]]
     powers = powers[1 : -1 if len(powers) > 4 else None : max(1, math.ceil(len(powers) / 3))]
     ticks = {radii[0]: "0", **{10.0**k: f"$10^{{{k}}}$" for k in powers}, radii[-1]: "∞"}

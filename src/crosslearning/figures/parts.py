@@ -32,8 +32,9 @@ from crosslearning.figures.style import CENTRAL, GREY, LIGHT, TASKS
 Floats = NDArray[np.float64]
 Line = Mapping[str, Any]
 
-#: Alignment of centred text.
+#: Alignment of centred text, and a halo for text that curves may pass behind.
 MIDDLE: dict[str, Any] = {"ha": "center", "va": "center"}
+HALO = [withStroke(linewidth=2.5, foreground="white")]
 #: The window of a running mean is the number of lines divided by this.
 _WINDOWS = 20
 #: Curves closer than this share of the axis coincide for the eye.
@@ -98,16 +99,15 @@ def new_figure(size: tuple[float, float], *grid: int, **options: Any) -> tuple[F
 
 def panel_grid(
     count: int, columns: int, size: tuple[float, float], narrowest: float = 0.0
-) -> tuple[Figure, list[Axes], int]:
-    """Return a figure, its ``count`` panels of a size in rows, and the number of columns."""
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its ``count`` panels of a size, in rows."""
     columns = min(count, columns)
     rows = math.ceil(count / columns)
     inches = (max(size[0] * columns, narrowest), size[1] * rows)
     figure, grid = new_figure(inches, rows, columns, squeeze=False)
-    panels = list(grid.flat)
-    for axes in panels[count:]:
+    for axes in grid.flat[count:]:
         axes.remove()
-    return figure, panels[:count], columns
+    return figure, list(grid.flat[:count])
 
 
 def task_colours(names: Iterable[str]) -> dict[str, str]:
@@ -124,36 +124,21 @@ def draw_tasks(
 ) -> list[Any]:
     """Draw a curve per task, shape (n,), or the distribution of many; return legend entries.
 
+    Where curves coincide, closer than a share of the axis ``height``, their colours alternate.
     Beyond seven tasks, whose colours are hard to distinguish, the mean is drawn as well.
     """
     if len(curves) > MANY_TASKS:
         return draw_spread(axes, x, curves)
-    if len(curves) <= len(TASKS):
-        return draw_apart(axes, x, curves, colours, height)
-    handles: list[Any] = [*draw_apart(axes, x, curves, colours, height, 0.8)]
-    mean = mean_of_known(list(curves.values()))
-    return [*axes.plot(x, mean, color=CENTRAL, label="mean of the tasks"), *handles]
-
-
-def draw_apart(
-    axes: Axes,
-    x: Floats,
-    curves: Mapping[str, Floats],
-    colours: Mapping[str, str],
-    height: float,
-    width: float = 1.4,
-) -> list[Line2D]:
-    """Draw curves; where they coincide their colours alternate.
-
-    Curves coincide if they are closer than a share of the axis ``height``. Return a legend entry
-    if some do so over more than a tenth of the way.
-    """
+    few = len(curves) <= len(TASKS)
+    width, marker = 1.4 if few else 0.8, "." if len(x) == 1 else ""
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
-    marker = "." if len(x) == 1 else ""
     for name, curve in zip(curves, values, strict=True):
-        axes.plot(x, curve, color=colours[name], linewidth=width, marker=marker, label=name)
+        axes.plot(x, curve, color=colours[name], label=name, marker=marker, lw=width)
+    handles: list[Any] = []
+    if not few:
+        handles += axes.plot(x, mean_of_known(values), color=CENTRAL, label="mean of the tasks")
     if len(x) < 2:
-        return []
+        return handles
     segments = min(len(x), max(_SEGMENTS, 3 * len(curves)))
     segment = np.arange(len(x)) * segments // len(x)
     begin = np.searchsorted(segment, np.arange(segments))
@@ -166,9 +151,39 @@ def draw_apart(
         if np.any(turn):
             turn[1:] |= turn[:-1]  # up to the start of the next segment
             shown = np.where(turn, curve, np.nan)
-            axes.plot(x, shown, color=colours[name], linewidth=width, zorder=2.5, label="_turn")
-    dashed = entry("equal: colours take turns", color=GREY, linestyle=(0, (2, 2)))
-    return [dashed] if np.any(np.mean(size > 1, axis=1) > 0.1) else []
+            axes.plot(x, shown, color=colours[name], zorder=2.5, label="_turn", lw=width)
+    if np.any(np.mean(size > 1, axis=1) > 0.1):
+        handles.append(entry("equal: colours take turns", color=GREY, ls=(0, (2, 2))))
+    return handles
+
+
+def draw_noisy(
+    axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], field: str, *shown: float
+) -> list[Any]:
+    """Draw a field per task, thin, and its running means, thick; return the legend entries.
+
+    The panel holds the means and the numbers ``shown``; thin lines may leave it.
+    """
+    if not lines:
+        return []
+    iterations = column(lines, "iteration")
+    values = {name: column(lines, field, name) for name in colours}
+    means = {name: running_mean(every) for name, every in values.items()}
+    framed = np.array([*np.ravel(list(means.values())), *shown])
+    if not np.any(np.isfinite(framed)):
+        return []
+    low, high = float(np.nanmin(framed)), float(np.nanmax(framed))
+    pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
+    axes.set_ylim(low - pad, high + pad)
+    handles, window = [], window_of(len(lines))
+    if window > 1 and len(colours) <= MANY_TASKS:
+        for name, colour in colours.items():
+            axes.plot(iterations, values[name], color=colour, lw=0.4, alpha=0.3)
+        every = round(float(iterations[-1]) / len(iterations))
+        text = "each iteration" if every == 1 else f"means of {every} iterations"
+        handles.append(entry(f"thin: {text}", color=GREY, lw=0.6, alpha=0.6))
+        handles.append(entry(f"thick: means of {window * every}", color=GREY))
+    return handles + draw_tasks(axes, iterations, means, colours, high - low + 2.0 * pad)
 
 
 def draw_spread(axes: Axes, x: Floats, curves: Mapping[str, Floats]) -> list[Any]:
@@ -181,17 +196,17 @@ def draw_spread(axes: Axes, x: Floats, curves: Mapping[str, Floats]) -> list[Any
     least, low, middle, high, most = levels
     draw_band(axes, x, least, most, GREY, 0.14)
     draw_band(axes, x, low, high, GREY, 0.28)
-    axes.plot(x, middle, color=CENTRAL, linewidth=1.2, marker="." if len(x) == 1 else "")
+    axes.plot(x, middle, color=CENTRAL, lw=1.2, marker="." if len(x) == 1 else "")
     return [
         band_handle(f"all {len(curves)} tasks", alpha=0.14),
         band_handle("80 % of them", alpha=0.38),  # this band lies on the other one
-        entry("median task", color=CENTRAL, linewidth=1.2),
+        entry("median task", color=CENTRAL, lw=1.2),
     ]
 
 
 def draw_band(axes: Axes, x: Floats, low: Any, high: Any, colour: str, alpha: float = 0.16) -> None:
     """Fill between two curves; :func:`band_handle` is its legend entry."""
-    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0.0)
+    axes.fill_between(x, low, high, color=colour, alpha=alpha, lw=0.0)
 
 
 def error_bars(
@@ -207,7 +222,7 @@ def error_bars(
     reach = np.array([ends(interval, *within) for interval in intervals])
     lengths = np.abs(reach - values[:, None]).T
     x, y = (values, at) if horizontal else (at, values)
-    axes.errorbar(x, y, **{"xerr" if horizontal else "yerr": lengths, "linestyle": "none"}, **style)
+    axes.errorbar(x, y, **{"xerr" if horizontal else "yerr": lengths, "ls": "none"}, **style)
 
 
 def draw_bound(
@@ -215,15 +230,12 @@ def draw_bound(
 ) -> None:
     """Draw a dashed line at a bound, with its name."""
     draw = axes.axvline if vertical else axes.axhline
-    draw(value, color=colour, linestyle="--", linewidth=1.0, zorder=1.5)
-    # Curves may pass behind the name.
-    style: dict[str, Any] = {"path_effects": [withStroke(linewidth=2.5, foreground="white")]}
+    draw(value, color=colour, ls="--", lw=1.0, zorder=1.5)
     if vertical:
-        style |= {"xy": (value, 1.0), "xytext": (4, -10), "xycoords": ("data", "axes fraction")}
+        at, shift, frame, side = (value, 1.0), (4, -10), axes.get_xaxis_transform(), "left"
     else:
-        style |= {"xy": (1.0, value), "xytext": (-2, 3), "xycoords": ("axes fraction", "data")}
-    place = "left" if vertical else "right"
-    axes.annotate(text, textcoords="offset points", color=colour, ha=place, **style)
+        at, shift, frame, side = (1.0, value), (-2, 3), axes.get_yaxis_transform(), "right"
+    write(axes, text, at, shift, colour, xycoords=frame, ha=side, path_effects=HALO)
 
 
 def draw_distances(
@@ -268,7 +280,7 @@ def iteration_axis(axes: Axes, last: float, most: int = 4) -> None:
 def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     """Add an axis of environment steps above the iterations, if the lines have them."""
     steps = np.insert(column(lines, "steps"), 0, 0.0)
-    if len(steps) == 1 or not np.all(np.isfinite(steps)) or np.any(np.diff(steps) < 0.0):
+    if not lines or not np.all(np.diff(steps) >= 0.0):  # unknown ones are NaN
         return
     iterations = np.insert(column(lines, "iteration"), 0, 0.0)
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
@@ -302,9 +314,14 @@ def entry(label: str, **style: Any) -> Line2D:
     return Line2D([], [], label=label, **style)
 
 
+def dot(label: str, colour: str, marker: str = "o", **style: Any) -> Line2D:
+    """Return the legend entry of a marker without a line."""
+    return entry(label, color=colour, marker=marker, ls="none", **style)
+
+
 def band_handle(label: str, colour: str = GREY, alpha: float = 0.16) -> Patch:
     """Return the legend entry of a band."""
-    return Patch(color=colour, alpha=alpha, linewidth=0.0, label=label)
+    return Patch(color=colour, alpha=alpha, lw=0.0, label=label)
 
 
 def task_handles(colours: Mapping[str, str]) -> list[Line2D]:
@@ -314,24 +331,14 @@ def task_handles(colours: Mapping[str, str]) -> list[Line2D]:
     return [entry(f"task {name}", color=colour) for name, colour in colours.items()]
 
 
-def mean_handles(iterations: Floats) -> list[Line2D]:
-    """Return the legend entries of metrics, thin, and their running means, thick."""
-    window = window_of(len(iterations))
-    if window == 1:
-        return []
-    every = round(float(iterations[-1]) / len(iterations))
-    text = "each iteration" if every == 1 else f"means of {every} iterations"
-    thin = entry(f"thin: {text}", color=GREY, linewidth=0.6, alpha=0.6)
-    return [thin, entry(f"thick: means of {window * every}", color=GREY)]
-
-
 def legend_outside(figure: Figure, handles: Sequence[Any], where: str = "lower") -> None:
-    """Write a legend below or above all panels; the figure grows by its rows."""
+    """Write every label once below or above all panels; the figure grows by the legend's rows."""
+    handles = list({handle.get_label(): handle for handle in handles}.values())
     lengths = [len(handle.get_label()) + 7 for handle in handles]
     columns, width = len(handles), 16.0 * figure.get_figwidth()
     while columns > 1 and sum(map(max, np.array_split(lengths, columns))) > width:
         columns -= 1
     rows = math.ceil(len(handles) / columns)
     figure.set_figheight(figure.get_figheight() + 0.1 + 0.17 * rows)
-    layout: dict[str, Any] = {"loc": f"outside {where} center", "ncols": columns}
-    figure.legend(handles=handles, columnspacing=1.2, handlelength=1.7, **layout)
+    place: Any = f"outside {where} center"
+    figure.legend(handles=handles, loc=place, ncols=columns)

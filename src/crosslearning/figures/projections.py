@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from crosslearning.figures.parts import MIDDLE, Floats, entry, legend_outside, new_figure, write
+from crosslearning.figures.parts import MIDDLE, Floats, dot, legend_outside, new_figure, write
 from crosslearning.figures.style import GREY, TASKS, figure_style
 from crosslearning.rkhs import Family, Linear, project
 
@@ -71,7 +71,7 @@ def relaxed_projection_figure() -> tuple[Figure, str]:
 
 def _arrow(axes: Axes, start: Floats, end: Floats, colour: str, gaps: tuple[float, float]) -> None:
     """Draw an arrow that leaves the given gaps, in typographic points, at its two ends."""
-    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.1}
+    style = {"arrowstyle": "-|>", "color": colour, "lw": 1.1}
     style |= {"shrinkA": gaps[0], "shrinkB": gaps[1]}
     axes.annotate("", tuple(end), xytext=tuple(start), arrowprops=style)
 
@@ -86,10 +86,8 @@ def _draw_given(figure: Figure, axes: Axes, **colours: str) -> None:
     write(axes, r"$\bar g$", CENTRE, (-15, -3), GREY, **_LETTER)
     axes.set(aspect="equal", xlim=(-3.1, 3.2), ylim=(-1.35, 3.0))
     axes.set_axis_off()
-    dot = {"linestyle": "", "marker": "o"}
-    ring = {"markerfacecolor": "white", "markeredgewidth": 1.4, "markersize": 8}
-    entries = [entry("given", color=GREY, **ring, **dot)]
-    legend_outside(figure, [*entries, *(entry(n, color=c, **dot) for n, c in colours.items())])
+    given = dot("given", GREY, mfc="white", markeredgewidth=1.4, ms=8)
+    legend_outside(figure, [given, *(dot(name, colour) for name, colour in colours.items())])
 
 
 def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> tuple[Floats, Floats]:
@@ -100,8 +98,8 @@ def _draw_projected(axes: Axes, projected: Family, colour: str, line: str) -> tu
         axes.add_patch(Circle(tuple(centre), EPSILON, color=colour, alpha=0.07, lw=0, zorder=0))
     axes.add_patch(Circle(tuple(centre), EPSILON, fill=False, ec=colour, lw=1.2, ls=line))
     for start, end in zip(POINTS, points, strict=True):
-        axes.plot(*np.stack([start, end]).T, color=colour, linewidth=1.5, linestyle=line, zorder=2)
-        axes.plot(*np.stack([end, centre]).T, color=colour, linewidth=0.9, linestyle=":", zorder=2)
+        axes.plot(*np.stack([start, end]).T, color=colour, lw=1.5, ls=line, zorder=2)
+        axes.plot(*np.stack([end, centre]).T, color=colour, lw=0.9, ls=":", zorder=2)
     axes.scatter(points[:, 0], points[:, 1], s=32, color=colour, zorder=5)
     axes.scatter(centre[0], centre[1], s=44, marker="s", color=colour, zorder=5)
     return points, centre

@@ -46,7 +46,7 @@ def _draw_map(axes: Axes, relations: Mapping[str, Any]) -> None:
     reach = float(np.max(np.abs(places)))
     epsilon = number(relations["epsilon"], math.inf)
     if epsilon <= 2.0 * reach:
-        axes.add_patch(Disc((0.0, 0.0), epsilon, fill=False, edgecolor=LIGHT, linestyle="--"))
+        axes.add_patch(Disc((0.0, 0.0), epsilon, fill=False, edgecolor=LIGHT, ls="--"))
         write(axes, f"ε = {epsilon:g}", (0.71 * epsilon, 0.71 * epsilon), (3, 3), GREY)
         reach = max(reach, epsilon)
     many = len(relations["tasks"]) > MANY_TASKS
@@ -55,17 +55,17 @@ def _draw_map(axes: Axes, relations: Mapping[str, Any]) -> None:
     ):
         colour = _APART if task["stands_apart"] else _LIKE
         if many:
-            axes.plot(x, y, marker="o", markersize=3, color=colour, alpha=0.6, zorder=2)
+            axes.plot(x, y, marker="o", ms=3, color=colour, alpha=0.6, zorder=2)
             if task["rank"] <= _FEW and task["stands_apart"]:
                 write(axes, task["task"], (x, y), (4, 3), colour, fontsize=7)
             continue
-        axes.plot([0.0, x], [0.0, y], color=colour, linewidth=0.7, alpha=0.5, zorder=1)
-        axes.plot(x, y, marker="o", markersize=12, color=colour, markeredgecolor="white", zorder=2)
+        axes.plot([0.0, x], [0.0, y], color=colour, lw=0.7, alpha=0.5, zorder=1)
+        axes.plot(x, y, marker="o", ms=12, color=colour, mec="white", zorder=2)
         write(axes, str(count), (x, y), (0, 0), "white", fontsize=7.5, zorder=3, **MIDDLE)
         if task["stands_apart"]:
             side, shift = ("left", 4) if x <= 0.3 * reach else ("right", -4)
             write(axes, task["task"], (x, y), (shift, 9), colour, ha=side)
-    axes.plot(0.0, 0.0, marker="+", markersize=10, markeredgewidth=1.8, color=CENTRAL, zorder=4)
+    axes.plot(0.0, 0.0, marker="+", ms=10, markeredgewidth=1.8, color=CENTRAL, zorder=4)
     write(axes, "g", (0.0, 0.0), (5, 5), CENTRAL)
     limits = (-1.15 * reach, 1.15 * reach)
     axes.set(xlim=limits, ylim=limits, aspect="equal", xlabel="RKHS distance")

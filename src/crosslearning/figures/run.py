@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter, PercentFormatter
 
-from crosslearning._base.limits import MANY_TASKS
 from crosslearning._base.statistics import mean_of_known
 from crosslearning.errors import InputError
 from crosslearning.figures import parts
@@ -56,51 +56,27 @@ def learning_figure(
         name for line in metrics for name, value in line.items() if isinstance(value, Mapping)
     )
     others = [name for name in fields if name not in _ELSEWHERE]
-    figure, panels = _panels(3 + len(others))
+    figure, panels = parts.panel_grid(3 + len(others), 3, _PANEL, 2 * _PANEL[0])
     returns, distances, knots, *more = panels
-    handles = [*parts.task_handles(colours), *_draw_noisy(returns, metrics, colours, "return")]
+    handles: list[Any] = [*parts.task_handles(colours)]
+    iterations = parts.column(metrics, "iteration")
+    for axes, name in zip((returns, *more), ("return", *others), strict=True):
+        outcome = f"{name[:1].upper()}{name[1:].replace('_', ' ')}, mean of the episodes"
+        axes.set_title(_TITLES.get(name, outcome))
+        aim = (aims or {}).get(name, ())
+        drawn = parts.draw_noisy(axes, metrics, colours, name, *aim)
+        if aim:
+            style: dict[str, Any] = {"color": GREY, "ls": "--", "lw": 0.8, "zorder": 1.5}
+            drawn += axes.plot(iterations, aim, label="dashed: requested", **style)
+        if not axes.lines:
+            parts.explain(axes, f"no {'returns' if name == 'return' else 'numbers'} are known")
+        handles += drawn
     handles += parts.draw_distances(distances, metrics, colours, epsilon)
     order = parts.column(metrics, "knots")
-    knots.plot(parts.column(metrics, "iteration"), order, color=CENTRAL, linewidth=1.2)
+    knots.plot(iterations, order, color=CENTRAL, lw=1.2)
     most = max(1.0, np.nanmax(order, initial=0.0))
     knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
-    for axes, name in zip(more, others, strict=True):
-        handles += _draw_noisy(axes, metrics, colours, name, (aims or {}).get(name))
     return _finished(figure, panels, metrics, handles)
-
-
-def _draw_noisy(
-    axes: Axes,
-    metrics: Sequence[parts.Line],
-    colours: Mapping[str, str],
-    field: str,
-    aim: Sequence[float] | None = None,
-) -> list[Any]:
-    """Draw a field per task, thin, and its running mean, thick; return the legend entries."""
-    outcome = f"{field[:1].upper()}{field[1:].replace('_', ' ')}, mean of the episodes"
-    axes.set_title(_TITLES.get(field, outcome))
-    iterations = parts.column(metrics, "iteration")
-    values = {name: parts.column(metrics, field, name) for name in colours}
-    means = {name: parts.running_mean(every) for name, every in values.items()}
-    if parts.window_of(len(iterations)) > 1 and len(colours) <= MANY_TASKS:
-        for name, colour in colours.items():
-            axes.plot(iterations, values[name], color=colour, linewidth=0.4, alpha=0.3)
-    known = np.concatenate([*means.values(), np.array(aim or ())])
-    known = known[np.isfinite(known)]
-    if len(known) == 0:
-        parts.explain(axes, f"no {'returns' if field == 'return' else 'numbers'} are known")
-        return []
-    # Thin lines may leave the panel, means never do.
-    low, high = float(known.min()), float(known.max())
-    pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
-    axes.set_ylim(low - pad, high + pad)
-    handles: list[Any] = []
-    if aim is not None:
-        style: dict[str, Any] = {"color": GREY, "linestyle": "--", "linewidth": 0.8, "zorder": 1.5}
-        handles += axes.plot(iterations, aim, label="dashed: requested", **style)
-    drawn = parts.draw_tasks(axes, iterations, means, colours, high - low + 2.0 * pad)
-    smooth = parts.mean_handles(iterations) if len(colours) <= MANY_TASKS else []
-    return [*handles, *smooth, *drawn]
 
 
 @figure_style()
@@ -116,7 +92,7 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
     names = dict.fromkeys(
         ["", *(name for results in by_task for numbers in results.values() for name in numbers)]
     )
-    figure, panels = _panels(len(names))
+    figure, panels = parts.panel_grid(len(names), 3, _PANEL, 2 * _PANEL[0])
     handles: list[Any] = [*parts.task_handles(colours)]
     iterations = parts.column(evaluations, "iteration")
     for axes, name in zip(panels, names, strict=True):
@@ -140,23 +116,18 @@ def evaluation_figure(evaluations: Sequence[parts.Line]) -> Figure:
     if np.any(np.isfinite(means)):
         for axes in panels:
             parts.draw_bound(axes, iterations[np.nanargmax(means)], "", vertical=True)
-        handles.append(parts.entry("best mean return", color=GREY, linestyle="--", linewidth=1.0))
+        handles.append(parts.entry("best mean return", color=GREY, ls="--", lw=1.0))
     return _finished(figure, panels, evaluations, handles)
-
-
-def _panels(count: int) -> tuple[Figure, list[Axes]]:
-    return parts.panel_grid(count, 3, _PANEL, 2 * _PANEL[0])[:2]
 
 
 def _finished(
     figure: Figure, panels: Sequence[Axes], lines: Sequence[parts.Line], handles: Sequence[Any]
 ) -> Figure:
-    """Draw the axes of iterations and steps, and the legend with every label once."""
-    last = float(parts.column(lines, "iteration")[-1])
+    """Draw the axes of iterations and steps, and the legend."""
     for axes in panels:
-        parts.iteration_axis(axes, last)
+        parts.iteration_axis(axes, lines[-1]["iteration"])
         parts.steps_axis(axes, lines)
-    parts.legend_outside(figure, list({one.get_label(): one for one in handles}.values()))
+    parts.legend_outside(figure, handles)
     return figure
 
 
@@ -169,22 +140,19 @@ def returns_figure(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     height = 1.2 + max(1, len(tasks)) * max(0.22 + 0.16 * len(runs), 0.06 + 0.16 * lines)
     figure, axes = parts.new_figure((6.4, height))
-    places = iter(0.6 * (np.arange(0.5, 2 * len(runs)) / (2 * len(runs)) - 0.5))
-    hollow = {"markerfacecolor": "white"}
-    for run, rows in runs.items():
-        for policy, fill in (("own", {}), ("central", hollow)):
-            shift = next(places)
-            at = [tasks.index(row["task"]) + shift for row in rows]
-            returns = [parts.read_interval(row[policy]["discounted_return"]) for row in rows]
-            style: dict[str, Any] = {"marker": "o", "markersize": 5, "color": colours[run], **fill}
-            parts.error_bars(axes, at, returns, horizontal=True, **style)
+    shifts = 0.6 * (np.arange(0.5, 2 * len(runs)) / (2 * len(runs)) - 0.5)
+    for (run, policy), shift in zip(product(runs, ("own", "central")), shifts, strict=True):
+        at = [tasks.index(row["task"]) + shift for row in runs[run]]
+        returns = [parts.read_interval(row[policy]["discounted_return"]) for row in runs[run]]
+        colour = colours[run]
+        fill = colour if policy == "own" else "white"
+        parts.error_bars(axes, at, returns, True, color=colour, marker="o", ms=5, mfc=fill)
     axes.set_yticks(range(len(tasks)), labels)
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.set_xlabel("discounted return, with 95 % interval")
     handles = [parts.entry(run, color=c) for run, c in colours.items()] if len(runs) > 1 else []
-    dot: dict[str, Any] = {"color": GREY, "marker": "o", "linestyle": "none"}
-    handles.append(parts.entry("the task's own policy", **dot))
-    handles.append(parts.entry("the central policy", **hollow, **dot))
+    handles.append(parts.dot("the task's own policy", GREY))
+    handles.append(parts.dot("the central policy", GREY, mfc="white"))
     parts.legend_outside(figure, handles)
     return figure
 
@@ -199,11 +167,10 @@ def progress_figure(runs: Mapping[str, Sequence[parts.Line]]) -> Figure:
             continue
         mean = mean_of_known([parts.column(lines, "return", task) for task in lines[0]["return"]])
         steps = parts.column(lines, "steps")
-        axes.plot(steps, mean, color=colours[run], linewidth=0.5, alpha=0.35)
-        axes.plot(steps, parts.running_mean(mean), color=colours[run], linewidth=1.5)
-    title = "Discounted return while exploring, mean of the tasks"
-    axes.set(xlabel="environment steps", title=title)
+        axes.plot(steps, mean, color=colours[run], lw=0.5, alpha=0.35)
+        axes.plot(steps, parts.running_mean(mean), color=colours[run], lw=1.5)
+    axes.set_title("Discounted return while exploring, mean of the tasks")
+    axes.set(xlabel="environment steps", xlim=(0.0, None))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
-    axes.set_xlim(left=0.0)
     parts.legend_outside(figure, [parts.entry(run, color=c) for run, c in colours.items()])
     return figure

@@ -38,6 +38,8 @@ _SETTINGS: dict[Any, Any] = {
     "axes.grid": False,
     "legend.frameon": False,
     "legend.fontsize": 8.5,
+    "legend.columnspacing": 1.2,
+    "legend.handlelength": 1.7,
     "errorbar.capsize": 2.5,
     "figure.dpi": 100,
     "figure.constrained_layout.w_pad": 0.07,
@@ -66,14 +68,15 @@ def figure_bytes(figure: Figure, suffix: str) -> bytes:
     logging.getLogger("fontTools").setLevel(logging.ERROR)
     undated = {"pdf": "CreationDate", "svg": "Date"}.get(suffix, "Software")
     options: dict[str, Any] = {"format": suffix, "bbox_inches": "tight"}
+    options["metadata"] = {undated: None}
     content = io.BytesIO()
     with figure_style():
         try:
-            figure.savefig(content, metadata={undated: None}, **options)
+            figure.savefig(content, **options)
         except ValueError:
             # Names with dollars are not formulas.
             for text in figure.findobj(Text):
                 text.set_parse_math(False)
             content = io.BytesIO()
-            figure.savefig(content, metadata={undated: None}, **options)
+            figure.savefig(content, **options)
     return content.getvalue()

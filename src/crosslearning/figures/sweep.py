@@ -61,9 +61,8 @@ def sweep_figure(sweep: Mapping[str, Any]) -> Figure:
         axes.set_xticks(list(radii.values()), names)
         axes.set(xlim=limits, xlabel="centrality radius ε")
     bars = f"bars: 95 % intervals over {seeds} seeds" if seeds > 1 else "one seed: no intervals"
-    bar = parts.entry(bars, marker="|", markersize=11, linestyle="none", color=GREY)
-    dots = parts.entry("dotted: to ε = 0 and ε = ∞", linestyle=":", color=GREY)
-    parts.legend_outside(figure, [bar, dots])
+    dots = parts.entry("dotted: to ε = 0 and ε = ∞", ls=":", color=GREY)
+    parts.legend_outside(figure, [parts.dot(bars, GREY, "|", ms=11), dots])
     return figure
 
 
@@ -79,9 +78,9 @@ def _curve(
     where = np.array(list(radii.values())) + shift
     means = np.array([interval.value for interval in intervals])
     inner = np.array([0.0 < epsilon < math.inf for epsilon in radii])
-    axes.plot(where, means, color=colour, linewidth=1.0, linestyle=":")
-    axes.plot(where[inner], means[inner], color=colour, linewidth=1.4)
-    bars: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4.5, "label": label}
+    axes.plot(where, means, color=colour, lw=1.0, ls=":")
+    axes.plot(where[inner], means[inner], color=colour, lw=1.4)
+    bars: dict[str, Any] = {"color": colour, "marker": marker, "ms": 4.5, "label": label}
     parts.error_bars(axes, list(where), intervals, within=within, elinewidth=1.0, **bars)
 
 
@@ -102,17 +101,15 @@ def _ratios(axes: Axes, radii: Mapping[float, float], rows: Sequence[Mapping[str
 
 def _mark(axes: Axes, radii: Mapping[float, float], chosen: Mapping[str, Any], named: bool) -> None:
     """Mark the recommended radius, and those that do not differ significantly from it."""
-    best = parts.number(chosen["epsilon"])
-    together = [parts.number(epsilon) for epsilon in chosen["not_significantly_different"]]
+    best = radii[parts.number(chosen["epsilon"])]
+    left = best <= np.mean([min(radii.values()), max(radii.values())])
+    axes.axvline(best, color=GREY, lw=1.0, ls="--", zorder=0)
+    style = {"xycoords": axes.get_xaxis_transform(), "ha": "left" if left else "right"}
+    if named:
+        shift = (4 if left else -4, 0)
+        parts.write(axes, "recommended", (best, 0.02), shift, GREY, fontsize=8, **style)
     label = "not significantly different" if named else ""
-    for epsilon, place in radii.items():
-        if epsilon == best:
-            axes.axvline(place, color=GREY, linewidth=1.0, linestyle="--", zorder=0)
-            left = place <= 0.5 * (min(radii.values()) + max(radii.values()))
-            style = {"xycoords": ("data", "axes fraction"), "ha": "left" if left else "right"}
-            shift = (4 if left else -4, 0)
-            text = "recommended" if named else ""
-            parts.write(axes, text, (place, 0.02), shift, GREY, fontsize=8, **style)
-        elif epsilon in together:
-            axes.axvline(place, color=PALE, linewidth=6.0, alpha=0.5, zorder=0, label=label)
+    for epsilon in map(parts.number, chosen["not_significantly_different"]):
+        if radii[epsilon] != best:
+            axes.axvline(radii[epsilon], color=PALE, lw=6.0, alpha=0.5, zorder=0, label=label)
             label = ""

@@ -54,8 +54,8 @@ def line_style(policy: str) -> dict[str, Any]:
     """Return the line style of a policy; dashes are for prints without colour."""
     return {
         "color": POLICY_COLOURS[policy],
-        "linestyle": (0, (4, 1.5)) if policy == AVERAGE else "-",
-        "linewidth": 2.2 if policy == CROSS else 1.2,
+        "ls": (0, (4, 1.5)) if policy == AVERAGE else "-",
+        "lw": 2.2 if policy == CROSS else 1.2,
         "zorder": 3.5 if policy == CROSS else 3.0,
     }
 
@@ -65,7 +65,7 @@ _STARTS: dict[str, dict[str, Any]] = {
     adapt.CENTRAL: {"label": "from the central policy $g$", **line_style(CROSS)},
     **{r: {"label": f"from the task policy of {r}", **line_style(r)} for r in RADII},
     AVERAGE: {"label": "from the average policy (ε = 0)", **line_style(AVERAGE)},
-    adapt.ZERO: {"label": "from nothing", "color": LIGHT, "linestyle": ":", "linewidth": 1.4},
+    adapt.ZERO: {"label": "from nothing", "color": LIGHT, "ls": ":", "lw": 1.4},
 }
 
 
@@ -74,10 +74,8 @@ def over_seeds(results: Results, policy: str, *keys: str) -> parts.Floats:
     entries: list[Any] = [reduce(getitem, keys, m[policy]) for m in results.values()]
     rows = [np.asarray(values, dtype=np.float64) for values in entries]
     if len({row.shape for row in rows}) != 1:
-        raise InputError(
-            f"the seeds have different numbers of points of {'/'.join((policy, *keys))}: "
-            f"{[row.size for row in rows]}; finish and measure all of them at one scale"
-        )
+        sizes, name = [row.size for row in rows], "/".join((policy, *keys))
+        raise InputError(f"seeds with different numbers of points of {name}: {sizes}; finish all")
     return np.stack(rows)
 
 
@@ -147,13 +145,13 @@ def constraint_figure(results: Results, epsilon: float) -> Figure:
     for radius, colour in colours.items():
         iterations, apart[radius] = _draw_range(distances, results, colour, "distance", radius)
         pulls = _draw_range(multipliers, results, colour, "multiplier", radius)
-        multipliers.plot(*pulls, color=colour, linewidth=1.2)
-    lowest = min(float(np.min(curve)) for curve in apart.values())
+        multipliers.plot(*pulls, color=colour, lw=1.2)
+    lowest = float(np.min(list(apart.values())))
     below = max(0.0, epsilon - 2.0 * max(epsilon - lowest, 0.002 * epsilon))
     height = 1.25 * (epsilon - below)
     distances.set(ylabel="distance ‖$h_i$ − $g$‖", ylim=(below, below + height))
     parts.draw_bound(distances, epsilon, f"ε = {epsilon:g}")
-    turns = parts.draw_apart(distances, iterations, apart, colours, height, 1.2)
+    turns = parts.draw_tasks(distances, iterations, apart, colours, height)
     _positive_log(multipliers)
     multipliers.set_ylabel("multiplier $μ_i$")
     handles = [*parts.task_handles(colours), *_range_handles(results), *turns]
@@ -165,21 +163,16 @@ def constraint_figure(results: Results, epsilon: float) -> Figure:
 def model_order_figure(results: Results, budget: float, max_knots: int) -> Figure:
     """Draw knots, pruning error and forced removals, with the budget and the cap as lines."""
     figure, panels = parts.new_figure((WIDE, 2.3), 1, 3)
-    fields = {
-        "knots": "knots",
-        "pruning_error": "pruning error of an iteration",
-        "forced_by_cap": "removals forced in an iteration",
-    }
-    for axes, (field, title) in zip(panels, fields.items(), strict=True):
-        axes.plot(*_draw_range(axes, results, CENTRAL, field), color=CENTRAL, linewidth=1.2)
-        axes.set_title(title)
     knots, error, forced = panels
+    for axes, field in zip(panels, ("knots", "pruning_error", "forced_by_cap"), strict=True):
+        axes.plot(*_draw_range(axes, results, CENTRAL, field), color=CENTRAL, lw=1.2)
     parts.draw_bound(knots, max_knots, f"cap {max_knots}")
-    knots.set_ylim(0, 1.15 * max_knots)
+    knots.set(title="knots", ylim=(0, 1.15 * max_knots))
     _positive_log(error, budget)
     parts.draw_bound(error, budget, f"budget β = {budget:g}")
-    forced.set_ylim(0, None)
-    mean = parts.entry("mean over seeds", color=CENTRAL, linewidth=1.2)
+    error.set(title="pruning error", ylabel="in an iteration")
+    forced.set(title="forced removals", ylabel="in an iteration", ylim=(0, None))
+    mean = parts.entry("mean over seeds", color=CENTRAL, lw=1.2)
     parts.legend_outside(figure, [mean, *_range_handles(results)])
     return figure
 
@@ -233,10 +226,10 @@ def held_out_maps_figure(results: Results) -> Figure:
             colour = POLICY_COLOURS[policy]
             axes.plot(rates, np.full(len(rates), row - 0.27), ".", ms=4, alpha=0.45, color=colour)
             size, width = (6.5, 2.0) if policy == CROSS else (5.5, 1.3)
-            style = {"color": colour, "marker": "o", "markersize": size, "elinewidth": width}
+            style = {"color": colour, "marker": "o", "ms": size, "elinewidth": width}
             parts.error_bars(axes, [float(row)], [student(rates)], True, (0.0, 1.0), **style)
         axes.set(title=title, ylim=(-0.6, len(rows) - 0.4), axisbelow=True)
-        axes.grid(axis="x", color=PALE, linewidth=0.5)
+        axes.grid(axis="x", color=PALE, lw=0.5)
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
@@ -244,9 +237,7 @@ def held_out_maps_figure(results: Results) -> Figure:
     panels[1].set_xlim(left=-0.02 * panels[1].get_xlim()[1])
     panels[0].set_yticks(rows, labels=[LABELS[policy] for policy in POLICIES])
     label = "mean over seeds" + (" with its 95 % interval" if len(results) > 1 else "")
-    small = parts.entry("one seed", marker=".", markersize=4, color=GREY, linestyle="none")
-    large = parts.entry(label, marker="o", color=GREY, linestyle="none")
-    parts.legend_outside(figure, [small, large])
+    parts.legend_outside(figure, [parts.dot("one seed", GREY, ".", ms=4), parts.dot(label, GREY)])
     return figure
 
 
@@ -288,7 +279,7 @@ def readings_figure(content: Mapping[str, Any]) -> Figure:
     axes.tick_params(top=True, bottom=False, labeltop=True, labelbottom=False, length=0)
     axes.set_xticks(np.arange(0.5, len(readings) - 1), minor=True)
     axes.set_yticks(np.arange(0.5, len(claims) - 1), minor=True)
-    axes.grid(which="minor", color="white", linewidth=1.2)
+    axes.grid(which="minor", color="white", lw=1.2)
     axes.tick_params(which="minor", length=0)
     axes.spines[:].set_visible(False)
     parts.legend_outside(figure, [Patch(color=c, label=verdict) for verdict, c in VERDICTS.items()])

@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Arc, FancyArrowPatch, Polygon, Wedge
-from matplotlib.patheffects import withStroke
 
 from crosslearning.figures.paper.curves import POLICY_COLOURS, line_style
-from crosslearning.figures.parts import MIDDLE, entry, legend_outside, new_figure, write
+from crosslearning.figures.parts import HALO, MIDDLE, entry, legend_outside, new_figure, write
 from crosslearning.figures.paths import draw_end, draw_map, end_handles
 from crosslearning.figures.style import DARK, GOAL, GREY, NARROW, TASKS, WIDE, figure_style
 from crosslearning.reproduction.paper.experiment import LABELS, POLICIES
@@ -23,7 +22,7 @@ from crosslearning.tasks.navigation.dynamics import OBSERVATION_SIZE, STATE_SIZE
 
 #: The most by which the frame grows for a path that leaves it.
 _BEYOND = 2.0
-_BUNDLE: dict[str, Any] = {"color": GREY, "linewidth": 0.8, "alpha": 0.6}
+_BUNDLE: dict[str, Any] = {"color": GREY, "lw": 0.8, "alpha": 0.6}
 #: The scene of the robot model: an obstacle to the left of the heading, a goal to the right.
 SCENE = Navigation(obstacles=(Circle((3.2, 3.3), 0.8),), goals=((5.5, 0.3),))
 PLACE = (0.9, 1.1)
@@ -41,7 +40,7 @@ def trajectories_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
         for other in scene.others:
             axes.plot(*other.path.T, zorder=2, label="_bundle", **_BUNDLE)
             if other.crashed:
-                axes.plot(*other.path[-1], marker="x", markersize=4.5, color=GREY, zorder=2)
+                axes.plot(*other.path[-1], marker="x", ms=4.5, color=GREY, zorder=2)
         _draw_drives(axes, scene)
         axes.set_title(f"{name} obstacle")
     every = [drive for scene in shown.values() for drive in scene.drives.values()]
@@ -65,7 +64,7 @@ def mission_figure(scenes: Mapping[str, SceneDrives]) -> Figure:
     _draw_drives(axes, scene)
     _frame(axes, scene.drives.values(), (-0.3, -0.3), (12.0, 8.6))
     for text in axes.texts:
-        text.set(zorder=8, path_effects=[withStroke(linewidth=2.5, foreground="white")])
+        text.set(zorder=8, path_effects=HALO)
     handles = []
     for policy, one in scene.drives.items():
         reached = f"{one.goals} of {len(scene.navigation.goals)} goals{one.ending}"
@@ -82,7 +81,7 @@ def _draw_drives(axes: Axes, scene: SceneDrives) -> None:
             draw_end(axes, one.path[-1], one.crashed, POLICY_COLOURS[policy])
     start = scene.navigation.start
     assert start is not None
-    axes.plot(*start, marker="o", markersize=4.5, color=DARK, zorder=7)
+    axes.plot(*start, marker="o", ms=4.5, color=DARK, zorder=7)
     write(axes, "start", start, (4, -5), DARK, va="top")
 
 
@@ -115,7 +114,7 @@ def robot_model_figure() -> Figure:
     figure, axes = new_figure((NARROW, 3.2))
     draw_map(axes, SCENE)
     _draw_tangents(axes, HEADING + phi_o, phi_obs)
-    axes.plot(*_at(HEADING, np.array([0.0, 3.9])), color=GREY, linestyle=(0, (5, 3)), linewidth=0.9)
+    axes.plot(*_at(HEADING, np.array([0.0, 3.9])), color=GREY, ls=(0, (5, 3)), lw=0.9)
     _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, 8.5, rotation=math.degrees(HEADING))
     # Distances and angles, and where along each its name is written.
     for name, distance, turn, colour, along, radius, share in (
@@ -128,7 +127,7 @@ def robot_model_figure() -> Figure:
         beside = (x + 0.18 * math.sin(angle), y - 0.18 * math.cos(angle))
         _write(axes, f"$d_{name}$", beside, colour)
         arc = _at(HEADING + np.linspace(0.0, turn, 40), radius)
-        axes.plot(*arc, color=colour, linewidth=1.2, zorder=3, label=text)
+        axes.plot(*arc, color=colour, lw=1.2, zorder=3, label=text)
         _arrow(axes, (arc[0][-3], arc[1][-3]), (arc[0][-1], arc[1][-1]), "-|>", color=colour)
         _write(axes, text, _at(HEADING + share * turn, radius + 0.2), colour)
     _draw_robot(axes)
@@ -150,7 +149,7 @@ def _write(axes: Axes, text: str, at: Any, colour: str, size: float = 11, **look
 
 
 def _arrow(axes: Axes, start: Any, end: Any, look: str, **style: Any) -> None:
-    style = {"mutation_scale": 8, "linewidth": 1.2, "zorder": 3} | style
+    style = {"mutation_scale": 8, "lw": 1.2, "zorder": 3} | style
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle=look, shrinkA=0, shrinkB=0, **style))
 
 
@@ -162,8 +161,8 @@ def _draw_tangents(axes: Axes, middle: float, opening: float) -> None:
     low, high = np.degrees(edges)
     axes.add_patch(Wedge(PLACE, touch, low, high, fc=_OPENING, alpha=0.14, lw=0, zorder=0))
     for edge in edges:
-        axes.plot(*_at(edge, np.array([0.0, 1.13 * touch])), color=_OPENING, linewidth=0.9)
-        axes.plot(*_at(edge, touch), "o", color=_OPENING, markersize=3, zorder=4)
+        axes.plot(*_at(edge, np.array([0.0, 1.13 * touch])), color=_OPENING, lw=0.9)
+        axes.plot(*_at(edge, touch), "o", color=_OPENING, ms=3, zorder=4)
     axes.add_patch(Arc(PLACE, 3.6, 3.6, theta1=low, theta2=high, color=_OPENING, lw=1.4))
     _write(axes, r"$\phi_{obs}$", _at(edges[1] + 0.17, 1.8), "#9A5B00")
 
@@ -172,8 +171,8 @@ def _draw_robot(axes: Axes) -> None:
     """Draw the robot as an arrow head, its speed along the heading, and its turn rate."""
     shape = np.array([0.30, -0.22 + 0.19j, -0.12, -0.22 - 0.19j]) * np.exp(1j * HEADING)
     corners = np.stack([shape.real, shape.imag], axis=1) + PLACE
-    axes.add_patch(Polygon(corners, facecolor=_ROBOT, edgecolor="white", linewidth=0.8, zorder=6))
-    thick: dict[str, Any] = {"color": _ROBOT, "linewidth": 1.8, "mutation_scale": 11, "zorder": 5}
+    axes.add_patch(Polygon(corners, facecolor=_ROBOT, edgecolor="white", lw=0.8, zorder=6))
+    thick: dict[str, Any] = {"color": _ROBOT, "lw": 1.8, "mutation_scale": 11, "zorder": 5}
     _arrow(axes, _at(HEADING, 0.2), _at(HEADING, 1.0), "-|>", **thick)
     begin, end = HEADING + math.radians(100.0), HEADING + math.radians(205.0)
     # An arc3 of this radius approximates the circle's arc.

@@ -8,7 +8,8 @@ import pytest
 
 from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import InputError
-from crosslearning.figures.report import gather, gathering, report_page
+from crosslearning.figures import report as reporting
+from crosslearning.figures.report import gather, report_page
 from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.runs import make_config, train
 
@@ -96,7 +97,7 @@ def test_what_was_measured_is_not_measured_again(reports, monkeypatch):
         raise AssertionError("measured again")
 
     for name in ("evaluate", "certify"):
-        monkeypatch.setattr(gathering, name, refused)
+        monkeypatch.setattr(reporting, name, refused)
     again = gather(reports[0].run, trials=4, samples=10)
     assert again.evaluation == reports[0].evaluation
     assert report_page([again]) == report_page(reports[:1])
@@ -109,9 +110,9 @@ def test_what_cannot_be_told_is_left_out_with_a_sentence(reports, monkeypatch):
         raise InputError("the tasks <are> not here")
 
     for name in ("evaluate", "certify", "trajectories"):
-        monkeypatch.setattr(gathering, name, absent)
-    monkeypatch.setattr(gathering, "kept_certificate", lambda folder: None)
-    monkeypatch.setattr(gathering.RunFolder, "read_metrics", lambda self: [])
+        monkeypatch.setattr(reporting, name, absent)
+    monkeypatch.setattr(reporting, "kept_certificate", lambda folder: None)
+    monkeypatch.setattr(reporting.RunFolder, "read_metrics", lambda self: [])
     report = gather(reports[0].run, trials=6)
     assert set(report.left_out) == {"evaluation", "paths", "certificate"}
     text = " ".join(Reading(report_page([report])).words)
@@ -130,9 +131,9 @@ def made_again(run, monkeypatch):
     """Tell what a report measures again, and return its page."""
     seen = []
     for name in ("evaluate", "certify"):
-        made = getattr(gathering, name)
+        made = getattr(reporting, name)
         monkeypatch.setattr(
-            gathering, name, lambda *a, n=name, m=made, **k: (seen.append(n), m(*a, **k))[1]
+            reporting, name, lambda *a, n=name, m=made, **k: (seen.append(n), m(*a, **k))[1]
         )
     page = report_page([gather(run, trials=4, samples=10)])
     return page, list(dict.fromkeys(seen))
