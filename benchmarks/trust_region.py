@@ -129,7 +129,8 @@ def stepping(tasks: Sequence[Task], steps: int, seed: int) -> Seconds:
 def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -> Answer:
     """Return what one seed gives, as plain data."""
     tasks, trials = tasks_of(part), TRIALS[part]
-    learn(tasks, 1, seed, **settings)  # compiles what is not compiled yet
+    # One iteration compiles what is not compiled yet.
+    CrossLearner(tasks, seed=seed, **{"method": "trust-region", **settings}).learn(1)
     learner, spent = learn(tasks, steps, seed, **settings)
     policies = [learner.policy(i) for i in range(len(tasks))]
     answer: Answer = {

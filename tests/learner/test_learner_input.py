@@ -123,7 +123,7 @@ class Discrete(gymnasium.Env):
         ((), "no tasks were given"),
         ("papr", "did you mean 'paper'"),
         ([drift("one"), drift("one")], "two tasks have the name 'one'"),
-        ([drift("one"), "paper"], r"tasks has 'paper' for a task; give a Task, such as"),
+        ([drift("one"), "paper"], r"tasks has 'paper' for a task; give Task\('a name', make\)"),
         (
             [drift("small"), drift("large", size=3)],
             r"observation_space of task 'large' has shape \(3,\), but that of 'small' has \(2,\)",
