@@ -15,7 +15,7 @@ import pytest
 
 from crosslearning.errors import FileFormatError, InputError, StorageError
 from crosslearning.learner import CrossLearner
-from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.runs import RunFolder, lock, make_config, resume, train
 from crosslearning.runs.lock import folder_lock
 
 FIELDS = {
@@ -171,6 +171,23 @@ def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
     finally:
         may_go.set()
         other.join()
+
+
+def test_a_lock_file_that_its_owner_removes_meanwhile_is_not_taken(tmp_path, monkeypatch):
+    """Between opening and locking, the owner may remove the file: its lock keeps nobody out."""
+    real, removed = lock._lock, []
+
+    def late(handle):
+        if not removed:
+            removed.append((tmp_path / lock.NAME).unlink())
+        real(handle)
+
+    monkeypatch.setattr(lock, "_lock", late)
+    with folder_lock(tmp_path) as mine:
+        assert removed
+        assert mine()
+        with pytest.raises(StorageError, match="is being written by"), folder_lock(tmp_path):
+            pass
 
 
 def test_a_lock_whose_owner_has_written_nothing_yet(tmp_path):
