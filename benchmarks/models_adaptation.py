@@ -9,9 +9,10 @@ steps each, and then meets pendulums that it never saw. Of each it takes 50 step
 Beside both: the family's central policy as it is, after no step at all. ``--context g=16`` meets
 machines outside of what the family was drawn from.
 
-A number is the mean over machines and seeds of the undiscounted return of an episode, over 100
-episodes each, with Student's interval over all of them. Every machine is kept in a file, and the
-same question is not measured twice.
+The seed draws the family and the new machines, and learns. A number is the mean over seeds of a
+seed's mean undiscounted return over its machines, 100 episodes each, with Student's interval over
+seeds: machines of one seed share a family, so only seeds are independent. Every machine is kept in
+a file, and the same question is not measured twice.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ FAMILY_STEPS, STEPS = 100, 50
 #: The mean return that is wanted after those.
 WANTED = -200.0
 TRIALS = 100
+MACHINES, SEEDS = 8, 10
 WAYS = ("central", "adapted", "alone")
 #: Raised when the same question gets another answer, so that stored answers are made anew.
-VERSION = 1
+VERSION = 2
 
 
 def mean_return(policy: Policy, task: Task) -> float:
@@ -67,13 +69,13 @@ def _measure(folder: Path, task: Task, seed: int, settings: dict[str, Any]) -> d
 
 def measure(
     out: Path = OUT,
-    machines: int = 20,
-    seeds: int = 1,
+    machines: int = MACHINES,
+    seeds: int = SEEDS,
     family_steps: int = FAMILY_STEPS,
     contexts: dict[str, float] | None = None,
     **settings: Any,
-) -> list[dict[str, float]]:
-    """Train if it is not done yet, meet every machine, and return what each way achieves.
+) -> list[list[dict[str, float]]]:
+    """Train if it is not done yet, and return what each way achieves on each seed's machines.
 
     Settings are of all three learners; ``contexts`` are those that all the new machines share.
     """
@@ -81,25 +83,31 @@ def measure(
     result = []
     for seed in range(seeds):
         fields = {"tasks": TRAIN, "method": "models", "seed": seed, **settings}
-        fields["steps"] = 8 * family_steps
+        fields |= {"steps": 8 * family_steps, "task_options": {"seed": seed}}
         trained = out / f"seed-{seed}"
         if not Run(trained / "family", make_config(fields)).go():
             raise KeyboardInterrupt
-        for task in task_set(UNSEEN.format(machines), **contexts):
+        answers = []
+        for task in task_set(UNSEEN.format(machines), seed=seed, **contexts):
             asked = {"version": VERSION, "trained": fields, "machine": task.name, "seed": seed}
             arguments = (trained / "family", task, seed, settings)
             path = trained / f"{task.name.replace(' ', '-')}.json"
-            result.append(Measurement(path, asked, _measure, arguments).answer())
+            answers.append(Measurement(path, asked, _measure, arguments).answer())
+        result.append(answers)
     return result
 
 
-def rows(found: list[dict[str, float]]) -> list[Row]:
+def rows(result: list[list[dict[str, float]]]) -> list[Row]:
     """Return the measurement as rows of the table of benchmarks."""
-    intervals = {way: student([one[way] for one in found]) for way in WAYS}
-    worst = {way: min(one[way] for one in found) for way in WAYS}
+    returns = {way: np.array([[one[way] for one in seed] for seed in result]) for way in WAYS}
+    intervals = {way: student(returns[way].mean(axis=1)) for way in WAYS}
+    worst = {way: returns[way].min() for way in WAYS}
     ratio = intervals["adapted"].value / intervals["alone"].value
     text = "; ".join(f"{way} {intervals[way]}, worst {worst[way]:.0f}" for way in WAYS)
-    what = f"{len(found)} machines never seen, {STEPS} steps of each: mean return"
+    gain = student((returns["adapted"] - returns["central"]).mean(axis=1))
+    text += f"; adapted less central {gain}"
+    machines, seeds = returns["adapted"].size, len(result)
+    what = f"{machines} machines never seen, {STEPS} steps of each, {seeds} seeds: mean return"
     met = intervals["adapted"].value >= WANTED
     return [Row(what, text, ratio, f"adapted ≥ {WANTED:g}", met)]
 
@@ -125,7 +133,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT)
-    for name, default in (("machines", 20), ("seeds", 1), ("family-steps", FAMILY_STEPS)):
+    for name, default in (("machines", MACHINES), ("seeds", SEEDS), ("family-steps", FAMILY_STEPS)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--context", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import models_adaptation as adaptation
 from benchmarks import models_known_reward as known_reward
+from crosslearning._base.statistics import student
 from crosslearning.tasks import task_set
 
 TINY = {"round_steps": 10, "updates_per_round": 2, "rollouts": 4, "look_ahead": 5, "max_knots": 20}
@@ -14,15 +15,24 @@ TINY = {"round_steps": 10, "updates_per_round": 2, "rollouts": 4, "look_ahead": 
 def test_adaptation_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(adaptation, "TRIALS", 2)
     monkeypatch.setattr(adaptation, "STEPS", 20)
-    asked = {"machines": 2, "family_steps": 10, **TINY}
+    asked = {"machines": 2, "seeds": 2, "family_steps": 10, **TINY}
     first = adaptation.measure(tmp_path, **asked)
-    assert [one["steps"] for one in first] == [adaptation.STEPS] * 2
-    assert [one["steps alone"] for one in first] == [adaptation.STEPS] * 2
+    machines = [one for seed in first for one in seed]
+    assert [one["steps"] for one in machines] == [adaptation.STEPS] * 4
+    assert [one["steps alone"] for one in machines] == [adaptation.STEPS] * 4
     (row,) = adaptation.rows(first)
-    assert row.what.startswith("2 machines never seen")
+    assert row.what.startswith("4 machines never seen")
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
     assert adaptation.measure(tmp_path, **asked) == first
     assert files == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
+
+
+def test_the_interval_is_over_seeds_whose_machines_share_a_family():
+    # Machines of a seed that agree tell no more than one of them.
+    seeds = [-150.0, -170.0, -190.0]
+    result = [[dict.fromkeys(adaptation.WAYS, value)] * 5 for value in seeds]
+    (row,) = adaptation.rows(result)
+    assert f"alone {student(seeds)}" in row.measured
 
 
 def test_the_formula_is_what_the_pendulum_pays():
