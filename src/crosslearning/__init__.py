@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from crosslearning.learner.evaluation import evaluate
     from crosslearning.learner.settings import ModelBased, PolicyGradient, TrustRegion
     from crosslearning.tasks import Task, check_task, register_task_set, task_set
+    from crosslearning.tasks.controllers import PID, Constant, StateFeedback
 
 __version__ = "0.3.0"
 
@@ -24,6 +25,8 @@ os.environ.setdefault("NUMBA_CACHE_DIR", "")
 os.environ.setdefault("NUMBA_CACHE_LOCATOR_CLASSES", "")
 
 __all__ = [
+    "PID",
+    "Constant",
     "CrossLearner",
     "EvaluationCallback",
     "IterationReport",
@@ -31,6 +34,7 @@ __all__ = [
     "ModelBased",
     "Policy",
     "PolicyGradient",
+    "StateFeedback",
     "Task",
     "TrustRegion",
     "__version__",
@@ -46,6 +50,8 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
+        "PID": "crosslearning.tasks.controllers",
+        "Constant": "crosslearning.tasks.controllers",
         "CrossLearner": "crosslearning.learner",
         "EvaluationCallback": "crosslearning.learner.callbacks",
         "IterationReport": "crosslearning.learner",
@@ -53,6 +59,7 @@ __getattr__ = lazy_exports(
         "ModelBased": "crosslearning.learner.settings",
         "Policy": "crosslearning.learner",
         "PolicyGradient": "crosslearning.learner.settings",
+        "StateFeedback": "crosslearning.tasks.controllers",
         "Task": "crosslearning.tasks",
         "TrustRegion": "crosslearning.learner.settings",
         "check_task": "crosslearning.tasks",

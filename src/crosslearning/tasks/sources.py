@@ -30,7 +30,7 @@ import math
 import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -41,6 +41,7 @@ import numpy as np
 
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, unknown_name
+from crosslearning.tasks.controllers import read_controller
 from crosslearning.tasks.task import MOST_TASKS, Task
 from crosslearning.tasks.task_sets import made_by, task_set, task_set_names
 
@@ -67,6 +68,9 @@ class TaskSource:
     given: str  #: ``"paper"``, ``"package.module:function"`` or the path of a TOML file
     content: str = ""  #: the text of the TOML file
     code: Mapping[str, str] = field(default_factory=dict)  #: the SHA-256 of each named module
+    #: The controller that the tasks are learned around: module:name, or a file and its content.
+    around: str = ""
+    around_content: str = ""
     #: The required paths of these modules on this machine; not saved with a learner.
     paths: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: The options of a signed folder; a learner's file may name no others.
@@ -74,31 +78,47 @@ class TaskSource:
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {"given": self.given, "content": self.content, "code": dict(self.code)}
+        plain = {"given": self.given, "content": self.content, "code": dict(self.code)}
+        more = {"around": self.around, "around_content": self.around_content}
+        return plain | (more if self.around else {})
 
     @classmethod
     def from_plain(cls, data: Mapping[str, Any]) -> TaskSource:
         """Return the source that :meth:`to_plain` described."""
         code = {str(name): str(digest) for name, digest in data["code"].items()}
-        return cls(str(data["given"]), str(data["content"]), code)
+        around, text = (str(data.get(key, "")) for key in ("around", "around_content"))
+        return cls(str(data["given"]), str(data["content"]), code, around, text)
 
 
-def read_source(given: str) -> TaskSource:
-    """Return the source for a name, a function or a file; nothing is imported."""
+def read_source(given: str, around: str | None = None) -> TaskSource:
+    """Return the source for a name, a function or a file; nothing is imported.
+
+    ``around`` names a controller: ``package.module:name``, or the JSON file of one.
+    """
     if not isinstance(given, str) or not given:
         raise InputError(f"tasks is {given!r}; give a name, package.module:function or a TOML file")
     content, modules = "", []
     if given.endswith(".toml"):
-        try:
-            content = read_bytes(Path(given)).decode()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise InputError(f"cannot read the tasks of {given}: {problem}") from problem
+        content = _text(given, "tasks")
         modules = named_modules(_parsed(given, content), given)
     elif given.partition(":")[0] not in task_set_names() and (match := _FUNCTION.fullmatch(given)):
         modules = [match["module"]]
+    around, controller = around or "", ""
+    if match := _FUNCTION.fullmatch(around):
+        modules.append(match["module"])
+    elif around:
+        controller = _text(around, "controller")
     files = {name: _find(name) for name in modules}
     code = {name: _digest(file) for name, file in files.items()}
-    return TaskSource(given, content, code, {name: str(f.resolve()) for name, f in files.items()})
+    paths = {name: str(file.resolve()) for name, file in files.items()}
+    return TaskSource(given, content, code, around, controller, paths)
+
+
+def _text(path: str, what: str) -> str:
+    try:
+        return read_bytes(Path(path)).decode()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"cannot read the {what} of {path}: {problem}") from problem
 
 
 def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
@@ -116,15 +136,45 @@ def tasks_from(given: str, **options: Any) -> tuple[Task, ...]:
 def load_tasks(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ...]:
     """Return the tasks of a source with some options, if the code that it names is unchanged."""
     check_code(source)
+    tasks = _load(source, options)
+    if not source.around:
+        return tasks
+    if source.around_content:
+        return around_controllers(tasks, read_controller(source.around_content, source.around))
+    module, _, name = source.around.partition(":")
+    home = _import(module) if module in source.code else None
+    if not hasattr(home, name):
+        raise InputError(f"the module {module} has no controller {name!r}")
+    return around_controllers(tasks, getattr(home, name))
+
+
+def around_controllers(tasks: Sequence[Task], given: Any) -> tuple[Task, ...]:
+    """Return tasks around one controller, or around one each: a mapping by name, or a sequence."""
+    names = [task.name for task in tasks]
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise InputError(f"there are controllers for {sorted(given)}, but tasks {names}")
+        given = [given[name] for name in names]
+    if isinstance(given, list | tuple):
+        if len(given) != len(names):
+            raise InputError(
+                f"there are {len(given)} controllers for {len(names)} tasks; give one, or one each"
+            )
+    else:
+        given = [given] * len(names)
+    return tuple(task.around(one) for task, one in zip(tasks, given, strict=True))
+
+
+def _load(source: TaskSource, options: Mapping[str, Any]) -> tuple[Task, ...]:
     if source.content:
         if options:
             raise InputError(f"task_options are for named sets and functions, not {source.given}")
         for module in source.code:
             _import(module)
         return tasks_of_file(_parsed(source.given, source.content), source.given)
-    if not source.code:
-        return task_set(source.given, **options)
     module, _, function = source.given.partition(":")
+    if not source.code or module in task_set_names():
+        return task_set(source.given, **options)
     maker = getattr(_import(module), function, None)
     if not callable(maker):
         raise InputError(f"the module {module} has no function {function!r}")
@@ -146,8 +196,9 @@ def check_code(source: TaskSource) -> None:
 
 def is_named(source: TaskSource) -> bool:
     """Return whether a source is the name of a registered set."""
-    name = source.given.partition(":")[0]
-    return not source.content and not source.code and name in task_set_names()
+    named = source.given.partition(":")[0] in task_set_names()
+    code = source.content or source.code or (source.around and not source.around_content)
+    return named and not code
 
 
 def not_yours(given: str) -> InputError:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
+from crosslearning.tasks.loop import LoopFactory, LoopSpec, Range
 from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]
@@ -91,6 +92,22 @@ class Task:
     spaces : pair of Box, optional
         Of observations and actions, of any shape; by default those of the environment. Policies
         read observations, and give actions, as flat vectors.
+    lags, past_actions : int
+        How many differences of successive observations, and how many of the last actions, policies
+        observe as well: for speeds that are not measured, and for delays.
+    setpoints : mapping of str to float or str, optional
+        Observations to hold at a number, or at another observation. Policies observe the integral
+        of each error, and the error itself where it is not a shifted observation.
+    limits : mapping of str to pair, optional
+        Ranges ``(low, high)`` by name or number, None for no end. Those of actions hold exactly;
+        those of observations hold for whole episodes with probability ``chance``.
+    rates : mapping of str to float, optional
+        The largest change of an action from one step to the next; it holds exactly.
+    chance : float
+        The probability with which the limits of observations shall hold.
+    controller : Controller, callable or object with ``reset`` and ``act``, optional
+        Runs the machine today. The task's actions are then corrections, which are added to the
+        controller's actions; see :meth:`around`.
 
     Examples
     --------
@@ -115,6 +132,16 @@ class Task:
     reward: Callable[[Floats, Floats, Floats], Any] | None = None
     terminated: Callable[[Floats, Floats, Floats], Any] | None = None
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
+    lags: int = 0
+    past_actions: int = 0
+    setpoints: Mapping[str, float | str] | None = None
+    limits: Mapping[str, Range] | None = None
+    rates: Mapping[str, float] | None = None
+    chance: float = 0.95
+    controller: Any = None
+    #: What stands between a policy and the environment, and limits of observations by number.
+    loop: LoopSpec | None = field(init=False, default=None)
+    state_limits: Mapping[int, Range] = field(init=False, default_factory=dict)
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
     #: From the metadata of the environment: names of observations and actions, with units in
@@ -142,6 +169,8 @@ class Task:
                     "function of final states (compiled dynamics have no info)"
                 )
         given: Any = self.make
+        if isinstance(given, LoopFactory):  # a copy, whose loop is made anew
+            self._set(make=given.make)
         if isinstance(given, VectorEnv) and not isinstance(given, Given):
             self._set(make=Given(given))
         spaces, limit = (self.spaces, None) if self.spaces else self._inspect_environment()
@@ -149,6 +178,57 @@ class Task:
         if not self.horizon and not limit:
             self._set(unlimited=self.spaces is None and self.dynamics is None)
         self._set(horizon=self.horizon or limit or HORIZON)
+        self._close_loop(spaces)
+
+    def _close_loop(self, spaces: tuple[Any, Any]) -> None:
+        """Put the environment behind a loop, if the task asks for one."""
+        if not 0.0 < self.chance < 1.0:
+            raise self._invalid(f"chance is {self.chance!r}; give a probability, such as 0.95")
+        names = self.observation_names, self.action_names
+        asked = {k: getattr(self, k) for k in ("lags", "past_actions", "setpoints", "limits")}
+        asked |= {"rates": self.rates, "controller": self.controller}
+        if not any(value for value in asked.values()) and self.controller is None:
+            return
+        try:
+            loop, limits = LoopSpec.of(spaces, names, self.rate, **asked)
+        except InputError as problem:
+            raise self._invalid(problem) from None
+        self._set(loop=loop, state_limits=limits)
+        if loop is None:
+            return
+        if self.controller is not None and self.reward is not None:
+            raise self._invalid(
+                "reward is a function of the machine's actions, which a controller hides; leave "
+                "one of the two out: rewards are then learned"
+            )
+        (seen, acting), (observations, actions) = loop.names, loop.spaces
+        # Compiled dynamics know no loop.
+        self._set(make=LoopFactory(self.make, loop), dynamics=None, kernel_covariance=None)
+        self._set(observation_space=observations, action_space=actions)
+        self._set(observation_names=seen, action_names=acting)
+        q = len(loop.observation_names)
+        for kind in ("reward", "terminated"):
+            if formula := getattr(self, kind):
+                self._set(**{kind: lambda s, a, after, f=formula: f(s[:, :q], a, after[:, :q])})
+
+    def around(self, controller: Any) -> Task:
+        """Return the task behind a controller: its actions are corrections of the controller's.
+
+        Parameters
+        ----------
+        controller : callable, or object with ``reset`` and ``act``
+            Such as :class:`~crosslearning.PID`. It is given the environment's observations and
+            returns its actions; every environment has a copy of its own.
+
+        Examples
+        --------
+        >>> from crosslearning import PID, task_set
+        >>> task_set("pendulums:1")[0].around(PID(kp=2.0, measured=1)).action_names
+        ('correction of torque [N m]',)
+        """
+        task = replace(self, controller=controller)
+        task._set(unlimited=self.unlimited)
+        return task
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():

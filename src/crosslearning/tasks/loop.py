@@ -1,0 +1,368 @@
+"""The loop between a policy and a machine: the controller in use, limits, lags and set-points.
+
+A :class:`Loop` turns what a policy gives, a correction, into the machine's action: it adds the
+controller's action, and holds the bounds of actions and of their rates exactly. It turns what the
+machine shows into what a policy observes, in this order:
+
+1. the observation;
+2. ``lags`` differences of successive observations, the newest first;
+3. the ``past_actions`` last actions, the newest first;
+4. for every set-point that is an observation, the error, and for every set-point its integral;
+5. the controller's memory.
+
+The same loop runs in training, evaluation, logged data and deployment.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
+
+from crosslearning.errors import InputError, describe_exception, unknown_name
+from crosslearning.tasks.controllers import Floats, as_controller
+from crosslearning.tasks.vector import InvalidResult
+
+_WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*(?P<unit>\[[^\[\]]*\])")
+#: Ends of a range; None is no end.
+Range = tuple[float | None, float | None]
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """Return a name without its unit, and the unit in brackets, if there is one."""
+    match = _WITH_UNIT.fullmatch(name)
+    return (match["name"], f" {match['unit']}") if match else (name, "")
+
+
+def find_name(given: str | int, names: Sequence[str], what: str) -> int:
+    """Return the number of a coordinate from its number or name, with or without its unit."""
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given < len(names):
+        return given
+    plain = [split_unit(name)[0] for name in names]
+    for known in (list(names), plain):
+        if given in known:
+            return known.index(str(given))
+    raise unknown_name(what, str(given), plain)
+
+
+@dataclass(frozen=True, eq=False)
+class LoopSpec:
+    """What a loop does, for a machine with q observations and p actions, all flat."""
+
+    observations: Box
+    actions: Box
+    observation_names: tuple[str, ...]
+    action_names: tuple[str, ...]
+    lags: int = 0
+    past_actions: int = 0
+    #: Of each: the coordinate, and its number or the coordinate that holds it.
+    setpoints: tuple[tuple[int, float | None, int | None], ...] = ()
+    low: Floats = field(default_factory=lambda: np.empty(0))  #: of the actions, shape (p,)
+    high: Floats = field(default_factory=lambda: np.empty(0))
+    rates: Floats | None = None  #: the largest change of each action in a step, shape (p,)
+    controller: Any = None
+    rate: float | None = None  #: steps a second
+    _warned: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        spaces: tuple[Box, Box],
+        names: tuple[Sequence[str], Sequence[str]],
+        rate: float | None,
+        *,
+        lags: int = 0,
+        past_actions: int = 0,
+        setpoints: Mapping[str, float | str] | None = None,
+        limits: Mapping[str, Range] | None = None,
+        rates: Mapping[str, float] | None = None,
+        controller: Any = None,
+    ) -> tuple[LoopSpec | None, dict[int, Range]]:
+        """Return the loop of a task's fields, or None, and limits of observations by number."""
+        seen, acting = (
+            tuple(given) or tuple(f"{what} {i}" for i in range(int(np.prod(space.shape))))
+            for what, given, space in zip(("observation", "action"), names, spaces, strict=True)
+        )
+        for name, value in (("lags", lags), ("past_actions", past_actions)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
+                raise InputError(f"{name} is {value!r}; give a whole number up to 100")
+        low, high = (np.ravel(end).astype(np.float64) for end in (spaces[1].low, spaces[1].high))
+        bounds: dict[int, Range] = {}
+        for name, given in (limits or {}).items():
+            least, most = _range(name, given)
+            if isinstance(name, str) and name in (*acting, *(split_unit(a)[0] for a in acting)):
+                i = find_name(name, acting, "action")
+                low[i] = low[i] if least is None else max(low[i], least)
+                high[i] = high[i] if most is None else min(high[i], most)
+            else:
+                bounds[find_name(name, seen, "limit, an observation or an action,")] = least, most
+        aims: list[tuple[int, float | None, int | None]] = []
+        for name, aim in (setpoints or {}).items():
+            i = find_name(name, seen, "set-point, an observation,")
+            if isinstance(aim, str):
+                aims.append((i, None, find_name(aim, seen, "value of a set-point")))
+            else:
+                aims.append((i, float(aim), None))
+        steps = np.full(len(acting), np.inf)
+        for name, most in (rates or {}).items():
+            if not most > 0.0:
+                raise InputError(f"the rate of {name!r} is {most!r}; give a change per step")
+            steps[find_name(name, acting, "rate, an action,")] = most
+        tight = not np.array_equal([low, high], [np.ravel(spaces[1].low), np.ravel(spaces[1].high)])
+        if not (lags or past_actions or aims or rates or controller is not None or tight):
+            return None, bounds
+        if controller is not None:
+            as_controller(controller)  # refuse what is none
+        return cls(
+            *spaces,
+            seen,
+            acting,
+            lags,
+            # A limited rate depends on the last action, which a policy has to know.
+            max(past_actions, 1 if rates else 0),
+            tuple(aims),
+            low,
+            high,
+            steps if rates else None,
+            controller,
+            rate,
+        ), bounds
+
+    @property
+    def spaces(self) -> tuple[Box, Box]:
+        """The spaces that a policy has: of what it observes, and of its corrections."""
+        low, high = (
+            np.ravel(end).astype(np.float64)
+            for end in (self.observations.low, self.observations.high)
+        )
+        with np.errstate(invalid="ignore", over="ignore"):
+            wide = np.nan_to_num(high - low, nan=np.inf, posinf=np.inf)
+        more = self._size - len(low) * (1 + self.lags) - len(self.low) * self.past_actions
+        free = np.full(more, np.inf)
+        ends = [
+            np.concatenate([end, *[sign * wide] * self.lags, *[bound] * self.past_actions, free])
+            for end, sign, bound, free in (
+                (low, -1.0, self.low, -free),
+                (high, 1.0, self.high, free),
+            )
+        ]
+        actions = Box(self.low, self.high, dtype=np.float64)
+        if self.controller is not None:
+            with np.errstate(invalid="ignore"):
+                half = 0.5 * (self.high - self.low)
+            actions = Box(-half, half, dtype=np.float64)
+        return Box(ends[0], ends[1], dtype=np.float64), actions
+
+    @property
+    def _size(self) -> int:
+        errors = sum(1 + (held is not None) for _, _, held in self.setpoints)
+        q, p = len(self.observation_names), len(self.low)
+        return q * (1 + self.lags) + p * self.past_actions + errors + len(self._memory)
+
+    @property
+    def _memory(self) -> Floats:
+        return memory_of(None if self.controller is None else as_controller(self.controller))
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of what a policy observes, and of its corrections; units follow."""
+        seen = [split_unit(name) for name in self.observation_names]
+        acting = [split_unit(name) for name in self.action_names]
+        names = list(self.observation_names)
+        for k in range(1, self.lags + 1):
+            names += [f"change {k} of {name}{unit}" for name, unit in seen]
+        for k in range(1, self.past_actions + 1):
+            names += [f"{name} {k} steps ago{unit}" for name, unit in acting]
+        held = [i for i, _, other in self.setpoints if other is not None]
+        names += [f"error of {seen[i][0]}{seen[i][1]}" for i in held]
+        names += [f"integral of the error of {seen[i][0]}" for i, _, _ in self.setpoints]
+        names += [f"memory {j} of the controller" for j in range(len(self._memory))]
+        corrections = self.action_names
+        if self.controller is not None:
+            corrections = tuple(f"correction of {name}{unit}" for name, unit in acting)
+        return tuple(names), corrections
+
+
+def _range(name: object, given: Any) -> Range:
+    try:
+        low, high = given
+        low, high = (None if end is None else float(end) for end in (low, high))
+    except (TypeError, ValueError):
+        low = high = None
+    if (low, high) == (None, None) or (None not in (low, high) and not low < high):
+        raise InputError(
+            f"the limits of {name!r} are {given!r}; give a pair (low, high), with None for no end"
+        )
+    return low, high
+
+
+def memory_of(controller: Any) -> Floats:
+    """Return the memory that a controller shows, flat; empty if it shows none."""
+    return np.ravel(np.asarray(getattr(controller, "memory", ()), dtype=np.float64))
+
+
+class Loop:
+    """A loop at work: it remembers what it needs of the episode."""
+
+    def __init__(self, spec: LoopSpec) -> None:
+        self.spec = spec
+        self.controller = None
+        if spec.controller is not None:
+            self.controller = as_controller(spec.controller, spec.rate, spec.low, spec.high)
+        low, high = (np.ravel(end) for end in (spec.observations.low, spec.observations.high))
+        turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6) & np.isclose(np.abs(low), np.pi)
+        self._is_angle = turn | (np.isclose(high, 2.0 * np.pi, rtol=1e-6) & (low == 0.0))
+        self.steps = 0
+
+    def reset(self, observation: ArrayLike) -> Floats:
+        """Begin an episode at an observation; return what a policy observes."""
+        spec, seen = self.spec, np.ravel(np.asarray(observation, dtype=np.float64))
+        if self.controller is not None:
+            self.controller.reset()
+        self.observation, self.steps, self._clipped = seen, 0, False
+        self.action: Floats | None = None
+        self._changes = np.zeros((spec.lags, len(seen)))
+        # Before the first action of an episode there is none: the middle of what is allowed.
+        with np.errstate(invalid="ignore"):
+            middle = np.nan_to_num(0.5 * (spec.low + spec.high), nan=0.0, posinf=0.0, neginf=0.0)
+        self._past = np.tile(middle, (spec.past_actions, 1))
+        self._integrals = np.zeros(len(spec.setpoints))
+        return self._seen()
+
+    def act(self, correction: ArrayLike) -> Floats:
+        """Return the machine's action for a policy's correction; shape (p,)."""
+        return self._apply(np.ravel(np.asarray(correction, dtype=np.float64)) + self._asked())
+
+    def _apply(self, wanted: Floats) -> Floats:
+        spec = self.spec
+        action = np.minimum(np.maximum(wanted, spec.low), spec.high)
+        if spec.rates is not None and self.action is not None:
+            # The difference of two actions, as the machine rounds them, is at most the rate.
+            slack = 4.0 * float(np.finfo(str(spec.actions.dtype)).eps) * np.abs(self.action)
+            step = np.maximum(spec.rates - slack, 0.0)
+            action = np.minimum(np.maximum(action, self.action - step), self.action + step)
+        self._clipped = not np.array_equal(action, wanted)
+        self._remember(action)
+        return action
+
+    def _remember(self, action: Floats) -> None:
+        self.action = action
+        if len(self._past):
+            self._past = np.concatenate([action[None], self._past[:-1]])
+
+    def observe(self, observation: ArrayLike) -> Floats:
+        """Take in the observation after an action; return what a policy observes."""
+        seen = np.ravel(np.asarray(observation, dtype=np.float64))
+        if len(self._changes):
+            change = seen - self.observation
+            wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
+            change = np.where(self._is_angle, wrapped, change)
+            self._changes = np.concatenate([change[None], self._changes[:-1]])
+        self.observation, self.steps = seen, self.steps + 1
+        if not self._clipped:  # anti-windup
+            self._integrals = self._integrals + self._errors() / (self.spec.rate or 1.0)
+        return self._seen()
+
+    def replay(self, observations: Floats, actions: Floats) -> tuple[Floats, Floats]:
+        """Return what a policy would have observed, and its corrections, in a logged episode.
+
+        ``observations`` have shape (T + 1, q) and ``actions`` (T, p); so do the results.
+        """
+        seen, corrections = [self.reset(observations[0])], []
+        for k, action in enumerate(np.asarray(actions, dtype=np.float64)):
+            corrections.append(action - self._asked())
+            self._clipped = bool(np.any((action <= self.spec.low) | (action >= self.spec.high)))
+            self._remember(action)
+            seen.append(self.observe(observations[k + 1]))
+        return np.array(seen), np.array(corrections).reshape(np.shape(actions))
+
+    def _errors(self) -> Floats:
+        """Return the errors of the set-points."""
+        o = self.observation
+        aims = self.spec.setpoints
+        return np.array([(aim if at is None else o[at]) - o[i] for i, aim, at in aims])
+
+    def _seen(self) -> Floats:
+        held = [at is not None for _, _, at in self.spec.setpoints]
+        memory = memory_of(self.controller)
+        parts = [self.observation, self._changes.ravel(), self._past.ravel()]
+        return np.concatenate([*parts, self._errors()[held], self._integrals, memory])
+
+    def _asked(self) -> Floats:
+        """Return the controller's action, within the bounds of actions; zeros without one."""
+        spec, o = self.spec, self.observation
+        if self.controller is None:
+            return np.zeros(len(spec.low))
+        where = f"for the observation {np.array2string(o, precision=6)} at step {self.steps}"
+        try:
+            answer = np.asarray(
+                self.controller.act(o.reshape(spec.observations.shape)), dtype=np.float64
+            )
+        except Exception as problem:
+            raise InvalidResult(
+                f"its controller raised {describe_exception(problem)} {where}"
+            ) from problem
+        if answer.size != len(spec.low) or not np.all(np.isfinite(answer)):
+            raise InvalidResult(
+                f"its controller returned {answer} {where}; it must return {len(spec.low)} finite "
+                "numbers, in the units of the actions"
+            )
+        action = answer.ravel()
+        clipped = np.minimum(np.maximum(action, spec.low), spec.high)
+        if not np.array_equal(clipped, action) and not spec._warned:
+            spec._warned.append(where)
+            warnings.warn(
+                f"the controller asks for the action {action} {where}, beyond the bounds from "
+                f"{spec.low} to {spec.high}; it is clipped, here and from now on",
+                stacklevel=2,
+            )
+        return clipped
+
+
+class LoopEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment behind a loop: actions are corrections, observations what a policy sees."""
+
+    def __init__(self, environment: gymnasium.Env[Any, Any], spec: LoopSpec) -> None:
+        super().__init__(environment)
+        self.observation_space, self.action_space = spec.spaces
+        self.loop = Loop(spec)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Reset the environment and the loop."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self.loop.reset(observation), info
+
+    def step(self, action: ArrayLike) -> tuple[Floats, Any, Any, Any, dict[str, Any]]:
+        """Step with the action that the loop makes of a correction."""
+        space = self.loop.spec.actions
+        given = self.loop.act(action).reshape(space.shape).astype(space.dtype)
+        observation, reward, terminated, truncated, info = self.env.step(given)
+        return self.loop.observe(observation), reward, terminated, truncated, info
+
+
+@dataclass(frozen=True, eq=False)
+class LoopFactory:
+    """Makes environments behind a loop."""
+
+    make: Any
+    spec: LoopSpec
+
+    def __call__(self, render_mode: str | None = None) -> LoopEnvironment:
+        """Return a new environment behind a new loop."""
+        environment = self.make() if render_mode is None else self.make(render_mode=render_mode)
+        if isinstance(environment, VectorEnv):
+            raise InputError(
+                "a vector environment has no lags, past_actions, setpoints, rates or controller; "
+                "give a function that makes one environment"
+            )
+        return LoopEnvironment(environment, self.spec)
