@@ -332,7 +332,8 @@ class KernelController(Controller):
 
     def act(self, observation: Floats) -> Floats:
         """Return the action for an observation."""
-        values = self._function.expansion(np.asarray(observation, dtype=np.float64)[None])[0, 0]
+        seen = np.asarray(observation, dtype=np.float64)[None]
+        values: Floats = self._function.expansion(seen)[0, 0]
         return np.clip(
             np.asarray(self.centre) + np.asarray(self.half) * values, self.low, self.high
         )
