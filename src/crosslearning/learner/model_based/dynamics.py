@@ -17,6 +17,7 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
+from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
@@ -76,6 +77,14 @@ class Frame(NamedTuple):
             ]
         )
         return cls(centre, np.where(unit > _CONSTANT * size, unit, 1.0), limits, turn, ends)
+
+    def beyond(self, coordinates: Integers, low: Floats, high: Floats) -> Frame:
+        """Return a frame in which some observations may leave the data: limits may lie there."""
+        limits = self.limits.copy()
+        width = limits[1, coordinates] - limits[0, coordinates]
+        limits[0, coordinates] = np.maximum(low[coordinates], limits[0, coordinates] - width)
+        limits[1, coordinates] = np.minimum(high[coordinates], limits[1, coordinates] + width)
+        return self._replace(limits=limits)
 
     def targets(self, data: Transitions) -> Floats:
         """Return the normalised targets of the regressions, shape (n, outputs)."""
@@ -217,11 +226,15 @@ def _points(
     return inputs, [frame.targets(steps)[:, output : output + 1] for steps in known]
 
 
-def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:
+def world_of(
+    functions: Sequence[Family],
+    frame: Frame,
+    actions: Floats,
+    penalties: Penalties = NO_PENALTIES,
+) -> World:
     """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
-    return World(
-        Outputs.of(functions), frame.centre, frame.limits, actions, frame.is_angle, frame.ends
-    )
+    ends = frame.limits, actions, frame.is_angle, frame.ends
+    return World(Outputs.of(functions), frame.centre, *ends, penalties)
 
 
 # Files ------------------------------------------------------------------------------------
