@@ -243,12 +243,12 @@ class _HeldOut:
     def errors(self, kind: str, dynamics: Dynamics) -> KindErrors:
         """Return the errors of one kind of models."""
         now, later = self.one_step(dynamics), self.ahead(dynamics)
-        names = self.frame.names
         q = len(self.frame.is_angle)
+        every = [*(f"observation {d}" for d in range(q)), "reward"]
         return KindErrors(
             kind,
-            one_step=_by_output(names, now),
-            ahead=_by_output(names[: q + 1], later[:, -1]),
+            one_step=_by_output(self.frame.names, now),
+            ahead=_by_output(every, later[:, -1]),
             growth=tuple(_roots(later[:, k, :q].mean(axis=1)) for k in range(self.steps)),
         )
 

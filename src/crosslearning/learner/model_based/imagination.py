@@ -55,9 +55,11 @@ class Outputs(NamedTuple):
     edges: Integers
 
     @classmethod
-    def of(cls, families: Sequence[Family]) -> Outputs:
-        """Concatenate functions of one output each."""
+    def of(cls, families: Sequence[Family], slopes: Sequence[Floats | None] = ()) -> Outputs:
+        """Concatenate functions of one output each; ``slopes`` are added to their affine parts."""
         parts = [_parted(family) for family in families]
+        for (_, affine), slope in zip(parts, slopes, strict=False):
+            affine += 0.0 if slope is None else slope
         expansions = [_filled(expansion) for expansion, _ in parts]
         programs = [one.program for one in expansions]
         r = expansions[0].features.shape[0]

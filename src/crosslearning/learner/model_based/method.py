@@ -36,6 +36,7 @@ from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, plan_episodes
+from crosslearning.tasks.loop import KnownChange
 
 #: Noise of policies that are still zero: actions fill most of [−1, 1].
 _RESTLESS = 0.8
@@ -66,6 +67,10 @@ class ModelBasedMethod(core.Method):
         tasks = executor.tasks
         self.bounds = executor.scale.bounds(tasks[0].action_space)
         self.is_angle = angles_of(tasks[0].observation_space)
+        #: Changes of lags and the like, which need not be learned.
+        self.known: list[KnownChange] = []
+        if tasks[0].loop is not None:
+            self.known = tasks[0].loop.known_changes(*executor.scale)
         #: Observed steps of every task, and of related ones, which have no policies here.
         self.data = [Transitions.none(tasks[0].observation_size, self.outputs) for _ in tasks]
         self.related: list[Transitions] = []
@@ -187,7 +192,7 @@ class ModelBasedMethod(core.Method):
             std = np.full(len(std), settings.noise_within(_RESTLESS))
         elif settings.explorers and self.models:
             assert self.frame is not None
-            units = std, self.frame.unit[: tasks[0].observation_size]
+            units = std, self.frame.of_coordinates(self.frame.unit, np.inf)
             policies = explorers(iterate, settings, self.data, self.world, units, length)
             std = _WHITE * std
         if len(self.limits) and self.models:
@@ -234,13 +239,14 @@ class ModelBasedMethod(core.Method):
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
         space = self.executor.tasks[0].observation_space
         low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
-        frame = Frame.of([*self.data, *self.related], low, high, self.is_angle, pseudo)
+        data = [*self.data, *self.related]
+        frame = Frame.of(data, low, high, self.is_angle, pseudo, self.known)
         return frame.beyond(self.limits.penalties.coordinate, low, high)
 
     def _learn_models(self, iterate: core.Iterate) -> None:
         """Fit the models, and draw posterior samples of them."""
         settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
-        q, epsilon = len(frame.is_angle), settings.model_epsilon
+        q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
         pseudo = EMPTY
         if self.formulas:
@@ -288,7 +294,7 @@ class ModelBasedMethod(core.Method):
         if len(self.limits):
             assert self.frame is not None
             shares = self._expected_crossings(iterate.policies, generator)
-            self.limits.update(shares, float(self.frame.unit[len(self.frame.is_angle)]))
+            self.limits.update(shares, float(self.frame.unit[len(self.frame.learned)]))
         backpropagate(imagined, iterate.policies, self.world, critic, *which, *how)
         return imagined
 
