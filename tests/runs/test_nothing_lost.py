@@ -150,6 +150,19 @@ def test_a_fork_does_not_keep_the_folder_of_one_who_was_killed(tmp_path):
             assert mine()
 
 
+def test_a_fork_that_ends_leaves_the_lock_to_its_parent(tmp_path):
+    lock = folder_lock(tmp_path)
+    mine = lock.__enter__()
+    child = os.fork()
+    if child == 0:
+        lock.__exit__(None, None, None)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert mine()
+    lock.__exit__(None, None, None)
+    assert not mine()
+
+
 def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
     """The file that was waited for may be gone: a lock on it would keep nobody out."""
     waiting, has_it, may_go = (threading.Event() for _ in range(3))
