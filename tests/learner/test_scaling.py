@@ -7,12 +7,13 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.preparation import angles_of, kernel_for, points_on_circles
+from crosslearning.learner.preparation import angles_of, kernel_for
 from crosslearning.learner.settings import METHODS
 from crosslearning.learner.user_input import PAPER_METHOD
 from crosslearning.rollouts import ActionScale
 from crosslearning.runs import make_config
 from crosslearning.tasks import task_set
+from crosslearning.tasks.loop import find_circles
 from tests.learner.examples import Drift, drift
 
 
@@ -203,7 +204,7 @@ def test_what_turns_round_is_wide_though_little_was_seen_of_it():
     generator = np.random.default_rng(0)
     angle, other = 0.1 * generator.normal(size=50), 0.1 * generator.normal(size=50)
     seen = np.column_stack([other, np.cos(angle), np.zeros(50), np.sin(angle), np.ones(50)])
-    assert points_on_circles(seen) == [1, 3]  # constants are no cosines
+    assert find_circles(seen) == [(1, 3)]  # constants are no cosines
     space = gymnasium.spaces.Box(-np.inf, np.inf, (5,))
     widths = np.sqrt(np.diag(kernel_for(seen, space).covariance))
     np.testing.assert_allclose(widths[[1, 3]], 0.6 * np.sqrt(5 / 3))

@@ -177,7 +177,8 @@ class MissingEnvironment:
 
 # Loops, as plain data ---------------------------------------------------------------------
 
-_PARTS = ("observation_names", "action_names", "lags", "past_actions", "setpoints", "rate")
+_NAMES = ("observation_names", "action_names")
+_PARTS = (*_NAMES, "lags", "past_actions", "setpoints", "rate", "circles")
 
 
 def _loop_to_plain(spec: LoopSpec | None) -> dict[str, Any] | None:
@@ -203,7 +204,7 @@ def _loop_from_plain(data: Mapping[str, Any]) -> LoopSpec | None:
         return None
     observations, actions = map(_space_from_plain, data["spaces"])
     ends, rates = _space_from_plain(data["ends"]), data["rates"]
-    seen, acting, lags, past, setpoints, rate = (data[name] for name in _PARTS)
+    seen, acting, lags, past, setpoints, rate, circles = (data[name] for name in _PARTS)
     return LoopSpec(
         observations,
         actions,
@@ -217,6 +218,7 @@ def _loop_from_plain(data: Mapping[str, Any]) -> LoopSpec | None:
         None if rates is None else np.array([float(rate) for rate in rates]),
         None if given is None else controller_from_dict(given),
         None if rate is None else float(rate),
+        tuple((int(cosine), int(sine)) for cosine, sine in circles),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, kernel_from_dic
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
+from crosslearning.tasks.loop import find_circles
 from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
 
@@ -202,21 +202,10 @@ def kernel_for(seen: Floats, space: Box) -> Gaussian:
     spread = seen.std(axis=0)
     spread[angles] = np.sqrt(1.0 - np.abs(np.exp(1j * seen[:, angles]).mean(axis=0)) ** 2)
     # An angle that hardly moves at first may later turn all the way round.
-    circular = [*angles, *points_on_circles(seen)]
+    circular = [*angles, *(i for pair in find_circles(seen) for i in pair)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
     return Gaussian(std=widths, periodic=angles)
-
-
-def points_on_circles(seen: Floats) -> list[int]:
-    """Return the coordinates (n, q) that are cosines and sines: pairs whose squares add up to 1."""
-    squares = seen**2
-    varied = np.flatnonzero(seen.std(axis=0) > 0.0)
-    pairs: list[int] = []
-    for i, j in itertools.combinations(varied.tolist(), 2):
-        if i not in pairs and j not in pairs and np.allclose(squares[:, i] + squares[:, j], 1.0):
-            pairs += [i, j]
-    return pairs
 
 
 def angles_of(space: Box) -> list[int]:

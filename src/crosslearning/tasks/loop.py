@@ -5,7 +5,8 @@ controller's action, and holds the bounds of actions and of their rates exactly.
 machine shows into what a policy observes, in this order:
 
 1. the observation;
-2. ``lags`` differences of successive observations, the newest first;
+2. ``lags`` differences of successive observations, the newest first; of a cosine and its sine the
+   difference of the angle, in the place of both;
 3. the ``past_actions`` last actions, the newest first;
 4. for every set-point that is an observation, the error, and for every set-point its integral;
 5. the controller's memory.
@@ -15,6 +16,8 @@ The same loop runs in training, evaluation, logged data and deployment.
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
@@ -79,6 +82,7 @@ class LoopSpec:
     rates: Floats | None = None  #: the largest change of each action in a step, shape (p,)
     controller: Any = None
     rate: float | None = None  #: steps a second
+    circles: tuple[tuple[int, int], ...] = ()  #: coordinates that are a cosine and its sine
     _warned: list[str] = field(default_factory=list)
 
     @classmethod
@@ -94,6 +98,7 @@ class LoopSpec:
         limits: Mapping[str, Range] | None = None,
         rates: Mapping[str, float] | None = None,
         controller: Any = None,
+        circles: Sequence[tuple[int, int]] = (),
     ) -> tuple[LoopSpec | None, dict[int, Range]]:
         """Return the loop of a task's fields, or None, and limits of observations by number."""
         seen, acting = (
@@ -143,6 +148,7 @@ class LoopSpec:
             steps if rates else None,
             controller,
             rate,
+            tuple(circles),
         ), bounds
 
     @classmethod
@@ -162,8 +168,10 @@ class LoopSpec:
         )
         with np.errstate(invalid="ignore", over="ignore"):
             wide = np.nan_to_num(high - low, nan=np.inf, posinf=np.inf)
-        more = self._size - len(low) * (1 + self.lags) - len(self.low) * self.past_actions
-        free = np.full(more, np.inf)
+        changing = self.changing
+        wide[[c for c, _ in self.circles]] = 2.0 * np.pi
+        wide = wide[changing]
+        free = np.full(self._size - self._first - len(self.low) * self.past_actions, np.inf)
         ends = [
             np.concatenate([end, *[sign * wide] * self.lags, *[bound] * self.past_actions, free])
             for end, sign, bound, free in (
@@ -179,10 +187,20 @@ class LoopSpec:
         return Box(ends[0], ends[1], dtype=np.float64), actions
 
     @property
+    def changing(self) -> list[int]:
+        """The coordinates whose differences are shown: of a circle one stands for the angle."""
+        sines = [sine for _, sine in self.circles]
+        return [d for d in range(len(self.observation_names)) if d not in sines]
+
+    @property
+    def _first(self) -> int:
+        """Where past actions begin."""
+        return len(self.observation_names) + self.lags * len(self.changing)
+
+    @property
     def _size(self) -> int:
         errors = sum(1 + (held is not None) for _, _, held in self.setpoints)
-        q, p = len(self.observation_names), len(self.low)
-        return q * (1 + self.lags) + p * self.past_actions + errors + len(self._memory)
+        return self._first + len(self.low) * self.past_actions + errors + len(self._memory)
 
     @property
     def _memory(self) -> Floats:
@@ -203,12 +221,14 @@ class LoopSpec:
                 slope[1 + j - width], slope[1 + j] = 1.0, -1.0
                 changes.append(KnownChange(j, -1, 0.0, slope))
 
-        for c in range(q if self.lags else 0):
-            slope = np.zeros(1 + size + p)
-            slope[1 + q + c] = -1.0  # the newest difference becomes the change of c
-            changes.append(KnownChange(q + c, c, 1.0, slope))
-        shift(q, self.lags, q)
-        first = q * (1 + self.lags)
+        cosines, changing = [cosine for cosine, _ in self.circles], self.changing
+        for k, c in enumerate(changing if self.lags else []):
+            if c not in cosines:  # the change of an angle is not one of a coordinate
+                slope = np.zeros(1 + size + p)
+                slope[1 + q + k] = -1.0  # the newest difference becomes the change of c
+                changes.append(KnownChange(q + k, c, 1.0, slope))
+        shift(q, self.lags, len(changing))
+        first = self._first
         # A controller or a rate make an action a nonlinear function of the policy's.
         if self.controller is None and self.rates is None and self.past_actions:
             for a in range(p):
@@ -230,8 +250,10 @@ class LoopSpec:
         seen = [split_unit(name) for name in self.observation_names]
         acting = [split_unit(name) for name in self.action_names]
         names = list(self.observation_names)
+        angles = {c: (f"the angle of {seen[c][0]}", " [rad]") for c, _ in self.circles}
         for k in range(1, self.lags + 1):
-            names += [f"change {k} of {name}{unit}" for name, unit in seen]
+            changes = [angles.get(c, seen[c]) for c in self.changing]
+            names += [f"change {k} of {name}{unit}" for name, unit in changes]
         for k in range(1, self.past_actions + 1):
             names += [f"{name} {k} steps ago{unit}" for name, unit in acting]
         held = [i for i, _, other in self.setpoints if other is not None]
@@ -242,6 +264,17 @@ class LoopSpec:
         if self.controller is not None:
             corrections = tuple(f"correction of {name}{unit}" for name, unit in acting)
         return tuple(names), corrections
+
+
+def find_circles(observations: Floats) -> list[tuple[int, int]]:
+    """Return pairs of coordinates (n, q) that are a cosine and its sine: their squares add to 1."""
+    squares, pairs, taken = observations**2, [], set[int]()
+    varied = np.flatnonzero(observations.std(axis=0) > 0.0)
+    for i, j in itertools.combinations(varied.tolist(), 2):
+        if not {i, j} & taken and np.allclose(squares[:, i] + squares[:, j], 1.0):
+            pairs.append((i, j))
+            taken |= {i, j}
+    return pairs
 
 
 def _range(name: object, given: Any) -> Range:
@@ -273,6 +306,7 @@ class Loop:
         low, high = (np.ravel(end) for end in (spec.observations.low, spec.observations.high))
         turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6) & np.isclose(np.abs(low), np.pi)
         self._is_angle = turn | (np.isclose(high, 2.0 * np.pi, rtol=1e-6) & (low == 0.0))
+        self._is_angle[[cosine for cosine, _ in spec.circles]] = True
         self.steps = 0
 
     def reset(self, observation: ArrayLike) -> Floats:
@@ -282,7 +316,7 @@ class Loop:
             self.controller.reset()
         self.observation, self.steps, self._clipped = seen, 0, False
         self.action: Floats | None = None
-        self._changes = np.zeros((spec.lags, len(seen)))
+        self._changes = np.zeros((spec.lags, len(spec.changing)))
         # Before the first action of an episode there is none: the middle of what is allowed.
         with np.errstate(invalid="ignore"):
             middle = np.nan_to_num(0.5 * (spec.low + spec.high), nan=0.0, posinf=0.0, neginf=0.0)
@@ -315,9 +349,12 @@ class Loop:
         """Take in the observation after an action; return what a policy observes."""
         seen = np.ravel(np.asarray(observation, dtype=np.float64))
         if len(self._changes):
-            change = seen - self.observation
+            change, turning = seen - self.observation, self._is_angle
+            for cosine, sine in self.spec.circles:
+                now, before = (math.atan2(o[sine], o[cosine]) for o in (seen, self.observation))
+                change[cosine] = now - before
             wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
-            change = np.where(self._is_angle, wrapped, change)
+            change = np.where(turning, wrapped, change)[self.spec.changing]
             self._changes = np.concatenate([change[None], self._changes[:-1]])
         self.observation, self.steps = seen, self.steps + 1
         if not self._clipped:  # anti-windup

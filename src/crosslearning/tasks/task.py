@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
-from crosslearning.tasks.loop import LoopFactory, LoopSpec, Range
+from crosslearning.tasks.loop import LoopFactory, LoopSpec, Range, find_circles
 from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]
@@ -32,6 +32,8 @@ ENDED = types.boolean(_VECTOR, _VECTOR)
 
 #: The most steps of an evaluated episode in environments without a time limit.
 HORIZON = 50
+#: Starts in which cosines and sines are looked for.
+_STARTS = 8
 #: More tasks are a mistake, or an attempt to fill the memory.
 MOST_TASKS = 100_000
 
@@ -95,6 +97,9 @@ class Task:
     lags, past_actions : int
         How many differences of successive observations, and how many of the last actions, policies
         observe as well: for speeds that are not measured, and for delays.
+    circles : sequence of pairs of int, optional
+        Observations that are a cosine and its sine, for the differences of their angle; by default
+        found in a few starts of the environment.
     setpoints : mapping of str to float or str, optional
         Observations to hold at a number, or at another observation. Policies observe the integral
         of each error, and the error itself where it is not a shifted observation.
@@ -136,6 +141,7 @@ class Task:
     terminated: Callable[[Floats, Floats, Floats], Any] | None = None
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
     lags: int = 0
+    circles: Sequence[tuple[int, int]] | None = None
     past_actions: int = 0
     setpoints: Mapping[str, float | str] | None = None
     limits: Mapping[str, Range] | None = None
@@ -191,6 +197,7 @@ class Task:
         names = self.observation_names, self.action_names
         asked = {k: getattr(self, k) for k in ("lags", "past_actions", "setpoints", "limits")}
         asked |= {"rates": self.rates, "controller": self.controller}
+        asked |= {"circles": tuple(map(tuple, self.circles or ()))}
         if not any(value for value in asked.values()) and self.controller is None:
             return
         try:
@@ -263,6 +270,10 @@ class Task:
             require(not compiled, "a vector environment: leave out dynamics and reset_options")
             spaces, limit = describe(environment)
             self._read_metadata(environment, spaces)
+            if self.lags and not self.vector and self.circles is None:
+                starts = [environment.reset(seed=seed)[0] for seed in range(_STARTS)]
+                seen = np.array([np.ravel(one) for one in starts], dtype=np.float64)
+                self._set(circles=find_circles(seen))
             return spaces, limit
         except InvalidResult as problem:
             raise self._invalid(problem) from None

@@ -1,0 +1,325 @@
+"""Learning around the controller in use: bounds, files, deployment and limits."""
+
+import dataclasses
+import json
+import shlex
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from crosslearning import PID, CrossLearner, StateFeedback, Task, evaluate, learn_from
+from crosslearning.errors import InputError, TaskError
+from crosslearning.learner.deployment import LearnedController
+from crosslearning.learner.evaluation import run_episodes
+from crosslearning.learner.limits import Limits, Penalties, penalty, penalty_slope
+from crosslearning.runs import RunFolder, make_config, resume, train
+from tests.learner.examples import Drift, assert_same_bits, drift
+
+FEEDBACK = StateFeedback([[0.3, 0.0], [0.0, 0.3]])
+PLAIN_PID = PID(0.3 * np.eye(2), ki=0.05 * np.eye(2), measured=[0, 1])
+#: Quick settings of every method.
+QUICK = {
+    "models": {"updates_per_round": 3, "round_steps": 15, "rollouts": 4, "look_ahead": 5},
+    "trust-region": {"episode_steps": 10, "least_steps": 40},
+    "policy-gradient": {"batch_size": 2},
+}
+
+
+def quick(method, around=PLAIN_PID, epsilon=0.2, tasks=None, **more):
+    tasks = tasks or [drift("one"), drift("two")]
+    settings = {"max_knots": 20, "seed": 1, **QUICK[method], **more}
+    return CrossLearner(tasks, around=around, epsilon=epsilon, method=method, **settings)
+
+
+every_method = pytest.mark.parametrize("method", QUICK)
+
+
+@every_method
+def test_no_policy_changes_an_action_by_more_than_its_bound(method):
+    learner = quick(method).learn(6, progress=False)
+    assert learner.settings.bound == 0.2
+    assert np.all(learner.family.norms() <= 0.2)
+    assert learner.family.norms()[:2].max() > 0.02  # something was learned
+    states = np.random.default_rng(0).uniform(-10.0, 10.0, (100_000, learner.kernel.dimension))
+    changes = learner.family(states)
+    assert np.abs(changes).max() <= 0.2
+
+
+@every_method
+def test_an_epsilon_of_zero_is_the_plant_of_today(method):
+    learner = quick(method, epsilon=0.0).learn(3, progress=False)
+    assert np.all(learner.family.weights == 0.0) or len(learner.family.knots) == 0
+    pid = dataclasses.replace(PLAIN_PID, low=-1.0, high=1.0)
+    now = SimpleNamespace(reset=pid.reset, predict=pid.act)
+    for task, plain in zip(learner.tasks, [drift("one"), drift("two")], strict=True):
+        mine = run_episodes(learner.central, task, 3, 20)
+        today = run_episodes(now, plain, 3, 20)
+        np.testing.assert_array_equal(mine.rewards, today.rewards)
+
+
+@every_method
+def test_a_saved_learner_goes_on_bit_for_bit_with_the_controllers_memory(method, tmp_path):
+    learner = quick(method).learn(4, progress=False)
+    learner.save(tmp_path / "half")
+    # A controller of plain numbers is part of the file.
+    again = CrossLearner.load(tmp_path / "half", tasks=[drift("one"), drift("two")])
+    for one in (learner, again):
+        one.learn(3, progress=False)
+    assert_same_bits(learner.family, again.family)
+
+
+def test_a_file_needs_the_controller_that_is_code(tmp_path):
+    learner = quick("trust-region", around=lambda o: -0.3 * o).learn(1, progress=False)
+    learner.save(tmp_path / "file")
+    tasks = [drift("one"), drift("two")]
+    with pytest.raises(InputError, match="around a controller of its author's"):
+        CrossLearner.load(tmp_path / "file", tasks=tasks)
+    again = CrossLearner.load(tmp_path / "file", tasks=tasks, around=lambda o: -0.3 * o)
+    assert again.learn(1, progress=False).iteration == 2
+    # Without tasks its corrections can be used, as those of any policies.
+    alone = CrossLearner.load(tmp_path / "file")
+    assert alone.predict([0.1, 0.2])[0].shape == (2,)
+
+
+def test_the_controller_of_a_machine_does_what_the_task_does():
+    task = dataclasses.replace(drift("one"), lags=1, past_actions=1, rates={0: 0.5})
+    learner = quick("models", tasks=[task]).learn(3, progress=False)
+    controller = learner.controller("one")
+    assert isinstance(controller, LearnedController)
+    mine = run_episodes(learner.policy("one"), learner.tasks[0], 4, 15)
+    whole = run_episodes(controller, drift("one"), 4, 15)
+    np.testing.assert_array_equal(mine.rewards, whole.rewards)
+
+
+def test_the_controller_of_a_file_is_that_of_the_learner(tmp_path):
+    learner = quick("models").learn(3, progress=False)
+    learner.save(tmp_path / "file")
+    one, other = learner.controller(0), CrossLearner.load(tmp_path / "file").controller(0)
+    for observation in np.random.default_rng(2).normal(size=(10, 2)):
+        np.testing.assert_array_equal(one.act(observation), other.act(observation))
+
+
+def test_a_learned_controller_may_be_learned_around():
+    first = quick("models").learn(3, progress=False)
+    again = quick("trust-region", around=first.controller(0)).learn(1, progress=False)
+    plain = evaluate(first.controller(0), [drift("one")], trials=3, horizon=10)[0]
+    zero = evaluate(lambda o: np.zeros(2), [again.tasks[0]], trials=3, horizon=10)[0]
+    assert plain.total_return.value == zero.total_return.value
+
+
+def test_one_controller_each():
+    feedbacks = {"one": StateFeedback(0.2 * np.eye(2)), "two": StateFeedback(0.4 * np.eye(2))}
+    learner = quick("models", around=feedbacks)
+    assert [task.controller for task in learner.tasks] == list(feedbacks.values())
+    with pytest.raises(InputError, match="controllers for"):
+        quick("models", around={"one": FEEDBACK})
+    with pytest.raises(InputError, match="1 controllers for 2 tasks"):
+        quick("models", around=[FEEDBACK])
+
+
+def test_adapting_stays_around_the_controller():
+    learner = quick("models").learn(3, progress=False)
+    adapted = learner.adapt(drift("three"), 3)
+    assert adapted.tasks[0].controller is PLAIN_PID
+    assert adapted.settings.bound == 0.2
+    assert np.all(adapted.family.norms() <= 0.2)
+
+
+def test_how_far_must_be_said():
+    with pytest.raises(InputError, match="how far may learning depart from the controller"):
+        CrossLearner([drift("one")], around=FEEDBACK)
+    two = CrossLearner([drift("one")], around=FEEDBACK, controller_epsilon=0.5)
+    assert (two.settings.epsilon, two.settings.bound) == (3.0, 0.5)
+    with pytest.raises(InputError, match="relaxed"):
+        CrossLearner([drift("one")], around=FEEDBACK, epsilon=0.5, projection="relaxed")
+
+
+def test_exploration_is_as_wide_as_the_bound():
+    learner = quick("models", epsilon=0.1)
+    assert learner.settings.action_std == (0.05,)
+    assert learner.settings.imagined_std == 0.05
+    assert CrossLearner([drift("one")], method="models").settings.action_std == (0.4,)
+
+
+def test_corrections_and_actions_are_not_mixed_up():
+    learner = quick("models").learn(3, progress=False)
+    with pytest.raises(InputError, match="corrects a controller, and task 'one' has none"):
+        evaluate(learner.policy(0), [drift("one")], trials=2)
+    plain = CrossLearner([drift("one")], method="trust-region", **QUICK["trust-region"])
+    with pytest.raises(InputError, match="takes corrections of its controller"):
+        evaluate(plain.policy(0), [drift("one").around(FEEDBACK)], trials=2)
+
+
+def test_a_bad_controller_costs_nothing_that_was_learned():
+    calls = []
+
+    def sometimes(observation):
+        calls.append(1)
+        return np.full(2, np.nan) if len(calls) > 700 else -0.3 * observation
+
+    learner = quick("trust-region", around=sometimes)
+    with pytest.raises(TaskError, match="its controller returned"):
+        learner.learn(100, progress=False)
+    assert learner.iteration >= 1
+    assert np.all(np.isfinite(learner.family.weights))
+
+
+def test_logged_data_of_other_controllers():
+    generator, log = np.random.default_rng(0), {}
+    for name in ("one", "two"):
+        place, seen, actions = generator.normal(size=2), [], generator.uniform(-1, 1, (40, 2))
+        for action in actions:
+            seen.append(place)
+            place = np.clip(place + 0.3 * action, -10, 10)
+        rewards = -np.sum(np.square([*seen[1:], place]), axis=1)
+        log[name] = [{"observations": [*seen, place], "actions": actions, "rewards": rewards}]
+    limits = {"lags": 1, "limits": {"x": (-8.0, None)}}
+    names = {"observation_names": ["x", "y"], "action_names": ["u", "v"]}
+    learner = learn_from(
+        log, 0.3, iterations=3, around=FEEDBACK, task=limits | names, progress=False
+    )
+    assert learner.tasks[0].observation_names == ("x", "y", "change 1 of x", "change 1 of y")
+    assert np.all(learner.family.norms() <= 0.3)
+    assert learner.controller("one").act([0.1, 0.2]).shape == (2,)
+
+
+# Runs -------------------------------------------------------------------------------------
+
+MODULE = """
+import numpy as np
+from crosslearning import StateFeedback
+calm = StateFeedback([[0.5, 0.5]])
+def rough(observation):
+    return -0.5 * observation.sum(keepdims=True)
+"""
+RUN = {"tasks": "linear-quadratic", "method": "trust-region", "epsilon": 0.3, "max_knots": 20}
+SHORT = {"iterations": 2, "checkpoint_every": 1, "episode_steps": 10, "least_steps": 20}
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "my_control.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield "my_control"
+    sys.modules.pop("my_control", None)
+
+
+@pytest.mark.parametrize("name", ["calm", "rough"])
+def test_a_run_around_a_named_controller_is_resumed_by_its_user_alone(module, name, tmp_path):
+    config = make_config({**RUN, **SHORT, "around": f"{module}:{name}"})
+    train("run", config)
+    longer = resume("run", iterations=4).learner
+    assert longer.tasks[0].controller is not None
+    moved = tmp_path / "moved"
+    (tmp_path / "run").rename(moved)
+    with pytest.raises(InputError, match="not a run of yours in its place"):
+        RunFolder.open(moved).source()
+    with pytest.raises(InputError, match="name it too: --around"):
+        resume(moved, iterations=5, tasks="linear-quadratic")
+    again = resume(moved, iterations=5, tasks="linear-quadratic", around=f"{module}:{name}")
+    assert again.learner.iteration == 5
+
+
+def test_a_controller_that_a_folder_names_is_never_imported(module, tmp_path):
+    config = make_config({**RUN, **SHORT, "around": f"{module}:calm"})
+    train("run", config)
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\ncalm = None\n")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    for code in ({}, about["tasks"]["code"]):
+        about["tasks"] |= {"around": "evil:calm", "code": code}
+        (tmp_path / "run" / "run.json").write_text(json.dumps(about))
+        text = (tmp_path / "run" / "config.toml").read_text().replace(module, "evil")
+        (tmp_path / "run" / "config.toml").write_text(text)
+        folder = RunFolder.open("run")
+        folder.config()
+        assert not folder.is_own()
+        learner = folder.load()  # its policies can be used
+        with pytest.raises(InputError):
+            learner.learn(1, progress=False)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_file_of_fields_names_no_controller(module, tmp_path):
+    from typer.testing import CliRunner
+
+    from crosslearning import cli
+
+    (tmp_path / "fields.toml").write_text(f'tasks = "linear-quadratic"\naround = "{module}:calm"\n')
+    command = "train --config fields.toml --out run --epsilon 0.3 --iterations 1"
+    result = CliRunner().invoke(cli.app, shlex.split(command))
+    assert "is a controller; a file runs none" in str(result.exception)
+
+
+def test_a_policys_file_is_a_controller(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fields = {**QUICK["trust-region"], "max_knots": 20}
+    first = CrossLearner("linear-quadratic", 0.5, method="trust-region", **fields)
+    first.learn(1, progress=False).central.save("policy.json")
+    around = CrossLearner("linear-quadratic", 0.1, around="policy.json", method="trust-region")
+    plain = evaluate(first.central, [first.tasks[0]], trials=3, horizon=10)[0]
+    zero = evaluate(lambda o: np.zeros(1), [around.tasks[0]], trials=3, horizon=10)[0]
+    np.testing.assert_allclose(plain.total_return.value, zero.total_return.value, rtol=1e-9)
+
+
+# Limits -----------------------------------------------------------------------------------
+
+
+def limited(**more):
+    return Task(
+        "one",
+        lambda render_mode=None: Drift(),
+        horizon=15,
+        limits={0: (-0.5, 2.0)},
+        observation_names=["x", "y"],
+        **more,
+    )
+
+
+def test_the_penalty_is_smooth_and_its_slope_is_its_derivative():
+    table = Penalties(
+        np.array([0, 1]),
+        np.array([1.0, -1.0]),
+        np.array([[1.0, -2.0]]),
+        np.array([0.5, 0.25]),
+        np.array([[3.0, 2.0]]),
+    )
+    for state in np.random.default_rng(0).uniform(-3.0, 3.0, (200, 2)):
+        slope, h = np.zeros(2), 1e-6
+        penalty_slope(table, 0, state, slope)
+        for d in range(2):
+            step = h * np.eye(2)[d]
+            difference = penalty(table, 0, state + step) - penalty(table, 0, state - step)
+            np.testing.assert_allclose(slope[d], difference / (2 * h), atol=1e-5)
+    assert penalty(table, 0, np.array([0.0, 0.0])) == 0.0
+    assert penalty(table, 0, np.array([1.0, 0.0])) == 1.5  # at the limit
+
+
+def test_multipliers_follow_the_crossings():
+    limits = Limits([limited(), limited(chance=0.5)])
+    limits.update(np.full((2, 2), 0.3), unit=2.0)
+    assert np.all(limits.multipliers[0] > limits.multipliers[1])
+    for _ in range(200):
+        limits.update(np.zeros((2, 2)), unit=2.0)
+    np.testing.assert_array_equal(limits.multipliers, 0.0)
+
+
+@pytest.mark.parametrize("method", ["models", "trust-region"])
+def test_crossings_are_counted_and_multipliers_kept_in_files(method, tmp_path):
+    learner = quick(method, tasks=[limited()])
+    reports = []
+    learner.learn(4, reports.append, progress=False)
+    assert {"limit_crossed", "limit_multiplier"} <= set(reports[-1].numbers)
+    assert 0.0 <= reports[-1].numbers["limit_crossed"][0] <= 1.0
+    learner.save(tmp_path / "half")
+    again = CrossLearner.load(tmp_path / "half", tasks=[limited()])
+    for one in (learner, again):
+        one.learn(4, progress=False)
+    assert_same_bits(learner.family, again.family)
+
+
+def test_the_papers_method_refuses_limits_of_observations():
+    with pytest.raises(InputError, match="holds no limits of observations"):
+        quick("policy-gradient", tasks=[limited()])
