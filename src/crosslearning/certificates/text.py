@@ -26,10 +26,11 @@ MANY, FEW = 24, 10
 
 
 @functools.cache
-def template(package: str, name: str) -> Template:
-    """Return a template of a package. Its filters lay out text; an unknown name is an error."""
+def template(package: str, name: str, html: bool = False) -> Template:
+    """Return a template of a package; an unknown name in it is an error, and HTML is escaped."""
     environment = Environment(
         loader=PackageLoader(package, ""),
+        autoescape=html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

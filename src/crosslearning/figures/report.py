@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
@@ -32,7 +31,7 @@ from crosslearning._base.progress import progress_bar
 from crosslearning._base.statistics import readable
 from crosslearning.analysis.trajectories import Trajectories, trajectories, worth_drawing
 from crosslearning.certificates import certificate_page, certify, kept_certificate, save_certificate
-from crosslearning.certificates.text import plain
+from crosslearning.certificates.text import plain, template
 from crosslearning.errors import CrossLearningError, InputError, visible
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.figures.parts import minus, read_interval
@@ -213,48 +212,21 @@ def report_page(reports: Reports) -> str:
     configs = [one.config.to_plain() for one in reports]
     names = dict.fromkeys(name for config in configs for name in config)
     fields = [[name, *(_readable(config.get(name)) for config in configs)] for name in names]
-    environment = Environment(
-        loader=PackageLoader("crosslearning.figures", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("report.html.j2").render(
+    return template("crosslearning.figures", "report.html.j2", html=True).render(
         title=title,
         mark=Markup(PAGE_MARK),
         version=__version__,
         security_policy=Markup(security_policy()),
-        summary=_summary(reports),
         returns=_figure("Returns with intervals", returns_figure, known) if known else None,
         progress=progress,
         runs=[_run(one) for one in reports],
         maps=any(one.paths for one in reports),
         fields=fields,
         differences=[row for row in fields if len(set(row[1:])) > 1],
+        states=_STATES,
+        mean=_mean,
+        interval=_interval,
     )
-
-
-def _summary(reports: Reports) -> list[list[str]]:
-    """Return the rows of the summary, the names of the runs first."""
-    columns = [
-        {
-            "": one.run,
-            "state": "finished" if one.finished else "not finished: its newest checkpoint",
-            "method": one.config.settings.method,
-            "tasks": f"{one.config.tasks} ({one.tasks})",
-            "ε": f"{one.config.settings.epsilon:g}".replace("inf", "∞"),
-            "iterations": f"{one.iteration:,}",
-            "environment steps": f"{one.steps:,}",
-            "knots": f"{one.knots:,}",
-            "return, own policies": _mean(one, "own"),
-            "return, central policy": _mean(one, "central"),
-            "certificate": _STATES[(one.certificate or {}).get("passed")],
-        }
-        for one in reports
-    ]
-    return [[name, *(column[name] for column in columns)] for name in columns[0]]
 
 
 def _mean(one: RunReport, policy: str) -> str:
@@ -267,7 +239,9 @@ def _run(one: RunReport) -> dict[str, Any]:
     """Return a report with its tables and figures; a missing one has its reason instead."""
     missing = {name: {"left_out": reason} for name, reason in one.left_out.items()}
     settings, lines = one.config.settings, one.metrics
-    part: dict[str, Any] = {"evaluation": _returns(one), "on_the_way": None, "paths": None}
+    rates = dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"])
+    evaluation = {"shown": _worst(one.evaluation), "rates": list(rates)}
+    part: dict[str, Any] = {"evaluation": evaluation, "on_the_way": None, "paths": None}
     text = "Learning curves: returns, distances to the central policy, knots"
     aims = aims_of(settings, lines)
     part["curves"] = _figure(text, learning_figure, lines, settings.epsilon, aims)
@@ -284,24 +258,7 @@ def _run(one: RunReport) -> dict[str, Any]:
     return {**shown, **part, **missing}
 
 
-def _returns(one: RunReport) -> dict[str, Any]:
-    """Return the table of returns and rates, of many tasks the worst."""
-    shown = _worst(one.evaluation)
-    rates = list(dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"]))
-    rows = []
-    for row in shown:
-        for policy in ("own", "central"):
-            result = row[policy]
-            name = row["task"] if policy == "own" else ""  # once for both rows
-            returns = [_cell(result[kind]) for kind in ("discounted_return", "total_return")]
-            shares = [_cell(result["rates"].get(rate), percent=True) for rate in rates]
-            rows.append([name, policy, *returns, *shares])
-    headings = ["task", "policy", "discounted return", "total return", *rates]
-    left = len(one.evaluation) - len(shown)
-    return {"headings": headings, "rows": rows, "shown": len(shown), "better": left}
-
-
-def _cell(given: Mapping[str, Any] | None, percent: bool = False) -> str:
+def _interval(given: Mapping[str, Any] | None, percent: bool = False) -> str:
     """Return an interval of JSON; a dash where it is unknown."""
     interval = read_interval(given or {"value": None})
     text = interval.percent() if percent else str(interval)

@@ -31,7 +31,6 @@ from crosslearning.reproduction.paper.measure import (
 )
 from crosslearning.runs.study import markdown, run_study
 
-
 _OTHERS = files("crosslearning.reproduction.paper").joinpath("readings.toml")
 READINGS = (
     DEFAULT_READING,
