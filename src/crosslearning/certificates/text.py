@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import re
 import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -78,7 +77,7 @@ def some(names: Sequence[str]) -> str:
 
 def on_one_line(text: str) -> str:
     """Return a paragraph of a template without its line ends."""
-    return re.sub(r"\s*\n\s*", " ", text.strip())
+    return " ".join(filter(None, map(str.strip, text.split("\n"))))
 
 
 def wrapped(text: str, indent: int = 0) -> str:
