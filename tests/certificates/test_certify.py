@@ -18,6 +18,7 @@ from crosslearning.certificates.certificate import certify, pruning_history
 from crosslearning.certificates.page import certificate_page, save_certificate, verdicts
 from crosslearning.certificates.replay import same_numbers
 from crosslearning.certificates.stationarity import StationarityGap
+from crosslearning.certificates.verification import Check
 from crosslearning.errors import InputError, StorageError
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.runs import RunFolder, make_config, train
@@ -404,6 +405,13 @@ def test_the_constraints_verdict_is_by_topic(certificate):
             if line.startswith("Constraint: ")
         )
         assert line.startswith(f"Constraint: {said}")
+
+
+def test_names_are_text_and_never_templates(certificate):
+    check = Check("{{ 7 * 7 }} {% if", "fail", "{# found #}", "{{ undefined }}")
+    page = certificate_page(dataclasses.replace(certificate, checks=(check,)))
+    assert "1 of 1 checks failed: {{ 7 * 7 }} {% if." in page
+    assert "FAIL  {{ 7 * 7 }} {% if, {# found #}\n      expected: {{ undefined }}\n" in page
 
 
 # Earlier certificates -------------------------------------------------------------------

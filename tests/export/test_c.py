@@ -61,6 +61,11 @@ def test_a_name_cannot_break_out_of_its_comment():
     difference(policy, "double")
 
 
+def test_a_name_is_not_read_as_a_template():
+    files = c_files(policy_of(name="{{ 7 * 7 }}{% if"), "policy", "double", "double")
+    assert all("The policy {{ 7 * 7 }}{% if of crosslearning" in text for text in files.values())
+
+
 @pytest.mark.parametrize("name", ["", "3d", "my policy", "a-b", "ε", "math"])
 def test_names_that_c_does_not_take_are_refused(name):
     with pytest.raises(InputError, match="cannot begin the names of a C file"):

@@ -1,5 +1,6 @@
 """Reports: one page that needs nothing else, and says what is left out."""
 
+import dataclasses
 import re
 import shutil
 from html.parser import HTMLParser
@@ -90,6 +91,15 @@ def test_runs_stand_beside_one_another(reports):
     assert reports[1].run in text  # escaped, so that it is read as it is
     assert "is not a navigation task and has no map to draw" in text
     assert "Paths" not in " ".join(Reading(report_page(reports[1:])).words)
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_a_name_is_shown_as_it_is(reports):
+    name = "{{ 7 * 7 }}<script>alert(1)</script>{% if"
+    named = dataclasses.replace(reports[0], run=name)
+    page = report_page([named, reports[1]])
+    assert "<script" not in page
+    assert Reading(page).words.count(name) > 3
 
 
 def test_what_was_measured_is_not_measured_again(reports, monkeypatch):

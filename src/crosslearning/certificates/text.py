@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,34 +13,59 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from crosslearning._base.files import write_atomically
 from crosslearning._base.statistics import Interval
 from crosslearning.errors import StorageError
 
 WIDTH = 100
+#: Of more tasks than MANY only the FEW worst are shown.
+MANY, FEW = 24, 10
 
 
-def page_of(title: str, subtitle: str, sections: Mapping[str, str]) -> str:
-    """Return a page: its title, a line below it, and sections with their titles."""
-    parts = [f"{title}\n{'=' * len(title)}" + (f"\n{subtitle}" if subtitle else "")]
-    parts += [f"{name}\n{'-' * len(name)}\n{body}" for name, body in sections.items()]
-    return "\n\n".join(parts) + "\n"
+@functools.cache
+def template(package: str, name: str, html: bool = False) -> Template:
+    """Return a template of a package; an unknown name in it is an error, and HTML is escaped."""
+    environment = Environment(
+        loader=PackageLoader(package, ""),
+        autoescape=html,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "g": lambda value, digits=6: f"{value:.{digits}g}",
+        "heading": lambda title, line="-": f"{title}\n{line * len(title)}",
+        "number": number,
+        "paragraph": lambda text: f"{wrapped(text)}\n",
+        "quoted": shlex.quote,
+        "some": some,
+        "table": table,
+        "wrapped": wrapped,
+    }
+    environment.globals["inf"] = math.inf
+    return environment.get_template(name)
 
 
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def sentences_of(package: str, name: str, **data: Any) -> dict[str, str]:
+    """Return the blocks of a template that are not empty, each on one line, by their names."""
+    filled = template(package, name)
+    context = filled.new_context(data)
+    texts = {topic: on_one_line("".join(block(context))) for topic, block in filled.blocks.items()}
+    return {topic: text for topic, text in texts.items() if text}
+
+
+def table(rows: Sequence[Sequence[object]], headings: Sequence[str] = ()) -> str:
     """Return rows as columns; the first is set to the left, the others to the right."""
-    lines = [headings, *rows] if any(headings) else list(rows)
+    lines = [[str(cell) for cell in line] for line in ([headings] if headings else []) + [*rows]]
     first, *others = (max(map(len, column)) for column in zip(*lines, strict=True))
     texts = []
     for name, *cells in lines:
         right = (cell.rjust(width) for cell, width in zip(cells, others, strict=True))
         texts.append("  ".join([name.ljust(first), *right]).rstrip())
     return "\n".join(texts)
-
-
-#: Of more tasks than MANY only the FEW worst are shown.
-MANY, FEW = 24, 10
 
 
 def some(names: Sequence[str]) -> str:
@@ -48,9 +75,9 @@ def some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:FEW])} and {len(names) - FEW} more"
 
 
-def bullets(sentences: Sequence[str]) -> str:
-    """Return sentences as a list."""
-    return "\n".join(wrapped(f"- {sentence}", 2) for sentence in sentences)
+def on_one_line(text: str) -> str:
+    """Return a paragraph of a template without its line ends."""
+    return " ".join(filter(None, map(str.strip, text.split("\n"))))
 
 
 def wrapped(text: str, indent: int = 0) -> str:
@@ -58,7 +85,7 @@ def wrapped(text: str, indent: int = 0) -> str:
     first, rest = " " * (len(text) - len(text.lstrip())), " " * indent
     wrapper = textwrap.TextWrapper(WIDTH, first, rest, break_long_words=False)
     wrapper.break_on_hyphens = False
-    return wrapper.fill(text.strip())
+    return wrapper.fill(on_one_line(text))
 
 
 def estimate(interval: Interval) -> tuple[str, str]:

@@ -15,43 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
+from crosslearning.export.c_source import TEMPLATES
 
 FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
-
-#: Reads observations and writes actions as binary numbers, then measures the time of an action.
-_HARNESS = """\
-#include "{name}.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-int main(void)
-{{
-    static {name}_real observation[{NAME}_OBSERVATIONS], action[{NAME}_ACTIONS];
-    long calls = 0;
-    clock_t start, now;
-
-    while (fread(observation, sizeof observation, 1, stdin) == 1) {{
-        if ({name}_act(observation, action) != 0) {{
-            return 1;
-        }}
-        fwrite(action, sizeof action, 1, stdout);
-    }}
-    start = clock();
-    do {{
-        int i;
-        for (i = 0; i < 100; i++) {{
-            observation[0] = (({name}_real)i) / 100;
-            {name}_act(observation, action);
-        }}
-        calls += i;
-        now = clock();
-    }} while (now - start < CLOCKS_PER_SEC / 50);
-    fprintf(stderr, "%g\\n", (double)(now - start) / CLOCKS_PER_SEC / (double)calls);
-    return 0;
-}}
-"""
 
 
 class Compiled(NamedTuple):
@@ -74,8 +40,8 @@ def compile_and_run(
     """Compile ``name.h`` and ``name.c``, and run the policy in states (n, q)."""
     name = next(Path(file).stem for file in files)
     with tempfile.TemporaryDirectory(prefix="crosslearning-") as folder:
-        harness = {"main_of_check.c": _HARNESS.format(name=name, NAME=name.upper())}
-        for file, text in {**files, **harness}.items():
+        harness = TEMPLATES.get_template("check.c.j2").render(name=name, NAME=name.upper())
+        for file, text in {**files, "main_of_check.c": harness}.items():
             Path(folder, file).write_text(text, encoding="utf-8")
         _run([compiler, *flags, "-c", f"{name}.c", "-o", "policy.o"], folder)
         _run([compiler, *flags, "main_of_check.c", "policy.o", "-lm", "-o", "check"], folder)

@@ -7,159 +7,25 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
 from crosslearning.errors import InputError
 from crosslearning.export import Precision
-from crosslearning.export.program import TYPES, Part, Program
+from crosslearning.export.program import TYPES, Program
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import BoxSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Numbers of a table per line.
 _WIDTH = 4
-
-_HEADER = """\
-/* {title}
-
-   Observations:
-{observations}
-
-   Actions, each within its range:
-{actions}
-*/
-#ifndef {NAME}_H
-#define {NAME}_H
-
-#define {NAME}_OBSERVATIONS {q}
-#define {NAME}_ACTIONS {p}
-
-typedef {real} {name}_real;
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* Fill the action for an observation, and return 0. If an observation is not a finite number,
-   return 1 and leave the action as it was. It keeps nothing from call to call. */
-int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
-{blank}{name}_real action[{NAME}_ACTIONS]);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-_SOURCE = """\
-/* {title} */
-#include "{name}.h"
-
-#include <math.h>
-
-#define KNOTS {knots}
-#define FEATURES {features}
-
-/* What is computed in. */
-typedef {inside} real;
-
-/* The knots as the kernel sees them, and what each adds to the actions. */
-static const real knots[KNOTS][FEATURES] = {{
-{knot_rows}
-}};
-static const real weights[KNOTS][{NAME}_ACTIONS] = {{
-{weight_rows}
-}};
-
-/* From the function's values to actions, and the ends of these. */
-static const real centre[{NAME}_ACTIONS] = {{{centre}}};
-static const real half[{NAME}_ACTIONS] = {{{half}}};
-static const real low[{NAME}_ACTIONS] = {{{low}}};
-static const real high[{NAME}_ACTIONS] = {{{high}}};
-
-{helpers}/* The observation as the kernel sees it. */
-static void embed(const {name}_real *s, real *z)
-{{
-{embedding}
-}}
-
-/* The kernel between an observation and a knot, both embedded. */
-static real kernel(const real *z, const real *k)
-{{
-{kernel}
-}}
-
-int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
-{blank}{name}_real action[{NAME}_ACTIONS])
-{{
-    real z[FEATURES];
-    real sum[{NAME}_ACTIONS];
-    int i, m;
-
-    for (i = 0; i < {NAME}_OBSERVATIONS; i++) {{
-        if (!isfinite(observation[i])) {{
-            return 1;
-        }}
-    }}
-    embed(observation, z);
-    for (i = 0; i < {NAME}_ACTIONS; i++) {{
-        sum[i] = 0;
-    }}
-    for (m = 0; m < KNOTS; m++) {{
-        const real value = kernel(z, knots[m]);
-        for (i = 0; i < {NAME}_ACTIONS; i++) {{
-            sum[i] += value * weights[m][i];
-        }}
-    }}
-    for (i = 0; i < {NAME}_ACTIONS; i++) {{
-        const real a = centre[i] + half[i] * sum[i];
-        action[i] = ({name}_real)(a > low[i] ? (a < high[i] ? a : high[i]) : low[i]);
-    }}
-    return 0;
-}}
-"""
-
-_DISTANCE = """\
-/* {about} */
-static real {name}(const real *z, const real *k, int n)
-{{
-    real total = 0;
-    int d;
-
-    for (d = 0; d < n; d++) {{
-{body}
-    }}
-    return total;
-}}
-
-"""
-_SQUARE = _DISTANCE.format(
-    about="The squared distance of n features.",
-    name="square",
-    body="        const real apart = z[d] - k[d];\n        total += apart * apart;",
+#: The templates of header, source and check.
+TEMPLATES = Environment(
+    loader=PackageLoader("crosslearning.export", ""),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
 )
-_LENGTH = _DISTANCE.format(
-    about="The sum of the n features' distances.",
-    name="length",
-    body="        total += FABS(z[d] - k[d]);",
-)
-_POLYNOMIAL = """\
-/* (bias + the product of n features) to a power. */
-static real polynomial(const real *z, const real *k, int n, real bias, int degree)
-{
-    real base = bias, power;
-    int d;
-
-    for (d = 0; d < n; d++) {
-        base += z[d] * k[d];
-    }
-    power = base;
-    for (d = 1; d < degree; d++) {
-        power *= base;
-    }
-    return power;
-}
-
-"""
 
 
 def c_files(
@@ -177,40 +43,36 @@ def c_files(
     program, write = Program.of(policy), _Numbers(arithmetic)
     title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision"
     title += "." if arithmetic == precision else f", computed in {arithmetic}."
-    common = {"name": name, "NAME": name.upper(), "title": title}
-    common["blank"] = " " * len(f"int {name}_act(")
-    header = _HEADER.format(
-        **common,
-        observations=_described(policy.observations),
-        actions=_described(policy.actions),
-        q=policy.observations.size,
-        p=policy.actions.size,
-        real=precision,
-    )
-    kinds = {part.factor.formula for part in program.parts}
-    helpers = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
-    helpers += _LENGTH.replace("FABS", write.function("fabs")) if "laplacian" in kinds else ""
-    helpers += _POLYNOMIAL if "polynomial" in kinds else ""
-    source = _SOURCE.format(
-        **common,
-        inside=arithmetic,
-        knots=len(program.knots),
-        features=program.knots.shape[1],
-        knot_rows=write.table(program.knots),
-        weight_rows=write.table(program.weights),
-        centre=write.row(program.scale.centre),
-        half=write.row(program.scale.half),
-        low=write.row(program.low),
-        high=write.row(program.high),
-        helpers=helpers,
-        embedding="\n".join(_embedding(program, write)),
-        kernel="\n".join(_kernel(program, write)),
-    )
-    return {f"{name}.h": header, f"{name}.c": source}
+    products = [
+        " * ".join([*([] if scale == 1.0 else [write(scale)]), *(f"v{part}" for part in parts)])
+        for scale, parts in program.products
+    ]
+    content = {
+        "policy": policy,
+        "program": program,
+        "name": name,
+        "NAME": name.upper(),
+        "title": title,
+        "blank": " " * len(f"int {name}_act("),
+        "precision": precision,
+        "arithmetic": arithmetic,
+        "f": write.suffix,
+        "formulas": {part.factor.formula for part in program.parts},
+        "embedding": _embedding(program, write),
+        "products": products,
+        "number": write,
+        "array": write.array,
+        "rows": write.rows,
+        "described": _described,
+    }
+    return {
+        f"{name}{end}": TEMPLATES.get_template(f"policy{end}.j2").render(content)
+        for end in (".h", ".c")
+    }
 
 
 class _Numbers:
-    """Writes numbers and functions of one precision."""
+    """Writes numbers of one precision."""
 
     def __init__(self, precision: Precision) -> None:
         self.type, self.suffix = TYPES[precision], "f" if precision == "float" else ""
@@ -222,71 +84,35 @@ class _Numbers:
         # The shortest text that reads back as the same bits.
         return f"{self.type(number)!s}{self.suffix}"
 
-    def function(self, name: str) -> str:
-        return name + self.suffix
+    def array(self, values: Iterable[Any]) -> str:
+        return f"{{{', '.join(map(self, values))}}}"
 
-    def row(self, values: Iterable[Any]) -> str:
-        return ", ".join(self(value) for value in values)
-
-    def table(self, rows: Any) -> str:
+    def rows(self, table: Any) -> str:
         lines = []
-        for row in rows:
-            pieces = [self.row(row[i : i + _WIDTH]) for i in range(0, len(row), _WIDTH)]
+        for row in table:
+            pieces = [", ".join(map(self, row[i : i + _WIDTH])) for i in range(0, len(row), _WIDTH)]
             lines.append("    {" + ",\n     ".join(pieces) + "},")
         return "\n".join(lines)
 
 
 def _embedding(program: Program, write: _Numbers) -> Iterator[str]:
-    """Yield the lines that fill the features z from the observation s."""
-    for part in program.parts:
-        factor, place = part.factor, part.start
+    """Yield the features z, in order, as expressions of the observation s."""
+    for factor in (part.factor for part in program.parts):
         sizes = dict(factor.logarithmic)
         for scales in factor.whitening:
             terms = []
             for d, scale in zip(factor.reads, scales, strict=True):
                 value = f"s[{d}]"
                 if d in sizes:
-                    value = f"{write.function('asinh')}({write(1.0 / sizes[d])} * {value})"
+                    value = f"asinh{write.suffix}({write(1.0 / sizes[d])} * {value})"
                     scale = scale * sizes[d]
                 if scale != 0.0:
                     terms.append(f"{write(scale)} * {value}")
-            yield f"    z[{place}] = {' + '.join(terms)};"
-            place += 1
+            yield " + ".join(terms)
         for d, frequency, radius in factor.circles:
             for wave in ("cos", "sin"):
-                value = f"{write.function(wave)}({write(frequency)} * s[{d}])"
-                yield f"    z[{place}] = {write(radius)} * {value};"
-                place += 1
-
-
-def _kernel(program: Program, write: _Numbers) -> Iterator[str]:
-    """Yield the lines of the kernel's value from features z and k."""
-    exp = write.function("exp")
-    for number, part in enumerate(program.parts):
-        formula, value = part.factor.formula, f"    const real v{number}"
-        if formula == "gaussian":
-            yield f"{value} = {exp}({write(-0.5)} * {_call('square', part)});"
-        elif formula == "laplacian":
-            yield f"{value} = {exp}(-{_call('length', part)});"
-        elif formula == "polynomial":
-            more = f", {write(part.factor.bias)}, {part.factor.degree}"
-            yield f"{value} = {_call('polynomial', part, more)};"
-        else:
-            r, rough = f"r{number}", formula == "matern32"
-            root = f"{write(math.sqrt(3.0 if rough else 5.0))} * {write.function('sqrt')}"
-            third = "" if rough else f" + {r} * {r} / {write(3.0)}"
-            yield f"    const real {r} = {root}({_call('square', part)});"
-            yield f"{value} = ({write(1.0)} + {r}{third}) * {exp}(-{r});"
-    products = []
-    for scale, numbers in program.products:
-        factors = [] if scale == 1.0 else [write(scale)]
-        products.append(" * ".join([*factors, *(f"v{number}" for number in numbers)]))
-    yield f"\n    return {' + '.join(products)};"
-
-
-def _call(function: str, part: Part, more: str = "") -> str:
-    at = f" + {part.start}" if part.start else ""
-    return f"{function}(z{at}, k{at}, {part.stop - part.start}{more})"
+                value = f"{wave}{write.suffix}({write(frequency)} * s[{d}])"
+                yield f"{write(radius)} * {value}"
 
 
 def _described(signals: BoxSpec) -> str:

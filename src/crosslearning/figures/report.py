@@ -5,20 +5,19 @@ The page needs nothing else: it has no script and holds all figures.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import math
 import shlex
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 from matplotlib.figure import Figure
 from rich.console import Console
 
@@ -32,7 +31,7 @@ from crosslearning._base.progress import progress_bar
 from crosslearning._base.statistics import readable
 from crosslearning.analysis.trajectories import Trajectories, trajectories, worth_drawing
 from crosslearning.certificates import certificate_page, certify, kept_certificate, save_certificate
-from crosslearning.certificates.text import plain
+from crosslearning.certificates.text import plain, template
 from crosslearning.errors import CrossLearningError, InputError, visible
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.figures.parts import minus, read_interval
@@ -57,8 +56,8 @@ _VERSION = 2
 #: The summary of a certificate, by whether it passed.
 _STATES = {
     None: "–",
-    True: '<span class="good">files sound</span>',
-    False: '<span class="bad">a check of the files failed</span>',
+    True: Markup('<span class="good">files sound</span>'),
+    False: Markup('<span class="bad">a check of the files failed</span>'),
 }
 
 
@@ -204,66 +203,30 @@ def report_page(reports: Reports) -> str:
     """Return the page of one run, or of several side by side."""
     if not reports:
         raise InputError("there is no run to report on; give the folder of one")
-    title = f"Report of {reports[0].run}"
+    title, progress = f"Report of {reports[0].run}", None
     if len(reports) > 1:
         title = f"{len(reports)} runs beside one another"
+        lines = {one.run: one.metrics for one in reports}
+        progress = _figure("Returns of all runs over steps", progress_figure, lines)
     known = {one.run: _worst(one.evaluation) for one in reports if one.evaluation}
-    lines = {one.run: one.metrics for one in reports}
-    returns = _figure("Returns with intervals", returns_figure, known) if known else ""
-    progress = "Returns of all runs over steps"
-    together = _figure(progress, progress_figure, lines) if len(reports) > 1 else ""
-    sections = {
-        "Summary": _summary(reports),
-        "Evaluation": returns + _each(reports, _returns),
-        "Learning": together + _each(reports, _curves),
-        "Paths": _each(reports, _paths) if any(one.paths for one in reports) else "",
-        "Certificate": _each(reports, _verdict),
-        "Configuration": _configuration(reports),
-        "How to repeat it": _each(reports, _commands),
-    }
-    links, bodies = "", ""
-    for name, body in sections.items():
-        if body:
-            anchor = name.lower().replace(" ", "-")
-            links += f'<a href="#{anchor}">{name}</a>'
-            bodies += f'<section id="{anchor}"><h2>{name}</h2>{body}</section>'
-    style = files("crosslearning.figures").joinpath("report.css").read_text(encoding="utf-8")
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"{security_policy()}<title>{escape(title)}</title><style>{style}</style></head><body><main>"
-        f"<h1>{escape(title)}</h1>"
-        f"{PAGE_MARK} {escape(__version__)}. Intervals are of 95 %.</p>"
-        f"<nav>{links}</nav>{bodies}</main></body></html>\n"
+    configs = [one.config.to_plain() for one in reports]
+    names = dict.fromkeys(name for config in configs for name in config)
+    fields = [[name, *(_readable(config.get(name)) for config in configs)] for name in names]
+    return template("crosslearning.figures", "report.html.j2", html=True).render(
+        title=title,
+        mark=Markup(PAGE_MARK),
+        version=__version__,
+        security_policy=Markup(security_policy()),
+        returns=_figure("Returns with intervals", returns_figure, known) if known else None,
+        progress=progress,
+        runs=[_run(one) for one in reports],
+        maps=any(one.paths for one in reports),
+        fields=fields,
+        differences=[row for row in fields if len(set(row[1:])) > 1],
+        states=_STATES,
+        mean=_mean,
+        interval=_interval,
     )
-
-
-def _each(reports: Reports, body: Callable[[RunReport], str]) -> str:
-    """Return a part for every run, under its name if there are several."""
-    if len(reports) == 1:
-        return body(reports[0])
-    return "".join(f"<h3>{escape(one.run)}</h3>{body(one)}" for one in reports)
-
-
-def _summary(reports: Reports) -> str:
-    columns = [
-        {
-            "": escape(one.run),
-            "state": "finished" if one.finished else "not finished: its newest checkpoint",
-            "method": escape(one.config.settings.method),
-            "tasks": escape(f"{one.config.tasks} ({one.tasks})"),
-            "ε": f"{one.config.settings.epsilon:g}".replace("inf", "∞"),
-            "iterations": f"{one.iteration:,}",
-            "environment steps": f"{one.steps:,}",
-            "knots": f"{one.knots:,}",
-            "return, own policies": _mean(one, "own"),
-            "return, central policy": _mean(one, "central"),
-            "certificate": _STATES[(one.certificate or {}).get("passed")],
-        }
-        for one in reports
-    ]
-    headings, *rows = ([name, *(column[name] for column in columns)] for name in columns[0])
-    return f"{_table(headings, rows)}{_soft('Returns are discounted, means over the tasks.')}"
 
 
 def _mean(one: RunReport, policy: str) -> str:
@@ -272,27 +235,30 @@ def _mean(one: RunReport, policy: str) -> str:
     return minus(f"{mean:{readable(mean)}}") if values else "–"
 
 
-def _returns(one: RunReport) -> str:
-    if "evaluation" in one.left_out:
-        return _left_out(one.left_out["evaluation"])
-    shown = _worst(one.evaluation)
-    rates = list(dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"]))
-    rows = []
-    for row in shown:
-        for policy in ("own", "central"):
-            result = row[policy]
-            name = escape(row["task"]) if policy == "own" else ""  # once for both rows
-            returns = [_cell(result[kind]) for kind in ("discounted_return", "total_return")]
-            shares = [_cell(result["rates"].get(rate), percent=True) for rate in rates]
-            rows.append([name, policy, *returns, *shares])
-    headings = ["task", "policy", "discounted return", "total return", *map(escape, rates)]
-    note = f"{one.trials} episodes each, starts of seed {one.seed}, without exploration noise."
-    if left := len(one.evaluation) - len(shown):
-        note += f" The {len(shown)} tasks whose own policies do worst; {left} do better."
-    return f"{_table(headings, rows, 'numbers')}{_soft(note)}"
+def _run(one: RunReport) -> dict[str, Any]:
+    """Return a report with its tables and figures; a missing one has its reason instead."""
+    missing = {name: {"left_out": reason} for name, reason in one.left_out.items()}
+    settings, lines = one.config.settings, one.metrics
+    rates = dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"])
+    evaluation = {"shown": _worst(one.evaluation), "rates": list(rates)}
+    part: dict[str, Any] = {"evaluation": evaluation, "on_the_way": None, "paths": None}
+    text = "Learning curves: returns, distances to the central policy, knots"
+    aims = aims_of(settings, lines)
+    part["curves"] = _figure(text, learning_figure, lines, settings.epsilon, aims)
+    if one.on_the_way:
+        text = "Evaluations on the way, with bands of 95 %"
+        part["on_the_way"] = _figure(text, evaluation_figure, one.on_the_way)
+    if one.paths:
+        part["paths"] = _figure("Paths from random starts", trajectory_figure, "central", one.paths)
+    if one.certificate is not None:
+        text = "Distances, multipliers, pruning and stationarity gaps"
+        part["certificate"] = _figure(text, certificate_figure, one.certificate, lines)
+    again = shlex.quote(f"{Path(one.run).name}-again")
+    shown = {"report": one, "again": again, "verdicts": _verdicts(one.certificate_page)}
+    return {**shown, **part, **missing}
 
 
-def _cell(given: Mapping[str, Any] | None, percent: bool = False) -> str:
+def _interval(given: Mapping[str, Any] | None, percent: bool = False) -> str:
     """Return an interval of JSON; a dash where it is unknown."""
     interval = read_interval(given or {"value": None})
     text = interval.percent() if percent else str(interval)
@@ -307,47 +273,10 @@ def _worst(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
     return order[:MANY_TASKS]
 
 
-def _curves(one: RunReport) -> str:
-    settings = one.config.settings
-    data = one.metrics, settings.epsilon, aims_of(settings, one.metrics)
-    text = "Learning curves: returns, distances to the central policy, knots"
-    curves = _figure(text, learning_figure, *data)
-    if one.on_the_way:
-        text = "Evaluations on the way, with bands of 95 %"
-        curves += _figure(text, evaluation_figure, one.on_the_way)
-    return curves
-
-
-def _paths(one: RunReport) -> str:
-    if not one.paths:
-        return _left_out(one.left_out["paths"])
-    return _figure("Paths from random starts", trajectory_figure, "central", one.paths)
-
-
-def _verdict(one: RunReport) -> str:
-    if one.certificate is None:
-        return _left_out(one.left_out["certificate"])
-    page = one.certificate_page
+def _verdicts(page: str) -> list[str]:
+    """Return the verdicts of a certificate's page, each on one line."""
     part = next((part for part in page.split("\n\n") if part.startswith("Verdict\n")), "")
-    bullets = part.partition("\n- ")[2].split("\n- ")
-    verdict = "".join(f"<li>{escape(' '.join(text.split()))}</li>" for text in bullets if text)
-    text = "Distances, multipliers, pruning and stationarity gaps"
-    figure = _figure(text, certificate_figure, one.certificate, one.metrics)
-    return f"<ul>{verdict}</ul>{figure}{_details('All of it', f'<pre>{escape(page)}</pre>')}"
-
-
-def _configuration(reports: Reports) -> str:
-    """Return the configuration; of several runs the differences first."""
-    configs = [one.config.to_plain() for one in reports]
-    names = dict.fromkeys(name for config in configs for name in config)
-    rows = [[escape(name), *(escape(_readable(c.get(name))) for c in configs)] for name in names]
-    if len(reports) == 1:
-        pairs = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in rows)
-        return f'<dl class="fields">{pairs}</dl>'
-    headings = ["", *(escape(one.run) for one in reports)]
-    different = [row for row in rows if len(set(row[1:])) > 1]
-    first = _table(headings, different) if different else "<p>The runs are configured alike.</p>"
-    return f"<h3>Differences</h3>{first}{_details('All fields', _table(headings, rows))}"
+    return [" ".join(text.split()) for text in part.split("\n- ")[1:]]
 
 
 def _readable(value: Any) -> str:
@@ -360,53 +289,10 @@ def _readable(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _commands(one: RunReport) -> str:
-    again = shlex.quote(f"{Path(one.run).name}-again")
-    lines = (
-        f"crosslearning train --out {again} --config config.toml\n"
-        f"crosslearning evaluate {again} --trials {one.trials} --seed {one.seed}"
-    )
-    if one.certificate is not None:
-        samples, seed = (one.certificate[name] for name in ("samples", "seed"))
-        lines += f"\ncrosslearning certify {again} --samples {samples} --seed {seed}"
-    text = "Save the configuration as <code>config.toml</code>; then:"
-    if one.has_start:
-        text = (
-            "This run started from another's policies: begin with <code>crosslearning adapt</code> "
-            "from that run instead of <code>train</code>."
-        )
-    whole = _details("config.toml", f"<pre>{escape(one.config_text)}</pre>")
-    return f"<p>{text}</p><pre>{escape(lines)}</pre>{whole}"
-
-
-def _soft(text: str) -> str:
-    return f'<p class="soft">{text}</p>'
-
-
-def _left_out(reason: object) -> str:
-    return _soft(f"Left out: {escape(str(reason))}.")
-
-
-def _details(summary: str, body: str) -> str:
-    return f"<details><summary>{summary}</summary>{body}</details>"
-
-
-def _figure(text: str, draw: Callable[..., Figure], *data: Any) -> str:
-    """Return a figure, or the reason why there is none."""
+def _figure(text: str, draw: Callable[..., Figure], *data: Any) -> dict[str, str]:
+    """Return a figure's description and content, or the reason why there is none."""
     try:
         content = figure_bytes(draw(*data), "svg")
     except InputError as reason:
-        return _left_out(reason)
-    source = f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
-    return f'<figure><img alt="{escape(text)}" src="{source}"></figure>'
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    """Return a table of HTML cells; the first of a row is its heading."""
-    head = "".join(f"<th>{cell}</th>" for cell in headings)
-    body = "".join(
-        f"<tr><th>{first}</th>{''.join(f'<td>{cell}</td>' for cell in rest)}</tr>"
-        for first, *rest in rows
-    )
-    table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div class="scroll"><table class="{kind}">{table}</table></div>'
+        return {"left_out": str(reason)}
+    return {"text": text, "source": f"data:image/svg+xml;base64,{b64encode(content).decode()}"}

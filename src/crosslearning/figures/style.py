@@ -27,28 +27,13 @@ ALARM = "#B42318"
 #: Widths in inches of two columns of a page, and of one and a half.
 WIDE, NARROW = 7.0, 4.6
 
-_SETTINGS: dict[Any, Any] = {
-    # Otherwise a matplotlibrc in the working folder could run a program, LaTeX.
-    "text.usetex": False,
-    "font.size": 9,
-    "axes.titlesize": 9.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.8,
-    "axes.grid": False,
-    "legend.frameon": False,
-    "legend.fontsize": 8.5,
-    "legend.columnspacing": 1.2,
-    "legend.handlelength": 1.7,
-    "errorbar.capsize": 2.5,
-    "figure.dpi": 100,
-    "figure.constrained_layout.w_pad": 0.07,
-    "savefig.dpi": 200,
-    "svg.hashsalt": "crosslearning",
-    "pdf.fonttype": 42,
-}
 #: The style inside a ``with`` block or, as a decorator, inside a function.
-figure_style = partial(mpl.rc_context, _SETTINGS)
+figure_style = partial(
+    mpl.rc_context,
+    mpl.rc_params_from_file(
+        Path(__file__).with_name("figures.mplstyle"), use_default_template=False
+    ),
+)
 
 
 def save_figure(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,44 +31,11 @@ from crosslearning.reproduction.paper.measure import (
 )
 from crosslearning.runs.study import markdown, run_study
 
-
-def _settings(says: str, **changes: Any) -> dict[str, Any]:
-    return {"says": says, "settings": changes}
-
-
-def _tasks(says: str, **changes: Any) -> dict[str, Any]:
-    return {"says": says, "task_options": changes}
-
-
-_UNBOUNDED = {"speed_bounds": [-20.0, 20.0], "turn_bounds": [-20.0, 20.0]}
-#: The single change of each reading to the default one.
-_OTHERS = {
-    "crash-terminate": _tasks("A crash ends the episode.", crash="terminate"),
-    "crash-continue": _tasks("After a crash the robot drives on.", crash="continue"),
-    "crash-at-ends": _tasks("A crash is seen only where a step ends.", swept=False),
-    "step-printed": _settings("η = 0.1 multiplies the gradient, as printed.", step_rule="constant"),
-    "step-unclipped": _settings("Rare long gradients are not shortened.", step_clip=math.inf),
-    "step-decaying": _settings("Long steps that shrink.", step_rule="decaying", step_size=2.0),
-    "estimator-geometric": _settings(
-        "Algorithm 1, without opposite actions.", estimator="geometric"
-    ),
-    "estimator-baseline": _settings(
-        "Algorithm 1, less the batch's mean value.", estimator="baseline"
-    ),
-    "distance-centre": _tasks(
-        "d_o is measured from the obstacle's centre.", obstacle_distance="centre"
-    ),
-    "goal-corner": {
-        "says": "The goal in training is (9.5, 9.5).",
-        "training_options": {"goals": [[9.5, 9.5]]},
-    },
-    "projection-relaxed": _settings(
-        "The relaxed projection, not the exact one.", projection="relaxed"
-    ),
-    "speed-reverse": _tasks("The robot may reverse: ż in [−2, 2].", speed_bounds=[-2.0, 2.0]),
-    "actions-unbounded": _tasks("No bounds that matter: ż and ψ̇ in [−20, 20].", **_UNBOUNDED),
-}
-READINGS = (DEFAULT_READING, *(Reading(name, **changes) for name, changes in _OTHERS.items()))
+_OTHERS = files("crosslearning.reproduction.paper").joinpath("readings.toml")
+READINGS = (
+    DEFAULT_READING,
+    *(Reading(name, **row) for name, row in tomllib.loads(_OTHERS.read_text("utf-8")).items()),
+)
 
 #: The size of a reading's runs: the paper's with fewer iterations, and a quick one.
 FULL = Scale(iterations=6_000, snapshots=1, trials=200, maps=100)
