@@ -168,7 +168,20 @@ def factor_pull_back(
     """
     kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
     if kind == PAIR:
-        _pair_pull_back(program, features[start:stop], point[start:stop], weights, out[start:stop])
+        x = point[start:stop].copy()
+        y = np.empty_like(x)
+        out[start:stop] = 0.0
+        for m in range(slopes.shape[0]):
+            y[:] = features[start:stop, m]
+            for d in range(stop - start):
+                value = x[d]
+                step = _DIFFERENCE_STEP * max(1.0, abs(value))
+                x[d] = value + step
+                difference = program.pair(x, y)
+                x[d] = value - step
+                difference -= program.pair(x, y)
+                x[d] = value
+                out[start + d] += weights[m] * difference / (2.0 * step)
         return
     # The slope in the squared distance or the inner product, the same for all features.
     if kind <= MATERN_5_2:
@@ -203,23 +216,3 @@ def factor_pull_back(
             else:
                 total += slopes[m] * row[m]
         out[d] = total
-
-
-@compiled_reordered
-def _pair_pull_back(
-    program: KernelProgram, features: Floats, point: Floats, weights: Floats, out: Floats
-) -> None:
-    """Fill out[d] = Σ_m weights[m] ∂/∂point[d] of a user's formula, by central differences."""
-    x = point.copy()
-    y = np.empty_like(x)
-    out[:] = 0.0
-    for m in range(len(weights)):
-        y[:] = features[:, m]
-        for d in range(len(x)):
-            step = _DIFFERENCE_STEP * max(1.0, abs(point[d]))
-            x[d] = point[d] + step
-            difference = program.pair(x, y)
-            x[d] = point[d] - step
-            difference -= program.pair(x, y)
-            x[d] = point[d]
-            out[d] += weights[m] * difference / (2.0 * step)

@@ -18,7 +18,7 @@ from crosslearning.rkhs.checks import Floats, Integers, finite_array
 from crosslearning.rkhs.kernel import Kernel
 from crosslearning.rkhs.knot_coordinates import pivoted_cholesky
 from crosslearning.rkhs.program import kernel_matrix
-from crosslearning.rkhs.slots import Slots, close_gaps, insert_knots
+from crosslearning.rkhs.slots import Slots, close_gaps, fill_symmetric, insert_knots
 
 #: λ: K + λI is the Gram matrix of the kernel κ + λδ, whose norm is never below κ's. So the claimed
 #: error of a pruning is never below the true one, and P stays computable in float64.
@@ -129,8 +129,8 @@ class Geometry:
         if size == 0:
             return
         lower, _ = lapack.dpotri(self._factor(size), lower=1)
-        self.slots.inverse[:] = 0.0
-        self.slots.inverse[:size, :size] = _symmetric(lower.T)
+        # dpotri fills one triangle of a matrix that is stored by columns.
+        fill_symmetric(lower.T, self.slots.inverse)
 
     def _factor(self, size: int) -> Floats:
         """Return C with K + λI = CCᵀ over the first ``size`` knots, in its lower triangle."""
@@ -208,7 +208,8 @@ class Geometry:
         # BLAS reads our row-major arrays as their transposes.
         columns = np.ascontiguousarray(functions).reshape(F * p, L).T
         coordinates = blas.dtrmm(1.0, factor, columns, lower=1, trans_a=1, overwrite_b=1).T
-        return _symmetric(blas.dsyrk(1.0, coordinates.reshape(F, p * L).T, trans=1))
+        upper = blas.dsyrk(1.0, coordinates.reshape(F, p * L).T, trans=1)
+        return np.asarray(upper + np.triu(upper, 1).T)
 
     def novel(self, points: Floats, tolerance: float, most: int) -> Integers:
         """Return which points are far from the span of the knots, the farthest first."""
@@ -299,8 +300,3 @@ class Geometry:
             f"the Gram matrix of {self.size} knots is not positive definite in float64; is the "
             f"{self.kernel.name} kernel positive definite? crosslearning.rkhs.check_kernel tests it"
         )
-
-
-def _symmetric(upper: Floats) -> Floats:
-    """Return the symmetric matrix of an upper triangle with zeros below."""
-    return np.asarray(upper + np.triu(upper, 1).T)

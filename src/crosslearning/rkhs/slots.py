@@ -109,5 +109,21 @@ def add_multiples(rows: Floats, first: int, factors: Floats) -> None:
                 rows[i, p, c] += factors[i] * rows[first + i, p, c]
 
 
+@compiled
+def fill_symmetric(upper: Floats, out: Floats) -> None:
+    """Fill out, shape (C, C), with the symmetric matrix of an upper triangle, and zeros around."""
+    n = len(upper)
+    out[:] = 0.0
+    for i in range(n):
+        for j in range(i, n):
+            out[i, j] = upper[i, j]
+    # In squares that fit into the cache: one of the two accesses has a large stride.
+    for a in range(0, n, 32):
+        for b in range(a, n, 32):
+            for i in range(a, min(a + 32, n)):
+                for j in range(max(b, i), min(b + 32, n)):
+                    out[j, i] = out[i, j]
+
+
 insert_knots = FastEntry(_insert_knots)
 close_gaps = FastEntry(_close_gaps)
