@@ -73,6 +73,16 @@ def test_contract(kernel):
 
 
 @every_kernel
+def test_between_no_points(kernel):
+    none, some = np.empty((0, 3)), np.ones((4, 3))
+    assert [kernel(a, b).shape for a, b in ((none, some), (some, none), (none, none))] == [
+        (0, 4),
+        (4, 0),
+        (0, 0),
+    ]
+
+
+@every_kernel
 @given(seed=st.integers(0, 2**32 - 1), spread=st.floats(-6, 2))
 def test_symmetric_and_positive_on_any_points(kernel, seed, spread):
     points = 10.0**spread * np.random.default_rng(seed).standard_normal((10, 3))

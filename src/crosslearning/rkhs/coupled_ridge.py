@@ -10,8 +10,8 @@ With A_i = Φ_iᵀΦ_i/σ² + ρ and b_i = Φ_iᵀy_i/σ², and with d_i = f_i �
     S = Σ_i μ_i A_i (A_i + μ_i)⁻¹.
 
 The eigenvectors of Φ_iᵀΦ_i serve every multiplier. A task with fewer points than knots needs only
-as many as it has points: on the orthogonal complement A_i is ρ. μ = ∞ pools the tasks; μ = 0
-separates them, and the centre is their mean.
+as many as it has points: on the orthogonal complement A_i is ρ. μ = ∞ pools the tasks, as the
+limit of these formulas; μ = 0 separates them, and the centre is their mean.
 """
 
 from __future__ import annotations
@@ -126,10 +126,6 @@ class CoupledRidge:
         pulled = np.einsum("imk,iko->mo", self.vectors, share * self.right, optimize=True)
         centre = np.column_stack([_solve(factors[o], pulled[:, o]) for o in range(p)])
         seen = self._seen(centre)
-        if np.isinf(multipliers[0]):
-            differences = np.zeros((self.size, *centre.shape))
-            explained = float(np.sum(self.right * seen))
-            return Solution(multipliers, centre, differences, factors, explained)
         # (A + μ)⁻¹ (b − A f_c): on the eigenvectors, and −ρ/(ρ + μ) f_c off them.
         moved = (self.right - A * seen) / (A + mu)
         left = self.ridge / (self.ridge + mu)
@@ -200,13 +196,10 @@ class CoupledRidge:
 
     def covariance(self, multipliers: Floats) -> Floats:
         """Return C (N, N), where C_ij κ is the prior covariance; C⁻¹ = ρ + diag(μ) − μμᵀ/Σμ."""
-        rho, N = self.ridge, self.size
-        if np.isinf(multipliers[0]):
-            return np.full((N, N), 1.0 / (N * rho))
-        covariance = np.diag(1.0 / (rho + multipliers))
+        covariance = np.diag(1.0 / (self.ridge + multipliers))
         if np.any(multipliers):
-            share = multipliers / (rho + multipliers)
-            covariance += np.outer(share, share) / (rho * share.sum())
+            share = self._shares(multipliers)[2].ravel()
+            covariance += np.outer(share, share) / (self.ridge * share.sum())
         return covariance
 
     def log_evidence(self, solution: Solution) -> float:
@@ -217,8 +210,7 @@ class CoupledRidge:
         logarithm = p * points * math.log(2.0 * math.pi)
         logarithm += points * float(np.sum(np.log(self.variance)))
         # The determinant lemma, with the centre as one more block of the precision matrix.
-        if not np.isinf(solution.multipliers[0]):
-            logarithm += float(np.sum(np.log1p(self.weights / (self.ridge + mu))))
+        logarithm += float(np.sum(np.log1p(self.weights / (self.ridge + mu))))
         for factor in solution.factors:
             logarithm += 2.0 * float(np.sum(np.log(np.diagonal(factor))))
             logarithm -= m * math.log(self.ridge * float(plain_share.sum()))
@@ -229,11 +221,9 @@ class CoupledRidge:
         mu, share, plain_share = self._shares(solution.multipliers)
         seen = self.vectors[task].T @ phi
         off = phi - self.vectors[task] @ seen
-        variance = np.zeros((phi.shape[1], len(self.variance)))
-        if not np.isinf(solution.multipliers[0]):
-            A = self.weights[task] + self.ridge + mu[task]
-            variance += np.einsum("kn,ko->no", seen**2, 1.0 / A)
-            variance += (np.sum(off**2, axis=0) / (self.ridge + mu[task]))[0][:, None]
+        A = self.weights[task] + self.ridge + mu[task]
+        variance: Floats = np.einsum("kn,ko->no", seen**2, 1.0 / A)
+        variance += (np.sum(off**2, axis=0) / (self.ridge + mu[task]))[0][:, None]
         for o, factor in enumerate(solution.factors):
             w = self.vectors[task] @ (share[task][:, o, None] * seen) + plain_share[task] * off
             variance[:, o] += np.sum(solve_triangular(factor, w, lower=True) ** 2, axis=0)
@@ -242,13 +232,10 @@ class CoupledRidge:
     def drawn(self, solution: Solution, normal: Floats) -> Floats:
         """Return posterior samples less their mean (S, N, m, p), from normals (S, N + 1, m, p)."""
         mu, share, plain_share = self._shares(solution.multipliers)
-        N = self.size
-        added = np.zeros((len(normal), *solution.differences.shape))
-        if not np.isinf(solution.multipliers[0]):
-            plain = 1.0 / np.sqrt(self.ridge + mu)
-            beyond = 1.0 / np.sqrt(self.weights + self.ridge + mu) - plain
-            added += plain * normal[:, :N]
-            added += self.vectors @ (beyond * self._seen(normal[:, :N]))
+        N, plain = self.size, 1.0 / np.sqrt(self.ridge + mu)
+        beyond = 1.0 / np.sqrt(self.weights + self.ridge + mu) - plain
+        added = plain * normal[:, :N]
+        added += self.vectors @ (beyond * self._seen(normal[:, :N]))
         if solution.factors:
             outputs = [
                 solve_triangular(factor, normal[:, N, :, o].T, lower=True, trans=1).T

@@ -168,11 +168,6 @@ class CrossRegression:
         problem = self._coordinates, self.problem, solution, tuple(self.inputs), tuple(self.targets)
         return CrossFit(epsilon, method, status, residual, steps, *problem)
 
-    def _statistics_of(self, task: int, rows: Integers) -> Statistics:
-        """Return the statistics of some points of a task."""
-        none = Statistics.none(len(self.coordinates), self.outputs)
-        return none.plus(self.coordinates, self.inputs[task][rows], self.targets[task][rows])
-
     def _update(self) -> None:
         """Update knots and statistics with the points that were added."""
         fresh = [x[n:] for x, n in zip(self.inputs, self._taken, strict=True)]
@@ -284,8 +279,11 @@ def radius_curve(
     if not tried:
         raise InputError("no epsilons were given; give some, or none at all for a choice of ours")
     rows = [np.array_split(np.arange(len(x)), segments) for x in regression.inputs]
+    coordinates = regression.coordinates
+    none = Statistics.none(len(coordinates), regression.outputs)
     parts = [
-        [regression._statistics_of(i, part) for part in rows[i]] for i in range(regression.tasks)
+        [none.plus(coordinates, x[segment], y[segment]) for segment in task]
+        for x, y, task in zip(regression.inputs, regression.targets, rows, strict=True)
     ]
     means, sizes = [], []
     for first in range(segments):

@@ -279,14 +279,11 @@ class Dictionary:
         for k, part in enumerate(np.array_split(np.arange(len(new)), parts)):
             most = max(0, cap + int(_SPARE * cap) - len(self)) // (parts - k)
             if most < len(part):
-                folded = self._geometry.fold(new[part], added[part], most)
-                self._slots.rows[:, :, : len(self)] += folded.onto_old
-                if len(folded.chosen):
-                    self.extend(new[part[folded.chosen]], folded.weights)
-                errors += np.sqrt(folded.squared_errors)
-                removed += len(part) - len(folded.chosen)
+                inserted, moves = self._geometry.fold(new[part], added[part], most)
+                errors += moves
+                removed += len(part) - inserted
             else:
-                self.extend(new[part], added[part])
+                self._geometry.insert(new[part], added[part])
         # All errors have one reason: the budget, or the cap.
         none, within = np.zeros(self.functions), bool(np.max(errors[: self.guarded]) <= budget)
         by_reason = (errors, none, none) if within else (none, none, errors)

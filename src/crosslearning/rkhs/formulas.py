@@ -152,19 +152,6 @@ def factor_column(
 
 
 @compiled_reordered
-def _sum_of_differences(
-    slopes: Floats, features: Floats, point: Floats, start: int, stop: int, out: Floats
-) -> None:
-    """Fill out[d] = Σ_m slopes[m] (features[d, m] - point[d])."""
-    for d in range(start, stop):
-        row, value = features[d], point[d]
-        total = 0.0
-        for m in range(slopes.shape[0]):
-            total += slopes[m] * (row[m] - value)
-        out[d] = total
-
-
-@compiled_reordered
 def factor_pull_back(
     program: KernelProgram,
     f: int,
@@ -180,45 +167,7 @@ def factor_pull_back(
     sides. The slopes of a user's formula are central differences.
     """
     kind, start, stop = program.factors[f, 0], program.factors[f, 1], program.factors[f, 2]
-    if kind <= MATERN_5_2:
-        _squared_distances(features, point, start, stop, slopes)
-        if kind == GAUSSIAN:
-            for m in range(slopes.shape[0]):
-                slopes[m] = weights[m] * exp_of_negative(-0.5 * slopes[m])
-        elif kind == MATERN_3_2:
-            for m in range(slopes.shape[0]):
-                r = math.sqrt(3.0 * slopes[m])
-                slopes[m] = 3.0 * weights[m] * exp_of_negative(-r)
-        else:
-            for m in range(slopes.shape[0]):
-                r = math.sqrt(5.0 * slopes[m])
-                slopes[m] = (5.0 / 3.0) * weights[m] * (1.0 + r) * exp_of_negative(-r)
-        _sum_of_differences(slopes, features, point, start, stop, out)
-    elif kind == LAPLACIAN:
-        factor_column(program, f, features, point, slopes)
-        for m in range(slopes.shape[0]):
-            slopes[m] *= weights[m]
-        for d in range(start, stop):
-            row, value = features[d], point[d]
-            total = 0.0
-            for m in range(slopes.shape[0]):
-                sign = 1.0 if row[m] > value else (-1.0 if row[m] < value else 0.0)
-                total += slopes[m] * sign
-            out[d] = total
-    elif kind == POLYNOMIAL:
-        degree = program.factors[f, 3]
-        _inner_products(program.biases[f], features, point, start, stop, slopes)
-        for m in range(slopes.shape[0]):
-            base, power = slopes[m], degree * weights[m]
-            for _ in range(degree - 1):
-                power *= base
-            slopes[m] = power
-        for d in range(start, stop):
-            row, total = features[d], 0.0
-            for m in range(slopes.shape[0]):
-                total += slopes[m] * row[m]
-            out[d] = total
-    else:
+    if kind == PAIR:
         x = point[start:stop].copy()
         y = np.empty_like(x)
         out[start:stop] = 0.0
@@ -233,3 +182,37 @@ def factor_pull_back(
                 difference -= program.pair(x, y)
                 x[d] = value
                 out[start + d] += weights[m] * difference / (2.0 * step)
+        return
+    # The slope in the squared distance or the inner product, the same for all features.
+    if kind <= MATERN_5_2:
+        _squared_distances(features, point, start, stop, slopes)
+    elif kind == LAPLACIAN:
+        factor_column(program, f, features, point, slopes)
+    else:
+        _inner_products(program.biases[f], features, point, start, stop, slopes)
+    for m in range(slopes.shape[0]):
+        if kind == GAUSSIAN:
+            slopes[m] = weights[m] * exp_of_negative(-0.5 * slopes[m])
+        elif kind == MATERN_3_2:
+            r = math.sqrt(3.0 * slopes[m])
+            slopes[m] = 3.0 * weights[m] * exp_of_negative(-r)
+        elif kind == MATERN_5_2:
+            r = math.sqrt(5.0 * slopes[m])
+            slopes[m] = (5.0 / 3.0) * weights[m] * (1.0 + r) * exp_of_negative(-r)
+        elif kind == LAPLACIAN:
+            slopes[m] *= weights[m]
+        else:
+            base, power = slopes[m], program.factors[f, 3] * weights[m]
+            for _ in range(program.factors[f, 3] - 1):
+                power *= base
+            slopes[m] = power
+    for d in range(start, stop):
+        row, value, total = features[d], point[d], 0.0
+        for m in range(slopes.shape[0]):
+            if kind <= MATERN_5_2:
+                total += slopes[m] * (row[m] - value)
+            elif kind == LAPLACIAN:
+                total += slopes[m] * (1.0 if row[m] > value else (-1.0 if row[m] < value else 0.0))
+            else:
+                total += slopes[m] * row[m]
+        out[d] = total

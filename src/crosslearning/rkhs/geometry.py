@@ -7,7 +7,6 @@ drifts by rounding: a probe tests it at every insertion.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +33,6 @@ DRIFT_LIMIT = 1e-7
 _ROUNDING = 1e-9
 # Names of the numbers of a state in files, and the attributes that hold them.
 _NUMBERS = {"rebuilds": "rebuilds", "_size": "size", "_covered": "covered", "_probe": "_probe"}
-
-
-class Folded(NamedTuple):
-    """The new knots that are kept, and the weights that replace those of all new knots."""
-
-    chosen: Integers  # (m,)
-    weights: Floats  # (m, functions, p), on the chosen knots
-    onto_old: Floats  # (functions, p, L), added on the old knots
-    squared_errors: Floats  # (functions,), squared distances that the functions move
 
 
 class Geometry:
@@ -251,11 +241,12 @@ class Geometry:
         chosen, _ = pivoted_cholesky(left[far], most, column, lambda left: left, tolerance)
         return np.asarray(far[chosen])
 
-    def fold(self, new: Floats, weights: Floats, most: int) -> Folded:
-        """Keep ``most`` of new knots (n, q) with weights (n, functions, p), and fold the others.
+    def fold(self, new: Floats, weights: Floats, most: int) -> tuple[int, Floats]:
+        """Insert ``most`` of new knots (n, q) with weights (n, functions, p); project the others.
 
-        The knots are kept whose removal would move some function the farthest. The others are
-        projected onto the old and the kept knots, so the error is known exactly.
+        Those are inserted whose removal would move some function the farthest. The others are
+        projected onto the old and the inserted knots. Returns the number of inserted knots, and by
+        how much each function moves, exactly.
         """
         if self.covered < self.size:
             self.rebuild(self.size)
@@ -293,12 +284,10 @@ class Geometry:
         squares = np.asarray(moved.multiply(moved @ residual).sum(axis=1))
         kept = weights[chosen].reshape(len(chosen), F * p) + (moved @ shares.T).T
         onto_old = np.asarray(moved @ (onto[others] - shares.T @ onto[chosen]))
-        return Folded(
-            chosen,
-            kept.reshape(len(chosen), F, p) * scale[chosen, None, None],
-            onto_old.reshape(F, p, -1) * self.slots.scale[old],
-            np.maximum(squares.reshape(F, p).sum(axis=1), 0.0),
-        )
+        self.slots.rows[:, :, old] += onto_old.reshape(F, p, -1) * self.slots.scale[old]
+        if len(chosen):
+            self.insert(new[chosen], kept.reshape(-1, F, p) * scale[chosen, None, None])
+        return len(chosen), np.sqrt(np.maximum(squares.reshape(F, p).sum(axis=1), 0.0))
 
     def _not_finite(self) -> NumericalError:
         return NumericalError(

@@ -33,7 +33,8 @@ class FamilyRegression:
         #: The knots' Gram matrix K, shape (m, m).
         self.gram: Floats = np.empty((0, 0))
         #: Of each block, newest first, and of each task in it: the states (n, q); the kernel
-        #: between knots and states, Φᵀ of shape (m, n); ΦᵀΦ. The last two, if they are kept.
+        #: between knots and states, Φᵀ of shape (m, n); ΦᵀΦ. The last two, if they are kept. The
+        #: bits of a kernel value depend on its state's position at most, not on the other knots.
         self._keeps = tasks <= MANY_TASKS
         self._states: list[list[Floats]] = []
         self._features: list[list[Floats]] = []
@@ -46,7 +47,7 @@ class FamilyRegression:
         """Add a block: the states of every task, shapes (n_i, q)."""
         self._states.insert(0, list(states))
         if self._keeps:
-            features = [_between(self.kernel, self.knots, x) for x in states]
+            features = [self.kernel(self.knots, x) for x in states]
             self._features.insert(0, features)
             self._products.insert(0, [phi @ phi.T for phi in features])
         for kept in (self._states, self._features, self._products):
@@ -69,12 +70,12 @@ class FamilyRegression:
             matrix[:stay, stay:] = across[:, :stay].T
             return matrix
 
-        self.gram = joined(self.gram, _between(self.kernel, added, knots))
+        self.gram = joined(self.gram, self.kernel(added, knots))
         self.knots = knots.copy()
         kept = zip(self._states, self._features, self._products, strict=True) if self._keeps else ()
         for states, features, products in kept:
             for i, x in enumerate(states):
-                fresh = _between(self.kernel, added, x)
+                fresh = self.kernel(added, x)
                 features[i] = np.concatenate([features[i].take(taken, axis=0), fresh])
                 products[i] = joined(products[i], fresh @ features[i].T)
 
@@ -86,7 +87,7 @@ class FamilyRegression:
         """Return Φᵀ of a task in a block."""
         if self._keeps:
             return self._features[block][task]
-        return _between(self.kernel, self.knots, self._states[block][task])
+        return self.kernel(self.knots, self._states[block][task])
 
     def states(self, block: int, task: int) -> Floats:
         """Return the states of a task in a block, shape (n, q)."""
@@ -132,16 +133,4 @@ class FamilyRegression:
         self._states = [list(block) for block in states]
         if self._keeps:
             self._products = [[product.copy() for product in block] for block in arrays["products"]]
-            self._features = [
-                [_between(self.kernel, self.knots, x) for x in block] for block in states
-            ]
-
-
-def _between(kernel: Kernel, knots: Floats, states: Floats) -> Floats:
-    """Return κ between knots and states, shape (m, n).
-
-    The bits of a value depend on its state's position at most, not on the other knots.
-    """
-    if len(knots) == 0 or len(states) == 0:
-        return np.empty((len(knots), len(states)))
-    return kernel(knots, states)
+            self._features = [[self.kernel(self.knots, x) for x in block] for block in states]
