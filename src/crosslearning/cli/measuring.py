@@ -245,6 +245,41 @@ def relate(run: options.Run, as_json: options.Json = False) -> None:
 
 
 @app.command()
+def departure(
+    run: options.Run,
+    trials: Annotated[int, whole("Episodes of each machine and policy.", 2)] = 100,
+    seed: options.StartSeed = 0,
+    best: options.Best = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show how far a run departs from its controller, and what that is worth."""
+    from crosslearning._base.plain_data import to_plain
+    from crosslearning.analysis.departure import departures
+    from crosslearning.figures.departure import departure_figure
+
+    folder = runs.RunFolder.open(run)
+    machines = departures(folder.load(best=best), trials, seed)
+    figures = {"departure": departure_figure(machines)}
+    written = _write(folder, "departure.json", to_plain(machines), figures, as_json)
+    if as_json:
+        return
+    rows = []
+    for one in machines:
+        cells = [one.task, str(one.controller), str(one.learned), str(one.gain)]
+        cells.append("; ".join(f"{a.largest:.3g} of {a.bound:.3g}" for a in one.actions))
+        if one.crossed is not None and one.crossed_before is not None:
+            cells += [one.crossed_before.percent(), one.crossed.percent()]
+        cells += [f"{before:.3g}, {after:.3g}" for before, after in one.steady_errors.values()]
+        rows.append(cells)
+    headings = ["machine", "return, controller", "learned", "gain", "largest change of its bound"]
+    if machines[0].crossed is not None:
+        headings += ["limits crossed, controller", "learned"]
+    headings += [f"steady error, {name}" for name in machines[0].steady_errors]
+    show_table(f"{run}: {trials} episodes each, 95 % intervals", headings, rows)
+    show_files(written)
+
+
+@app.command()
 def certify(
     run: options.Run,
     alpha: options.Alpha = None,

@@ -29,11 +29,13 @@ from crosslearning._base.pages import security_policy
 from crosslearning._base.plain_data import read_json
 from crosslearning._base.progress import progress_bar
 from crosslearning._base.statistics import readable
+from crosslearning.analysis.departure import Departure, departures
 from crosslearning.analysis.trajectories import Trajectories, trajectories, worth_drawing
 from crosslearning.certificates import certificate_page, certify, kept_certificate, save_certificate
 from crosslearning.certificates.text import plain, template
 from crosslearning.errors import CrossLearningError, InputError, visible
 from crosslearning.figures.certificate import certificate_figure
+from crosslearning.figures.departure import departure_figure
 from crosslearning.figures.parts import minus, read_interval
 from crosslearning.figures.paths import trajectory_figure
 from crosslearning.figures.run import (
@@ -82,6 +84,7 @@ class RunReport:
     evaluation: Sequence[dict[str, Any]] = ()
     certificate: dict[str, Any] | None = None  #: as in its JSON
     certificate_page: str = ""
+    departures: Sequence[Departure] = ()  #: from the controller, for runs around one
     paths: tuple[Trajectories, ...] = ()  #: of the central policy; empty without maps
     left_out: dict[str, str] = field(default_factory=dict)  #: why a part is missing, by its name
 
@@ -148,6 +151,9 @@ def gather(
         with part("paths", "paths", N):
             tasks = worth_drawing(learner.tasks, report.metrics)
             report.paths = trajectories(learner.central, tasks)
+        if learner.tasks[0].controller is not None:
+            with part("departure", "controller", N):
+                report.departures = departures(learner, min(report.trials, 100), seed)
         with part("certificate", "certifying", N + 1):
             stored = kept_certificate(folder.certificate)
             if stored is None or stored[0].get("iteration") != learner.iteration:
@@ -221,6 +227,7 @@ def report_page(reports: Reports) -> str:
         progress=progress,
         runs=[_run(one) for one in reports],
         maps=any(one.paths for one in reports),
+        around=any(one.departures or "departure" in one.left_out for one in reports),
         fields=fields,
         differences=[row for row in fields if len(set(row[1:])) > 1],
         states=_STATES,
@@ -250,6 +257,10 @@ def _run(one: RunReport) -> dict[str, Any]:
         part["on_the_way"] = _figure(text, evaluation_figure, one.on_the_way)
     if one.paths:
         part["paths"] = _figure("Paths from random starts", trajectory_figure, "central", one.paths)
+    part["departure"] = None
+    if one.departures:
+        text = "Returns, changes of the actions and limits crossed, beside the controller"
+        part["departure"] = _figure(text, departure_figure, one.departures)
     if one.certificate is not None:
         text = "Distances, multipliers, pruning and stationarity gaps"
         part["certificate"] = _figure(text, certificate_figure, one.certificate, lines)

@@ -226,6 +226,14 @@ def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
     found = f"{what} {measured:.6g}, in the norm of κ + λδ"
     expected = f"at most ε = {epsilon:g}, with a tolerance of {DISTANCE_TOLERANCE:g} for rounding"
     checks.expect(f"{label}: constraint", fine, found, expected, topic="constraint")
+    bound = model.settings.get("controller_epsilon")
+    if bound is not None:
+        norm = float(np.sqrt(np.max(model.squared_norms)))
+        fine = float(bound) >= 0.0 and norm <= float(bound) + model.tolerance(float(bound))
+        found = f"largest norm of a correction {norm:.6g}"
+        expected = f"at most ε₀ = {float(bound):g}: no action changes by more half ranges"
+        name = f"{label}: distance from the controller"
+        checks.expect(name, fine, found, expected, topic="constraint")
 
 
 def _largest(values: Floats) -> float:
