@@ -40,11 +40,15 @@ class MeasuringFlags:
 
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
+        from crosslearning.learner.internals import behind_controller
         from crosslearning.tasks.task import warn_of_no_limit
 
         if self.tasks is None and self.task_options is not None:
             raise InputError("--task-options needs --tasks: they are options of another task set")
-        tasks = learner.tasks if self.tasks is None else _tasks(self.tasks, self.task_options)
+        tasks = learner.tasks
+        if self.tasks is not None:
+            others = _tasks(self.tasks, self.task_options)
+            tasks = tuple(behind_controller(learner, others))
         if self.horizon is None:
             warn_of_no_limit(tasks)
         return tasks, {

@@ -113,9 +113,10 @@ def config_from(file: Path | None, flags: dict[str, Any], fixed: Sequence[str] =
 
     values = read_config(file) if file is not None else {}
     given = read_flags(flags)
-    tasks, on = (str(values.get(name, "")) for name in ("tasks", "on"))
+    tasks, around, on = (str(values.get(name, "")) for name in ("tasks", "around", "on"))
     for name, value, trusted, why in (
         ("tasks", tasks, is_named(TaskSource(tasks)), "are no set that ships; a file runs no code"),
+        ("around", around, not around, "is a controller; a file runs none"),
         ("on", on, not on.startswith("ray"), "is a cluster; a file connects to none"),
     ):
         if name in values and name not in given and not trusted:

@@ -102,11 +102,13 @@ def resume(
     iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
     tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
+    around: Annotated[str | None, option("The controller of such a run, with --tasks.")] = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     with _reporting_interrupts(run):
         announce_compilation()
-        outcome = runs.resume(run, workers, console, tasks, iterations, steps, on, step_seconds)
+        length = iterations, steps
+        outcome = runs.resume(run, workers, console, tasks, *length, on, step_seconds, around)
     _finish(run, outcome)
 
 

@@ -306,7 +306,7 @@ class Core:
         improvement = self._improve()
         # Line 6: take the step, then project.
         folded = self._move(improvement)
-        projection = dictionary.project(settings.epsilon, settings.projection)
+        projection = dictionary.project(settings.epsilon, settings.projection, settings.bound)
         # Line 7: CDKOMP.
         pruning = dictionary.prune(settings.budget, settings.max_knots, folded)
         iterate.iteration += 1

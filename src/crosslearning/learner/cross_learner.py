@@ -17,7 +17,9 @@ from threadpoolctl import threadpool_limits
 from crosslearning._base.interrupts import deferred
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.learner.core import Core, Iterate, IterationReport, Method
+from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.internals import (
+    behind_controller,
     choose_method,
     deprecate,
     starting_policy,
@@ -29,7 +31,7 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.policy import BoxSpec, Policy
 from crosslearning.learner.policy_gradient import PolicyGradientMethod
 from crosslearning.learner.preparation import known_kernel, observed_kernel, resolve_tasks, scale_of
-from crosslearning.learner.settings import LearnerSettings
+from crosslearning.learner.settings import USUAL_EPSILON, LearnerSettings
 from crosslearning.learner.trust_region import TrustRegionMethod
 from crosslearning.learner.user_input import (
     Length,
@@ -40,6 +42,7 @@ from crosslearning.learner.user_input import (
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
+from crosslearning.tasks.loop import LoopSpec
 from crosslearning.tasks.sources import TaskSource, read_source
 from crosslearning.tasks.task import warn_of_no_limit
 
@@ -67,6 +70,11 @@ class CrossLearner:
     settings : PolicyGradient, TrustRegion or ModelBased, optional
         The method and its settings, such as ``TrustRegion(epsilon=1.0, step_kl=0.1)``. A number
         is the radius ``epsilon``.
+    around : controller, optional
+        The controller that runs the machines today, or one for each (a sequence, or a mapping by
+        name): a function of the observation, an object with ``reset`` and ``act``, such as
+        :class:`~crosslearning.PID`, a policy, or the name of one, ``module:name`` or a JSON file.
+        Policies then correct its actions, by at most ``epsilon`` half ranges of an action.
     kernel : Kernel, or its description as a mapping, optional
         By default a Gaussian with the widths that suit the tasks.
     workers : int, optional
@@ -106,6 +114,7 @@ class CrossLearner:
         tasks: str | TaskSource | Sequence[Task],
         settings: LearnerSettings | float | None = None,
         *,
+        around: Any = None,
         kernel: Kernel | Mapping[str, Any] | None = None,
         workers: int | None = None,
         task_options: Mapping[str, Any] | None = None,
@@ -116,12 +125,14 @@ class CrossLearner:
         **keywords: Any,
     ) -> None:
         refuse_lengths(keywords)
-        given = read_source(tasks) if isinstance(tasks, str) else tasks
+        named = isinstance(around, str)
+        given = read_source(tasks, around if named else None) if isinstance(tasks, str) else tasks
         self.source = given if isinstance(given, TaskSource) else None
         self.task_options = dict(task_options or {})
-        self.tasks = resolve_tasks(given, self.task_options)
+        self.tasks = resolve_tasks(given, self.task_options, around)
         warn_of_no_limit(self.tasks)
         self._given = _given_settings(settings, kernel, keywords)
+        self._around = any(task.controller is not None for task in self.tasks)
         self._kernel, self._start = kernel, start
         self._policies: dict[int, Policy] = {}
         # Report errors now, whichever method the length will select.
@@ -140,7 +151,18 @@ class CrossLearner:
         method = default_method(self.tasks, steps, self._given)
         settings = make_settings({**self._given, "method": method})
         horizon = max(task.horizon for task in self.tasks)
-        return settings.resolved(scale_of(self.tasks, settings) is not None, horizon)
+        scaled = scale_of(self.tasks, settings) is not None
+        resolved = settings.resolved(scaled, horizon, self._around)
+        if (
+            self._around
+            and settings.controller_epsilon is None
+            and (settings.epsilon == USUAL_EPSILON)
+        ):
+            raise InputError(
+                "how far may learning depart from the controller? Say it in half ranges of the "
+                "actions: epsilon=0.3 changes no action by more than 15 % of its range"
+            )
+        return resolved
 
     @cached_property
     def _core(self) -> Core:
@@ -324,8 +346,24 @@ class CrossLearner:
             std, gamma = self.method.noise.std, self.settings.gamma
             policy = Policy(name, mean, std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
+            policy.corrects = self._around
             self._policies[function] = policy
         return self._policies[function]
+
+    def controller(self, task: int | str | None = None) -> LearnedController:
+        """Return a policy as the controller of a machine; by default the central one.
+
+        It takes the machine's observations and returns its actions: the controller's that the
+        policy was learned around, corrected, with lags, limits and rates. Of tasks that differ in
+        these, name the task.
+        """
+        policy = self.central if task is None else self.policy(task)
+        names = [one.name for one in self.tasks]
+        first = self.tasks[names.index(policy.name) if policy.name in names else 0]
+        spec = first.loop
+        if spec is None:
+            spec = LoopSpec.whole(first.observation_space, first.action_space)
+        return LearnedController(policy, spec)
 
     def predict(
         self,
@@ -372,6 +410,7 @@ class CrossLearner:
             Settings that differ from this learner's, such as ``step_size``.
         """
         policy = starting_policy(self, start)
+        (task,) = behind_controller(self, [task])
         values = transfer_settings(self, **settings)
         learner = CrossLearner([task], start=policy.function, **values)
         learner.method.use_data_of(self.method)
@@ -389,6 +428,7 @@ class CrossLearner:
         path: str | Path,
         tasks: str | TaskSource | Sequence[Task] | None = None,
         kernel: Kernel | None = None,
+        around: Any = None,
         workers: int | None = None,
         on: str = "threads",
         step_seconds: float | None = None,
@@ -403,11 +443,14 @@ class CrossLearner:
             names is run. Without them the policies can be used, but not trained further.
         kernel : Kernel, optional
             Needed if the kernel is a user-defined formula.
+        around : controller, optional
+            As for the class; needed if the controller is code, for tasks that are not around it
+            already.
         workers, on, step_seconds
             As for the class.
         """
         how = {"workers": workers, "on": on, "step_seconds": step_seconds}
-        return read_learner(cls, path, tasks, kernel, **how)
+        return read_learner(cls, path, tasks, kernel, around, **how)
 
 
 def _given_settings(

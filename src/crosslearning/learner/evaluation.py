@@ -313,6 +313,14 @@ def _run(policy: AnyPolicy, task: Task, options: EpisodeOptions) -> Episodes:
     if not ours:
         act = _actor(policy, task, options.deterministic)
         return episodes_of(task, plan, act, getattr(policy, "reset", None)).of_task(0)
+    if policy.corrects is (task.controller is None):
+        raise InputError(
+            f"the {policy.name} policy corrects a controller, and task {task.name!r} has none; "
+            "give task.around(controller), or evaluate learner.controller(...)"
+            if policy.corrects
+            else f"task {task.name!r} takes corrections of its controller, which the {policy.name} "
+            "policy does not give; evaluate it on the task without a controller"
+        )
     reads, acts = policy.function.kernel.dimension, policy.function.outputs
     if (q, p) != (reads, acts):
         raise InputError(

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
+from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs.checks import Floats
+from crosslearning.tasks import Task
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
@@ -55,6 +57,20 @@ def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Po
             stacklevel=3,
         )
     return policy
+
+
+def behind_controller(learner: CrossLearner, tasks: Sequence[Task]) -> list[Task]:
+    """Return other tasks around the controller of the learner's, unless they have one."""
+    controllers = {id(task.controller): task.controller for task in learner.tasks}
+    common = next(iter(controllers.values()))
+    if all(one is None for one in controllers.values()):
+        return list(tasks)
+    if len(controllers) > 1 and any(task.controller is None for task in tasks):
+        raise InputError(
+            "the tasks of this learner have controllers of their own; give these tasks theirs: "
+            "task.around(controller)"
+        )
+    return [task if task.controller is not None else task.around(common) for task in tasks]
 
 
 def transfer_settings(learner: CrossLearner, **changes: Any) -> dict[str, Any]:

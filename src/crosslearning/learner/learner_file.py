@@ -19,7 +19,9 @@ from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.learner.user_input import make_settings, settings_to_plain
 from crosslearning.rkhs import Kernel, kernel_from_dict
 from crosslearning.tasks import Task
-from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours
+from crosslearning.tasks.controllers import Controller, controller_from_dict
+from crosslearning.tasks.loop import LoopSpec
+from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours, read_source
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
@@ -29,7 +31,7 @@ def write_learner(learner: CrossLearner, path: str | Path) -> None:
     """Write a learner to a file, atomically."""
     arrays, numbers = learner._core.state()
     first, source = learner.tasks[0], learner.source
-    described = {
+    described: dict[str, Any] = {
         "settings": settings_to_plain(learner.settings),
         "kernel": learner.kernel.to_dict(),
         "task_set": None if source is None else source.given,
@@ -38,11 +40,18 @@ def write_learner(learner: CrossLearner, path: str | Path) -> None:
         "tasks": [task.name for task in learner.tasks],
         "spaces": [_space_to_plain(box) for box in (first.observation_space, first.action_space)],
     }
+    if any(task.loop is not None for task in learner.tasks):
+        described["loops"] = [_loop_to_plain(task.loop) for task in learner.tasks]
     write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
 
 
 def read_learner(
-    make: type[CrossLearner], path: str | Path, tasks: Any, kernel: Kernel | None, **how: Any
+    make: type[CrossLearner],
+    path: str | Path,
+    tasks: Any,
+    kernel: Kernel | None,
+    around: Any = None,
+    **how: Any,
 ) -> CrossLearner:
     """Return the learner of a file; ``tasks`` as for :meth:`CrossLearner.load`."""
     if Path(path).is_dir():
@@ -55,6 +64,9 @@ def read_learner(
             saved["method"] = {}
         settings = make_settings(saved["settings"])
         source, options = None, saved["task_options"] if isinstance(tasks, str) else None
+        if isinstance(tasks, str) and around is None and "loops" in saved:
+            source, options = read_source(tasks), None  # the controller may be in the file
+            tasks = load_tasks(source, saved["task_options"] or {})
         if tasks is None or isinstance(tasks, TaskSource):
             tasks, source = tasks_of_file(path, saved, tasks)
         if kernel is None:
@@ -64,7 +76,9 @@ def read_learner(
                 f"{path} was learned with the kernel {saved['kernel']}, got {kernel.to_dict()}"
             )
         chosen = settings.kernel or kernel
-        learner = make(tasks, settings, kernel=chosen, task_options=options, **how)
+        if around is None and not isinstance(tasks, str):
+            tasks = _around_saved(path, tasks, saved)
+        learner = make(tasks, settings, around=around, kernel=chosen, task_options=options, **how)
         if source is not None:
             learner.source, learner.task_options = source, dict(saved["task_options"] or {})
         names = [task.name for task in learner.tasks]
@@ -114,7 +128,13 @@ def tasks_of_file(
         observations, actions = (_space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
-    return tuple(Task(name, missing, spaces=(observations, actions)) for name in names), None
+    tasks = tuple(Task(name, missing, spaces=(observations, actions)) for name in names)
+    for task, loop in zip(tasks, description.get("loops", ()), strict=False):
+        if loop is not None:
+            spec = _loop_from_plain(loop)
+            controller = missing if spec is None else spec.controller
+            task._set(loop=spec, controller=controller)
+    return tasks, None
 
 
 def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
@@ -153,6 +173,69 @@ class MissingEnvironment:
     def __call__(self, render_mode: str | None = None) -> NoReturn:
         """Raise the error."""
         raise InputError(self.why)
+
+
+# Loops, as plain data ---------------------------------------------------------------------
+
+_PARTS = ("observation_names", "action_names", "lags", "past_actions", "setpoints", "rate")
+
+
+def _loop_to_plain(spec: LoopSpec | None) -> dict[str, Any] | None:
+    """Return a loop for JSON; a controller that is code is only mentioned."""
+    if spec is None:
+        return None
+    controller, rates = spec.controller, spec.rates
+    if controller is not None:
+        controller = controller.to_dict() if isinstance(controller, Controller) else "code"
+    return {
+        **{name: getattr(spec, name) for name in _PARTS},
+        "spaces": [_space_to_plain(space) for space in (spec.observations, spec.actions)],
+        "ends": _space_to_plain(gymnasium.spaces.Box(spec.low, spec.high, dtype=np.float64)),
+        "rates": None if rates is None else [str(rate) for rate in rates.tolist()],
+        "controller": controller,
+    }
+
+
+def _loop_from_plain(data: Mapping[str, Any]) -> LoopSpec | None:
+    """Return the loop of :func:`_loop_to_plain`; None if its controller is code."""
+    given = data["controller"]
+    if given == "code":
+        return None
+    observations, actions = map(_space_from_plain, data["spaces"])
+    ends, rates = _space_from_plain(data["ends"]), data["rates"]
+    seen, acting, lags, past, setpoints, rate = (data[name] for name in _PARTS)
+    return LoopSpec(
+        observations,
+        actions,
+        tuple(map(str, seen)),
+        tuple(map(str, acting)),
+        int(lags),
+        int(past),
+        tuple((int(i), aim, at) for i, aim, at in setpoints),
+        ends.low.astype(np.float64),
+        ends.high.astype(np.float64),
+        None if rates is None else np.array([float(rate) for rate in rates]),
+        None if given is None else controller_from_dict(given),
+        None if rate is None else float(rate),
+    )
+
+
+def _around_saved(path: str | Path, tasks: Any, saved: Mapping[str, Any]) -> Any:
+    """Return tasks around the controllers of a learner's file, if they have none."""
+    for number, loop in enumerate(saved.get("loops", ())):
+        given = None if loop is None else loop["controller"]
+        if given is None or not isinstance(tasks, list | tuple) or number >= len(tasks):
+            continue
+        if not isinstance(tasks[number], Task) or tasks[number].controller is not None:
+            continue
+        if given == "code":
+            raise InputError(
+                f"{path} was learned around a controller of its author's; pass it: "
+                "CrossLearner.load(path, tasks=..., around=...), or --around"
+            )
+        around = tasks[number].around(controller_from_dict(given))
+        tasks = [*tasks[:number], around, *tasks[number + 1 :]]
+    return tasks
 
 
 def _space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:

@@ -174,6 +174,8 @@ class Policy:
         self.rate = rate
         #: From the function's values to the task's units.
         self.scale = ActionScale.none(function.outputs)
+        #: Whether its actions are corrections of a controller's.
+        self.corrects = False
         self.seed(0)
 
     def __repr__(self) -> str:

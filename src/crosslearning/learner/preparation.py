@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, kernel_from_dic
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
-from crosslearning.tasks.sources import TaskSource, load_tasks
+from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
 
 #: Standard deviation of the random actions: they fill most of [−1, 1].
@@ -36,9 +37,9 @@ _STREAM = 0x100C
 
 
 def resolve_tasks(
-    tasks: TaskSource | Sequence[Task], options: Mapping[str, Any]
+    tasks: TaskSource | Sequence[Task], options: Mapping[str, Any], around: Any = None
 ) -> tuple[Task, ...]:
-    """Return the tasks, checked to be compatible."""
+    """Return the tasks, ``around`` controllers if there are any, checked to be compatible."""
     if options and not isinstance(tasks, TaskSource):
         raise InputError("task_options are for a named task set; give them to your tasks directly")
     if isinstance(tasks, Task):
@@ -47,6 +48,10 @@ def resolve_tasks(
     resolved = as_tasks(given, "tasks")
     if not resolved:
         raise InputError("no tasks were given; give at least one")
+    if isinstance(around, str) and not isinstance(tasks, TaskSource):
+        raise InputError(f"around is {around!r}: with tasks of Python give the controller itself")
+    if around is not None and not isinstance(around, str):
+        resolved = around_controllers(resolved, around)
     first, names = resolved[0], Counter(task.name for task in resolved)
     for task in resolved:
         if names[task.name] > 1:
@@ -171,8 +176,8 @@ def observed_kernel(
     """Return a Gaussian kernel with widths from episodes with random actions, and the episodes."""
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
-    std = np.full(p, _RESTLESS)
-    if not scaled:  # random actions are as wide as their box
+    std = np.full(p, settings.noise_within(_RESTLESS))
+    if not scaled and math.isinf(settings.bound):  # random actions are as wide as their box
         low, high = tasks[0].action_space.low, tasks[0].action_space.high
         bounded = np.maximum(np.abs(low), np.abs(high)) <= _SENSIBLE
         half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)

@@ -22,11 +22,16 @@ MethodName = Literal["policy-gradient", "trust-region", "models"]
 #: Settings with a number for each action.
 EACH = ("action_variance", "action_std")
 #: γ and step sizes of the paper's method: in its units, and for actions in [−1, 1].
-_DISCOUNT, _STEP, _SCALED_STEP = 0.9, 2.0, 0.5
+_DISCOUNT, _STEP, _SCALED_STEP, _VARIANCE = 0.9, 2.0, 0.5, 0.05
 #: Rollouts take 1/(1 − γ) steps on average; more than a million do not fit into memory.
 _LARGEST_DISCOUNT = 0.999999
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
+#: Noise around a controller, relative to the largest change of an action.
+_SHARE_OF_BOUND, _NO_NOISE = 0.5, 1e-30
+
+
+USUAL_EPSILON = 3.0
 
 
 class Pace(NamedTuple):
@@ -57,10 +62,10 @@ Ridge = Annotated[Positive, "ρ of the step's regression: larger is smoother."]
 CriticRidge = Annotated[Positive, "ρ of the critic's regression: larger is smoother."]
 CriticKnots = Annotated[Count, "Cap on the knots that the critics share."]
 ActionStd = Annotated[
-    EachAction,
+    EachAction | None,
     "Standard deviation of the exploration noise (trust-region: at the start) in units of the "
     "policies' actions: half the range of each action, where it has bounds. One number stands for "
-    "all actions.",
+    "all actions. None: 0.5 for trust-region, 0.4 for models, at most half of controller_epsilon.",
 ]
 NewKnots = Annotated[Count, "The most new knots in an iteration."]
 Novelty = Annotated[
@@ -92,7 +97,13 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         float,
         "Centrality radius ε: the largest distance, in RKHS norm, of a task policy from the "
         "central one. 0 forces consensus; inf lets every task learn alone.",
-    ] = 3.0
+    ] = USUAL_EPSILON
+    controller_epsilon: Annotated[
+        float | None,
+        "ε₀: the largest distance, in RKHS norm, of every policy from the controller that it "
+        "corrects: no action changes by more than ε₀ half ranges. None: epsilon where there is a "
+        "controller, no bound elsewhere.",
+    ] = None
     projection: Annotated[
         Literal["exact", "relaxed"],
         "exact bounds every distance by ε; relaxed bounds their mean square.",
@@ -130,12 +141,24 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """The episodes from which kernel widths are estimated."""
         return InitialExploration(4, 100)
 
-    def resolved(self, scaled: bool, horizon: int) -> Self:
+    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
         """Return the settings with nothing left open, for tasks whose episodes have ``horizon``.
 
-        ``scaled`` says whether actions are of order one.
+        ``scaled`` says whether actions are of order one, ``around`` whether they are corrections
+        of a controller's.
         """
+        if around and self.controller_epsilon is None:
+            return msgspec.structs.replace(self, controller_epsilon=self.epsilon)
         return self
+
+    @property
+    def bound(self) -> float:
+        """The largest RKHS norm of every policy; infinite without a controller."""
+        return math.inf if self.controller_epsilon is None else self.controller_epsilon
+
+    def noise_within(self, usual: float) -> float:
+        """Return a standard deviation of noise: the usual one, or less around a controller."""
+        return max(min(usual, _SHARE_OF_BOUND * self.bound), _NO_NOISE)
 
     def aims(self, iteration: int) -> Mapping[str, float]:
         """Return target values of an iteration's reported numbers, by name; k from 1."""
@@ -155,6 +178,13 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             )
         if math.isnan(self.epsilon) or self.epsilon < 0:
             raise InputError(f"epsilon must be at least 0 (inf allowed), got {self.epsilon}")
+        if self.controller_epsilon is not None and not self.controller_epsilon >= 0.0:
+            given = self.controller_epsilon
+            raise InputError(f"controller_epsilon must be at least 0 (inf allowed), got {given}")
+        if math.isfinite(self.bound) and self.projection == "relaxed":
+            raise InputError(
+                "the relaxed projection bounds no single policy; around a controller take exact"
+            )
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)
 
@@ -187,10 +217,10 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     ] = "antithetic"
     batch_size: Annotated[Count, "Samples B per task and iteration."] = 4
     action_variance: Annotated[
-        EachAction,
+        EachAction | None,
         "Variance of the exploration noise for each action (the diagonal of Σ); one number stands "
-        "for all.",
-    ] = (0.05,)
+        "for all. None: 0.05, or less around a controller.",
+    ] = None
     step_rule: Annotated[
         Literal["constant", "normalised", "adam", "decaying"],
         "constant: η times the gradient, the printed form; normalised: a step of RKHS norm about "
@@ -232,11 +262,17 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     #: The paper's tasks state the paper's kernel.
     as_stated: ClassVar[bool] = True
 
-    def resolved(self, scaled: bool, horizon: int) -> Self:
-        """Return the settings with the step size and the discount that suit the tasks."""
-        size = self.step_size or (_SCALED_STEP if scaled else _STEP)
-        discount = _DISCOUNT if self.discount is None else self.discount
-        return msgspec.structs.replace(self, step_size=size, discount=discount)
+    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
+        """Return the settings with step size, noise and discount that suit the tasks."""
+        settings = super().resolved(scaled, horizon, around)
+        usual = _SCALED_STEP if scaled else _STEP
+        std = settings.noise_within(math.inf)
+        return msgspec.structs.replace(
+            settings,
+            step_size=self.step_size or (min(usual, settings.bound) or usual),
+            discount=_DISCOUNT if self.discount is None else self.discount,
+            action_variance=self.action_variance or (min(_VARIANCE, std**2),),
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -296,7 +332,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ratio_clip: Annotated[
         float, Meta(ge=1.0), "Largest importance ratio of earlier episodes' actions."
     ] = 2.0
-    action_std: ActionStd = (0.5,)
+    action_std: ActionStd = None
     least_std: Annotated[Positive, "Lower bound of the noise, in the same units."] = 0.05
     ridge: Ridge = 1.0
     novelty: Novelty = 0.05
@@ -304,13 +340,17 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     critic_ridge: CriticRidge = 0.1
     critic_knots: CriticKnots = 200
 
-    def resolved(self, scaled: bool, horizon: int) -> Self:
+    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
+        settings = super().resolved(scaled, horizon, around)
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
+        std = self.action_std or (settings.noise_within(0.5),)
         return msgspec.structs.replace(
-            self,
+            settings,
             discount=self._suiting_discount(horizon, 5.0),
             episode_steps=self.episode_steps or episode,
+            action_std=std,
+            least_std=min(self.least_std, *std),
         )
 
     def step_length(self, iteration: int) -> float:
@@ -377,7 +417,7 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         "The length δ of a round's first step, a Kullback-Leibler divergence; it shrinks to zero "
         "by the round's end, so that the policies settle.",
     ] = 0.1
-    action_std: ActionStd = (0.4,)
+    action_std: ActionStd = None
     explorers: Annotated[
         int,
         Meta(ge=0),
@@ -385,7 +425,10 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         "each task uses the one on which its models disagree most. 0: independent noise at every "
         "step.",
     ] = 8
-    imagined_std: Annotated[NotNegative, "Noise in imagined rollouts, in the same units."] = 0.5
+    imagined_std: Annotated[
+        NotNegative | None,
+        "Noise in imagined rollouts, in the same units. None: 0.5, or less around a controller.",
+    ] = None
     settled: Annotated[
         NotNegative,
         "Learning stops after two rounds that changed the actions at the visited states by no more "
@@ -408,9 +451,16 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         most = horizon if self.longest_round is None else self.longest_round
         return max(self.round_steps, min(seen, most))
 
-    def resolved(self, scaled: bool, horizon: int) -> Self:
+    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
-        return msgspec.structs.replace(self, discount=self._suiting_discount(horizon, 3.0))
+        settings = super().resolved(scaled, horizon, around)
+        noise = settings.noise_within(0.5) if self.imagined_std is None else self.imagined_std
+        return msgspec.structs.replace(
+            settings,
+            discount=self._suiting_discount(horizon, 3.0),
+            action_std=self.action_std or (settings.noise_within(0.4),),
+            imagined_std=noise,
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -181,7 +181,9 @@ class Dictionary:
         flat = difference.reshape(len(difference), -1)
         return np.asarray(D + RIDGE * (flat @ flat.T))
 
-    def project(self, epsilon: float, method: Method = "exact") -> Projection:
+    def project(
+        self, epsilon: float, method: Method = "exact", bound: float = np.inf
+    ) -> Projection:
         """Project the guarded functions, the centre last, in place, as :func:`project` does.
 
         The distances are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
@@ -192,6 +194,16 @@ class Dictionary:
         projection = projection_of(method)(self.differences(), epsilon)
         if projection.moved:
             projection.apply(self._slots.rows[: self.guarded])
+        if np.isfinite(bound):
+            norms = np.sqrt(
+                np.maximum(
+                    np.diag(
+                        weighted_inner_products(self._slots.gram, self._slots.rows[: self.guarded])
+                    ),
+                    1e-300,
+                )
+            )
+            self._slots.rows[: self.guarded] *= np.minimum(1.0, bound / norms)[:, None, None]
         return projection
 
     def inner_products(self) -> Floats:

@@ -36,6 +36,12 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     task_options: Annotated[
         dict[str, Any], "Options of the task set as a table, such as {crash = 'terminate'}."
     ] = {}
+    around: Annotated[
+        str | None,
+        "The controller that runs the machines today, which the policies then correct: "
+        "package.module:name, or a JSON file (crosslearning export --to json). Say how far with "
+        "epsilon.",
+    ] = None
     iterations: Annotated[
         int | None, "Iterations of Algorithm 2; for trust-region the default is 100."
     ] = 2000
@@ -96,7 +102,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if method is None:
             from crosslearning.tasks.sources import load_tasks, read_source
 
-            tasks = load_tasks(read_source(self.tasks), self.task_options)
+            tasks = load_tasks(read_source(self.tasks, self.around), self.task_options)
             given = {k: v for k, v in self.left_open.items() if k not in RUN_FIELDS}
             method = learning.default_method(tasks, self.steps, given)
         return make_config({**self.left_open, "method": method})
@@ -111,6 +117,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             settings, others = self.left_open, {*RUN_FIELDS, "method"}
         learner = CrossLearner(
             tasks or self.tasks,
+            around=self.around,
             task_options=self.task_options,
             start=start,
             **self.how(),

@@ -98,6 +98,7 @@ def resume(
     steps: int | None = None,
     on: str = "auto",
     step_seconds: float | None = None,
+    around: str | None = None,
 ) -> Outcome:
     """Resume a run from its last checkpoint, bit for bit as if it had never stopped.
 
@@ -113,6 +114,8 @@ def resume(
         The tasks of a run of someone else, that was copied, moved or edited, or with other code.
     iterations, steps : int, optional
         A new length, in one unit or the other; it can extend a finished run.
+    around : str, optional
+        The controller of such a run, as for :class:`RunConfig`; with ``tasks``.
     """
     how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
     console = console or Console(quiet=True)
@@ -123,12 +126,16 @@ def resume(
     elif tasks is None and folder.model.exists():
         return _finished(folder, folder.load(fitting=True, **how))
     # A run that cannot be resumed is refused before anything is locked or changed.
-    source = read_source(tasks) if tasks else folder.source()
+    if tasks and folder.config().around and not around:
+        raise InputError(
+            f"the run is around the controller {folder.config().around}; name it too: --around"
+        )
+    source = read_source(tasks, around) if tasks else folder.source()
     check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
         config = msgspec.structs.replace(folder.config(), **how)
-        saved = folder.load_newest(tasks or source, fitting=True, **how)
+        saved = folder.load_newest(source, fitting=True, **how)
         if saved is not None and longer is None and folder.model.exists():
             folder.adopt(source)
             return _finished(folder, saved)

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
 
@@ -44,6 +44,8 @@ class _Source(TypedDict):  # see TaskSource.to_plain
     given: str
     content: str
     code: dict[str, str]
+    around: NotRequired[str]
+    around_content: NotRequired[str]
 
 
 class _About(msgspec.Struct, omit_defaults=True):
@@ -338,6 +340,7 @@ class RunFolder:
             pairs["kernel"] = (wanted, kernel)
         if kept is not None:
             pairs["tasks"] = (config.tasks, kept["given"])
+            pairs["around"] = (config.around or "", kept.get("around", ""))
         if learner.source is not None:
             pairs["task_options"] = (config.task_options, learner.task_options)
         other = [f"{k} is {now!r} and was {was!r}" for k, (now, was) in pairs.items() if now != was]

@@ -136,6 +136,14 @@ class LoopSpec:
             rate,
         ), bounds
 
+    @classmethod
+    def whole(cls, observations: Box, actions: Box) -> LoopSpec:
+        """Return a loop that changes nothing."""
+        sizes = (int(np.prod(space.shape)) for space in (observations, actions))
+        seen, acting = (tuple(map(str, range(size))) for size in sizes)
+        low, high = (np.ravel(end).astype(np.float64) for end in (actions.low, actions.high))
+        return cls(observations, actions, seen, acting, low=low, high=high)
+
     @property
     def spaces(self) -> tuple[Box, Box]:
         """The spaces that a policy has: of what it observes, and of its corrections."""
@@ -292,9 +300,16 @@ class Loop:
 
     def _seen(self) -> Floats:
         held = [at is not None for _, _, at in self.spec.setpoints]
-        memory = memory_of(self.controller)
         parts = [self.observation, self._changes.ravel(), self._past.ravel()]
-        return np.concatenate([*parts, self._errors()[held], self._integrals, memory])
+        return np.concatenate(
+            [*parts, self._errors()[held], self._integrals, memory_of(self.controller)]
+        )
+
+    @property
+    def memory(self) -> Floats:
+        """What the next action depends on beside the observation."""
+        parts = [self._changes.ravel(), self._past.ravel(), self._integrals]
+        return np.concatenate([*parts, memory_of(self.controller)])
 
     def _asked(self) -> Floats:
         """Return the controller's action, within the bounds of actions; zeros without one."""

@@ -14,6 +14,8 @@ In a TOML file a table ``[[task]]`` is one task, or a whole grid of them::
                                      # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
     outcomes = ["reward_dist"]       # numbers in the last info that evaluations report
+    lags = 2                         # as do past_actions, setpoints, limits, rates and chance:
+    limits = { pressure = ["none", 8.0] }    # fields of a task
     name = "light"                   # by default made of the id and what varies
 
 All other keys are passed to ``gymnasium.make``. A table ``[common]`` holds shared keys.
@@ -55,7 +57,15 @@ _FORMS: dict[str, tuple[Any, str]] = {
     "wrappers": (list, "a list, such as ['FlattenObservation']"),
     "horizon": (int, "a whole number"),
     "outcomes": (list, "a list, such as ['reward_dist']"),
+    "lags": (int, "a whole number"),
+    "past_actions": (int, "a whole number"),
+    "setpoints": (Mapping, "a table, such as { level = 1.0 }"),
+    "limits": (Mapping, "a table of pairs, such as { pressure = ['none', 8.0] }"),
+    "rates": (Mapping, "a table, such as { valve = 0.1 }"),
+    "chance": (float, "a probability, such as 0.95"),
 }
+#: Those that are fields of a task.
+_TASK_FIELDS = [*_FORMS][5:]
 _LONGEST = 1_000_000_000
 #: Python's message for an argument that a function does not have.
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
@@ -318,8 +328,13 @@ def _task(table: Mapping[str, Any], varied: Mapping[str, Any], source: str) -> T
     wrappers = [_wrapper(one, source) for one in table.get("wrappers", [])]
     context = {k: float(v) for k, v in shown.items() if isinstance(v, int | float)}
     make = functools.partial(_make, name, table["id"], options, attributes, wrappers)
-    horizon, outcomes = table.get("horizon", 0), table.get("outcomes")
-    return Task(name, make, outcomes=outcomes, horizon=horizon, context=context)
+    fields = {key: table[key] for key in _TASK_FIELDS if key in table}
+    if "limits" in fields:  # TOML has no word for nothing
+        fields["limits"] = {
+            key: tuple(None if end == "none" else end for end in ends)
+            for key, ends in fields["limits"].items()
+        }
+    return Task(name, make, context=context, **fields)
 
 
 def _wrapper(given: Any, source: str) -> tuple[str, dict[str, Any]]:

@@ -108,6 +108,9 @@ class Task:
     controller : Controller, callable or object with ``reset`` and ``act``, optional
         Runs the machine today. The task's actions are then corrections, which are added to the
         controller's actions; see :meth:`around`.
+    observation_names, action_names : sequence of str, optional
+        With units in brackets, such as ``"speed [rad/s]"``; by default those of the environment's
+        metadata.
 
     Examples
     --------
@@ -139,15 +142,14 @@ class Task:
     rates: Mapping[str, float] | None = None
     chance: float = 0.95
     controller: Any = None
+    observation_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
     #: What stands between a policy and the environment, and limits of observations by number.
     loop: LoopSpec | None = field(init=False, default=None)
     state_limits: Mapping[int, Range] = field(init=False, default_factory=dict)
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
-    #: From the metadata of the environment: names of observations and actions, with units in
-    #: brackets (``"speed [rad/s]"``), and steps per second.
-    observation_names: tuple[str, ...] = field(init=False, default=())
-    action_names: tuple[str, ...] = field(init=False, default=())
+    #: Steps per second, from the metadata of the environment.
     rate: float | None = field(init=False, default=None)
     #: Whether neither the task nor its environment sets a time limit.
     unlimited: bool = field(init=False, default=False)
@@ -170,11 +172,13 @@ class Task:
                 )
         given: Any = self.make
         if isinstance(given, LoopFactory):  # a copy, whose loop is made anew
-            self._set(make=given.make)
+            self._set(make=given.make, observation_names=given.spec.observation_names)
+            self._set(action_names=given.spec.action_names)
         if isinstance(given, VectorEnv) and not isinstance(given, Given):
             self._set(make=Given(given))
         spaces, limit = (self.spaces, None) if self.spaces else self._inspect_environment()
         self._set(observation_space=spaces[0], action_space=spaces[1])
+        self._check_names(spaces)
         if not self.horizon and not limit:
             self._set(unlimited=self.spaces is None and self.dynamics is None)
         self._set(horizon=self.horizon or limit or HORIZON)
@@ -258,23 +262,29 @@ class Task:
             compiled = self.vector and (self.dynamics or self.reset_options)
             require(not compiled, "a vector environment: leave out dynamics and reset_options")
             spaces, limit = describe(environment)
-            self._read_metadata(environment.metadata or {}, spaces)
+            self._read_metadata(environment.metadata or {})
             return spaces, limit
         except InvalidResult as problem:
             raise self._invalid(problem) from None
         finally:
             environment.close()
 
-    def _read_metadata(self, metadata: Mapping[str, Any], spaces: tuple[Any, Any]) -> None:
+    def _check_names(self, spaces: tuple[Any, Any]) -> None:
         for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
-            names, size = metadata.get(key), math.prod(space.shape or ())
-            if names is not None:
+            names, size = getattr(self, key), math.prod(space.shape or ())
+            if names is not None and len(names):
                 fine = isinstance(names, list | tuple) and all(
                     isinstance(name, str) and name for name in names
                 )
-                fine = fine and len(names) == size == len(set(names))
-                require(fine, f"the metadata {key!r} are {names!r}; give {size} different names")
-                self._set(**{key: tuple(names)})
+                if not fine or not len(names) == size == len(set(names)):
+                    problem = f"its {key} are {names!r}; give {size} different names"
+                    raise self._invalid(problem)
+            self._set(**{key: tuple(names or ())})
+
+    def _read_metadata(self, metadata: Mapping[str, Any]) -> None:
+        for key in ("observation_names", "action_names"):
+            if not getattr(self, key):
+                self._set(**{key: metadata.get(key) or ()})
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)

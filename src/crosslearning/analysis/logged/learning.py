@@ -7,7 +7,7 @@ learned policies, and the steps are counted at which the models are uncertain.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.preparation import kernel_for
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
+from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.sources import around_controllers
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,6 +57,8 @@ def learn_from(
     terminated: Formula | None = None,
     columns: Mapping[str, Any] | None = None,
     progress: bool | Console = True,
+    around: Any = None,
+    task: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> CrossLearner:
     """Learn a policy for each machine from logged episodes, with the method ``models``.
@@ -86,6 +90,13 @@ def learn_from(
         last row of an episode has only an observation.
     progress : bool or Console
         As for :meth:`CrossLearner.learn`.
+    around : controller, optional
+        The controller whose actions the policies will correct, as for :class:`CrossLearner`; the
+        data need not be of its actions.
+    task : mapping, optional
+        Fields of :class:`crosslearning.Task` that hold for every machine, such as
+        ``{"lags": 2, "limits": {"pressure": (None, 8.0)}}``. Names are those of the table's
+        columns, or ``observation_names`` and ``action_names``.
     **settings
         Of the method, such as ``model_epsilon``, and ``seed``.
 
@@ -114,7 +125,7 @@ def learn_from(
     log = read_log(data, columns)
     check_content(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
-    tasks = [
+    tasks: Sequence[Task] = [
         Task(
             name,
             MissingEnvironment(_MISSING.format(name=name)),
@@ -122,17 +133,24 @@ def learn_from(
             horizon=max(len(one.rewards) for one in episodes),
             reward=reward,
             terminated=terminated,
+            **(task or {}),
         )
         for name, episodes in log.items()
     ]
-    seen = np.concatenate([one.observations for episodes in log.values() for one in episodes])
-    kernel = settings.pop("kernel", None) or kernel_for(seen, spaces[0])
+    if around is not None:
+        tasks = around_controllers(tasks, around)
+    logs = [
+        [_as_observed(episode, one) for episode in episodes]
+        for one, episodes in zip(tasks, log.values(), strict=True)
+    ]
+    seen = np.concatenate([one.observations for episodes in logs for one in episodes])
+    kernel = settings.pop("kernel", None) or kernel_for(seen, tasks[0].observation_space)
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
     )
     method = learner.method
     assert isinstance(method, ModelBasedMethod)
-    method.take_in([_transitions(episodes, method) for episodes in log.values()])
+    method.take_in([_transitions(episodes, method) for episodes in logs])
     learner.learn(iterations, progress=progress)
     shares = out_of_data_fraction(learner)
     listed = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MANY_STEPS]
@@ -143,6 +161,14 @@ def learn_from(
             stacklevel=2,
         )
     return learner
+
+
+def _as_observed(episode: Episode, task: Task) -> Episode:
+    """Return a logged episode as a policy would have seen it, with corrections for actions."""
+    if task.loop is None:
+        return episode
+    seen, corrections = Loop(task.loop).replay(episode.observations, episode.actions)
+    return episode._replace(observations=seen, actions=corrections)
 
 
 def _transitions(episodes: list[Episode], method: ModelBasedMethod) -> Transitions:

@@ -168,7 +168,7 @@ class ModelBasedMethod(core.Method):
         seen = max(len(steps.rewards) for steps in self.data)
         length = settings.next_round(seen, max(task.horizon for task in tasks))
         if len(iterate.dictionary) == 0:
-            std = np.full(len(std), _RESTLESS)
+            std = np.full(len(std), settings.noise_within(_RESTLESS))
         elif settings.explorers and self.models:
             assert self.frame is not None
             units = std, self.frame.unit[: tasks[0].observation_size]
@@ -226,6 +226,7 @@ class ModelBasedMethod(core.Method):
         # The posterior samples take turns.
         model = policy + N * (np.tile(np.arange(B), N) % max(1, settings.samples))
         shape = (N * B, settings.look_ahead, len(self.noise.variance))
+        assert settings.imagined_std is not None, "these settings were not resolved"
         noise = settings.imagined_std * generator.standard_normal(shape)
         imagined = imagine(iterate.policies, self.world, starts, policy, model, noise)
         critic = Values(self.critic.dictionary.expansion, self.critic.offsets)
