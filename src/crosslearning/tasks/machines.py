@@ -280,7 +280,7 @@ def quadrotor_lqr(context: Context) -> StateFeedback:
 # A stirred-tank reactor --------------------------------------------------------------------------
 
 REACTOR_RANGES = {
-    "heat_transfer": (4.5e4, 5.5e4),
+    "heat_transfer": (45.0, 55.0),
     "feed_temperature": (347.0, 353.0),
     "feed_concentration": (0.95, 1.05),
 }
@@ -288,16 +288,16 @@ COOLANT, REACTOR_STEP = (270.0, 330.0), 0.1
 
 
 class Reactors(Parameters):
-    """Seborg's example: heat transfer [J/(min K)], feed [K] and [mol/L], and the aim [mol/L]."""
+    """Seborg's example: heat transfer [kJ/(min K)], feed [K] and [mol/L], and the aim [mol/L]."""
 
-    HEAT_TRANSFER = 5e4
+    HEAT_TRANSFER = 50.0
     FEED_TEMPERATURE = 350.0
     FEED_CONCENTRATION = 1.0
     AIM = 0.35
 
 
-#: Of the reaction [1/min] and [K]; of its heat, in K per mol/L; and of a volume, in J/K.
-RATE, ACTIVATION, HEAT, CAPACITY = 7.2e10, 8750.0, 5e4 / 239.0, 23900.0
+#: Of the reaction [1/min] and [K]; of its heat, in K per mol/L; and of a volume, in kJ/K.
+RATE, ACTIVATION, HEAT, CAPACITY = 7.2e10, 8750.0, 5e4 / 239.0, 23.9
 
 
 @compiled
@@ -371,7 +371,7 @@ class StandingCartPole(cart_pole.CartPole):
 
 def cart_pole_lqr(context: Context) -> StateFeedback:
     """Return an LQR about the upright position, whose angle is read as its sine."""
-    gain = lqr(StandingCartPole(**context), np.zeros(5), 0.0, ([1.0, 0.1, 1.0, 0.1], 0.1))
+    gain = lqr(StandingCartPole(**context), np.zeros(5), 0.0, ([1.0, 1.0, 10.0, 1.0], 1.0))
     return StateFeedback(np.insert(gain, 2, 0.0, axis=1))
 
 
