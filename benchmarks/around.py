@@ -92,7 +92,8 @@ def run(task: Task, policy: Any, held: Mapping[int, float], first: int) -> Answe
         actions = still if policy is None else policy.predict(seen)[0]
         for k, (environment, action) in enumerate(zip(environments, actions, strict=True)):
             seen[k], rewards[t, k], *_ = environment.step(action)
-        errors[t] = [np.abs(seen[:, i] - aim) for i, aim in held.items()]
+        for j, (i, aim) in enumerate(held.items()):
+            errors[t, j] = np.abs(seen[:, i] - aim)
     last = errors[-max(1, task.horizon // 5) :]
     return {
         "return": float(rewards.sum(axis=0).mean()),
