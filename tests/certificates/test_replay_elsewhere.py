@@ -137,5 +137,5 @@ def test_systems_in_words():
     assert differences([other]) == "features with NEON more and none less than here"
     assert in_words(now).startswith("processor ")
     assert in_words({}) == "unknown"
-    assert in_words({"processor": "a\x1b[2Jb\n"}) == "processor a[2Jb"
+    assert in_words({"processor": "a\x1b[2Jb\n"}) == r"processor a\x1b[2Jb\n"
     assert "\x1b" not in differences([{**now, "libc": "\x1b[2J"}])

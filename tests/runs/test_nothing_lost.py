@@ -1,5 +1,7 @@
 """What is done to a run's folder from outside: two owners, damage, edits, removal, leftovers."""
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -148,6 +150,19 @@ def test_a_fork_does_not_keep_the_folder_of_one_who_was_killed(tmp_path):
             assert mine()
 
 
+def test_a_fork_that_ends_leaves_the_lock_to_its_parent(tmp_path):
+    lock = folder_lock(tmp_path)
+    mine = lock.__enter__()
+    child = os.fork()
+    if child == 0:
+        lock.__exit__(None, None, None)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert mine()
+    lock.__exit__(None, None, None)
+    assert not mine()
+
+
 def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
     """The file that was waited for may be gone: a lock on it would keep nobody out."""
     waiting, has_it, may_go = (threading.Event() for _ in range(3))
@@ -175,14 +190,14 @@ def test_who_has_waited_for_a_lock_keeps_others_out(tmp_path):
 
 def test_a_lock_file_that_its_owner_removes_meanwhile_is_not_taken(tmp_path, monkeypatch):
     """Between opening and locking, the owner may remove the file: its lock keeps nobody out."""
-    real, removed = lock._lock, []
+    real, removed = fcntl.flock, []
 
-    def late(handle):
+    def late(handle, how):
         if not removed:
             removed.append((tmp_path / lock.NAME).unlink())
-        real(handle)
+        real(handle, how)
 
-    monkeypatch.setattr(lock, "_lock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     with folder_lock(tmp_path) as mine:
         assert removed
         assert mine()
@@ -198,6 +213,15 @@ def test_a_lock_whose_owner_has_written_nothing_yet(tmp_path):
             folder_lock(tmp_path),
         ):
             pass
+
+
+def test_where_there_are_no_locks_a_warning_says_so(tmp_path, monkeypatch):
+    def refuse(handle, how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.warns(UserWarning, match="has no locks"), folder_lock(tmp_path) as mine:
+        assert mine() and lock.lock_owner(tmp_path) is None  # noqa: PT018
 
 
 # Damage ------------------------------------------------------------------------------------

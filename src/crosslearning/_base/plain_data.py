@@ -51,9 +51,14 @@ def expecting(source: object) -> Iterator[None]:
         ) from problem
 
 
+def to_plain(data: Any) -> Any:
+    """Return dataclasses and arrays as plain data; numbers that are not finite become None."""
+    return _finite(msgspec.to_builtins(data, enc_hook=lambda array: array.tolist()))
+
+
 def json_text(data: Any, **options: Any) -> str:
-    """Return plain data as JSON text; numbers that are not finite become null."""
-    return json.dumps(_finite(data), allow_nan=False, **options)
+    """Return the JSON text of :func:`to_plain`."""
+    return json.dumps(to_plain(data), allow_nan=False, **options)
 
 
 def _finite(data: Any) -> Any:

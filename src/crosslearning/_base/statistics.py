@@ -81,8 +81,8 @@ def f_tail(value: float, first: float, second: float) -> float:
     return float(fdtrc(first, second, value))
 
 
-def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
-    """Return a mean with Student's two-sided interval; a single value has no bounds."""
+def student(values: ArrayLike) -> Interval:
+    """Return a mean with Student's two-sided interval of 95 %; a single value has no bounds."""
     numbers = np.asarray(values, dtype=np.float64)
     if numbers.ndim != 1 or len(numbers) == 0 or not np.all(np.isfinite(numbers)):
         raise InputError(f"an interval needs finite numbers, got {values!r}")
@@ -90,7 +90,7 @@ def student(values: ArrayLike, confidence: float = CONFIDENCE) -> Interval:
     if n == 1:
         return Interval(mean, -math.inf, math.inf)
     error = float(np.std(numbers, ddof=1)) / math.sqrt(n)
-    half = student_quantile(0.5 + 0.5 * confidence, n - 1) * error
+    half = student_quantile(0.5 + 0.5 * CONFIDENCE, n - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 

@@ -89,11 +89,7 @@ class Identification:
 
 
 def identify(
-    learner: CrossLearner,
-    task: Task,
-    episodes: int = 5,
-    horizon: int | None = None,
-    seed: int = 0,
+    learner: CrossLearner, task: Task, episodes: int = 5, horizon: int | None = None, seed: int = 0
 ) -> Identification:
     """Identify the trained task that a new one is like, from a few episodes.
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from crosslearning._base.plain_data import to_plain
 from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
@@ -100,9 +100,7 @@ class ModelErrors:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with null for numbers that are not finite."""
-        plain: dict[str, Any] = msgspec.json.decode(
-            msgspec.json.encode(asdict(self), enc_hook=np.ndarray.tolist)
-        )
+        plain: dict[str, Any] = to_plain(self)
         return plain
 
 
@@ -243,12 +241,12 @@ class _HeldOut:
     def errors(self, kind: str, dynamics: Dynamics) -> KindErrors:
         """Return the errors of one kind of models."""
         now, later = self.one_step(dynamics), self.ahead(dynamics)
-        names = self.frame.names
         q = len(self.frame.is_angle)
+        every = [*(f"observation {d}" for d in range(q)), "reward"]
         return KindErrors(
             kind,
-            one_step=_by_output(names, now),
-            ahead=_by_output(names[: q + 1], later[:, -1]),
+            one_step=_by_output(self.frame.names, now),
+            ahead=_by_output(every, later[:, -1]),
             growth=tuple(_roots(later[:, k, :q].mean(axis=1)) for k in range(self.steps)),
         )
 

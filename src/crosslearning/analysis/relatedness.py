@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
+from crosslearning._base.plain_data import to_plain
 from crosslearning._base.statistics import f_tail
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
@@ -95,15 +95,9 @@ class Relatedness:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON, with null for numbers that are not finite."""
-        content = {
-            "epsilon": self.epsilon,
-            "tasks": self.tasks,
-            "distances": self.distances.tolist(),
-            "cosines": self.cosines.tolist(),
-            "map": dict(zip((*self.names, "centre"), self.places.tolist(), strict=True)),
-            "map_share": self.map_share,
-        }
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
+        places = zip((*self.names, "centre"), self.places, strict=True)
+        plain: dict[str, Any] = to_plain({**vars(self), "map": dict(places)})
+        del plain["places"]
         return plain
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from crosslearning.learner import core
 from crosslearning.learner.gradients import ESTIMATORS, Gradients, gradient_geometry
+from crosslearning.learner.limits import refuse_limits
 from crosslearning.learner.sampling import Sampling, sample_gaps
 from crosslearning.learner.settings import PolicyGradient
 from crosslearning.rkhs import Kernel
@@ -29,6 +30,7 @@ class PolicyGradientMethod(core.Method):
 
     def __init__(self, executor: Executor, settings: PolicyGradient, kernel: Kernel) -> None:
         super().__init__(executor, settings, kernel, "action_variance")
+        refuse_limits(executor.tasks, "policy-gradient")
         self.estimator = ESTIMATORS[settings.estimator]
         self.rule = StepRule(settings, np.zeros(len(executor.tasks)))
 

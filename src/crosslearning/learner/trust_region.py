@@ -15,6 +15,7 @@ import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner import core
+from crosslearning.learner.limits import Limits
 from crosslearning.learner.settings import TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
@@ -54,6 +55,7 @@ class TrustRegionMethod(core.Method):
     def __init__(self, executor: Executor, settings: TrustRegion, kernel: Kernel) -> None:
         super().__init__(executor, settings, kernel, "action_std")
         N = len(executor.tasks)
+        self.limits = Limits(executor.tasks)
         self.critic = Critic(kernel, N, settings)
         self.regression = FamilyRegression(kernel, N, settings.reuse)
         #: Recent batches, newest first: the steps of every task.
@@ -72,10 +74,11 @@ class TrustRegionMethod(core.Method):
         plan = plan_episodes(iterate.generator, tasks, *sizes, std)
         episodes = self.executor.episodes(iterate.policies, plan)
         core.refuse_huge_rewards(self.executor, episodes)
+        learned, numbers = self._limited(episodes)
         newest = []
         for i in range(len(tasks)):
             mean = partial(_function, iterate.policies, i)
-            newest.append(Steps.of(episodes.of_task(i), plan.noise[i], std, mean))
+            newest.append(Steps.of(learned.of_task(i), plan.noise[i], std, mean))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
         self.batches = [newest, *self.batches][: settings.reuse]
         self.critic.push([steps.states for steps in newest])
@@ -101,8 +104,22 @@ class TrustRegionMethod(core.Method):
                 "explained_variance": np.array(explained),
                 "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
                 **outcome_rates(episodes),
+                **numbers,
             },
         )
+
+    def _limited(self, episodes: Episodes) -> tuple[Episodes, dict[str, Floats]]:
+        """Return episodes with penalties near limits, and the numbers of the limits."""
+        limits = self.limits
+        if not len(limits):
+            return episodes, {}
+        limits.measure(episodes.observations.reshape(-1, episodes.observations.shape[3]))
+        crossed = limits.episodes_crossed(episodes)
+        limits.update(crossed, float(episodes.rewards.std()) or 1.0)
+        return limits.penalised(episodes), {
+            "limit_crossed": crossed.max(axis=1),
+            "limit_multiplier": limits.multipliers.max(axis=1),
+        }
 
     def _episodes(self, longest: int) -> int:
         """Return how many episodes of each task to run, from the length of the last ones."""
@@ -179,6 +196,8 @@ class TrustRegionMethod(core.Method):
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
         arrays = {"variance": self.noise.variance.copy()}
+        if len(self.limits):
+            arrays["limits"] = self.limits.multipliers.copy()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
         return arrays | core.prefixed("step", self.regression.state()), {"critic": numbers}
 
@@ -192,6 +211,8 @@ class TrustRegionMethod(core.Method):
         states = [[steps.states for steps in batch] for batch in batches]
         self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
         self.regression.restore(core.part_of(arrays, "step"), states)
+        if len(self.limits):
+            self.limits.restore(arrays["limits"])
         self.batches, self.noise = batches, Noise(variance.copy())
 
 

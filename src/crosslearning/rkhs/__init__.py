@@ -19,6 +19,7 @@ from crosslearning.rkhs.multipliers import FitStatus
 from crosslearning.rkhs.projection import (
     Projection,
     Status,
+    bounded_projection,
     exact_projection,
     project,
     relaxed_projection,
@@ -48,6 +49,7 @@ __all__ = [
     "RadiusCurve",
     "Status",
     "Sum",
+    "bounded_projection",
     "check_kernel",
     "exact_projection",
     "kernel_from_dict",

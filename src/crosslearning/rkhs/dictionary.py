@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,7 +14,13 @@ from crosslearning.rkhs.family import Family, weighted_inner_products
 from crosslearning.rkhs.geometry import RIDGE, Geometry
 from crosslearning.rkhs.kernel import Kernel
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rkhs.projection import Method, Projection, projection_of
+from crosslearning.rkhs.projection import (
+    Method,
+    Projection,
+    bounded_projection,
+    no_bound,
+    projection_of,
+)
 from crosslearning.rkhs.pruning import PruningCertificate, remove_within
 from crosslearning.rkhs.slots import Slots, add_multiples
 
@@ -172,39 +179,49 @@ class Dictionary:
         is never below κ's. Shape (guarded − 1, guarded − 1).
         """
         rows = self._slots.rows[: self.guarded]
-        difference = rows[:-1] - rows[-1]
+        return self._ridged_products(rows[:-1] - rows[-1])
+
+    def _ridged_products(self, rows: Floats) -> Floats:
+        """Return the inner products in κ + λδ of functions with these rows, which it may change."""
         if self._many(len(self)):
-            return self._geometry.inner_products(difference[:, :, : len(self)])
-        D = weighted_inner_products(self._slots.gram, difference)
+            return self._geometry.inner_products(rows[:, :, : len(self)])
+        products = weighted_inner_products(self._slots.gram, rows)
         if not self.kernel.normalised:
-            difference[:, :, : len(self)] /= self._slots.scale[: len(self)]
-        flat = difference.reshape(len(difference), -1)
-        return np.asarray(D + RIDGE * (flat @ flat.T))
+            rows[:, :, : len(self)] /= self._slots.scale[: len(self)]
+        flat = rows.reshape(len(rows), -1)
+        return np.asarray(products + RIDGE * (flat @ flat.T))
 
     def project(
-        self, epsilon: float, method: Method = "exact", bound: float = np.inf
+        self, epsilon: float, method: Method = "exact", bound: float = math.inf
     ) -> Projection:
         """Project the guarded functions, the centre last, in place, as :func:`project` does.
 
-        The distances are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
-        projector of that geometry to all functions, so it cannot break ‖h_i − g‖ ≤ ε.
+        The norms are those of κ + λδ, see :meth:`differences`. Pruning applies one orthogonal
+        projector of that geometry to all functions, so it breaks neither ‖h_i − g‖ ≤ ε nor
+        ‖h_i‖ ≤ ε₀.
         """
         if self.guarded < 2:
             raise InputError("a projection needs at least two functions; the last is the centre")
-        projection = projection_of(method)(self.differences(), epsilon)
+        rows, project_gram = self._slots.rows[: self.guarded], projection_of(method)
+        if no_bound(method, bound):
+            projection = project_gram(self.differences(), epsilon)
+        else:
+            gram = self._ridged_products(rows.copy())
+            projection = bounded_projection(gram, epsilon, bound)
         if projection.moved:
-            projection.apply(self._slots.rows[: self.guarded])
-        if np.isfinite(bound):
-            norms = np.sqrt(
-                np.maximum(
-                    np.diag(
-                        weighted_inner_products(self._slots.gram, self._slots.rows[: self.guarded])
-                    ),
-                    1e-300,
-                )
-            )
-            self._slots.rows[: self.guarded] *= np.minimum(1.0, bound / norms)[:, None, None]
+            projection.apply(rows)
+            self._shorten(rows, bound)
         return projection
+
+    def _shorten(self, rows: Floats, bound: float) -> None:
+        """Scale all functions by one factor if rounding left one longer than the bound."""
+        margin = np.finfo(np.float64).eps
+        while bound < math.inf:
+            longest = math.sqrt(np.max(np.diag(self._ridged_products(rows.copy()))))
+            if longest <= bound:
+                return
+            rows *= max(0.0, 1.0 - margin) * bound / longest
+            margin *= 4.0
 
     def inner_products(self) -> Floats:
         """Return ⟨h_f, h_g⟩ for all pairs, shape (functions, functions)."""

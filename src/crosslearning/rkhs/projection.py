@@ -1,4 +1,4 @@
-"""The exact and the relaxed projection onto functions that are near their centre.
+"""Projections onto functions that are near their centre, and onto those also near zero.
 
 The projected functions are linear combinations of the given ones, so a projection adds no knot.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -19,6 +19,7 @@ from scipy.linalg import blas
 from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.rkhs.checks import Floats, finite_array, radius
+from crosslearning.rkhs.dual_newton import bounded_multipliers, coordinates, shares
 from crosslearning.rkhs.family import Family
 
 Method = Literal["exact", "relaxed"]
@@ -59,6 +60,10 @@ class Projection:
     ‖h_i − g‖ after the projection; ``residual`` is the norm of the remaining gradient relative to
     the spread of the functions, zero for closed forms; ``iterations`` are Newton steps.
 
+    With a bound, ``bound_multipliers`` are ν_i ≥ 0 of ‖h_i‖ ≤ ε₀ and, last, of ‖g‖ ≤ ε₀. Where it
+    binds, ``residual`` is the largest error of a constraint relative to ε₀: its violation, or its
+    slack where the multiplier is larger still.
+
     Examples
     --------
     >>> from crosslearning.rkhs import exact_projection
@@ -74,6 +79,7 @@ class Projection:
     residual: float
     iterations: int
     status: Status
+    bound_multipliers: Floats = field(default_factory=lambda: np.empty(0))  # (N+1,) or no bound
 
     @cached_property
     def mixing(self) -> Floats:
@@ -101,20 +107,20 @@ class Projection:
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """The active constraints, shape (N,)."""
+        """The active constraints on distances, shape (N,)."""
         return self.multipliers > 0
 
 
-def _checked_differences(differences: ArrayLike) -> tuple[Floats, float]:
-    """Return D as a checked array, and its largest diagonal entry."""
-    D = np.ascontiguousarray(differences, dtype=np.float64)
-    if D.ndim != 2 or D.shape[0] != D.shape[1] or D.shape[0] == 0:
-        raise InputError(f"differences must be a square matrix, got shape {D.shape}")
-    largest = _largest_square(D)
+def _checked_gram(what: str, given: ArrayLike) -> tuple[Floats, float]:
+    """Return a Gram matrix as a checked array, and its largest diagonal entry."""
+    gram = np.ascontiguousarray(given, dtype=np.float64)
+    if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or gram.shape[0] == 0:
+        raise InputError(f"{what} must be a square matrix, got shape {gram.shape}")
+    largest = _largest_square(gram)
     if largest < 0.0:
-        finite_array("differences", D, (None, None))
-        raise InputError("differences must be a Gram matrix: symmetric, no negative diagonal")
-    return D, largest
+        finite_array(what, gram, (None, None))
+        raise InputError(f"{what} must be a Gram matrix: symmetric, no negative diagonal")
+    return gram, largest
 
 
 @compiled
@@ -155,7 +161,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     >>> exact_projection([[4.0, 0.0], [0.0, 1.0]], epsilon=1.0).distances.round(6)
     array([1., 1.])
     """
-    D, largest = _checked_differences(differences)
+    D, largest = _checked_gram("differences", differences)
     epsilon = radius("epsilon", epsilon)
     N = len(D)
     spread = math.sqrt(largest)
@@ -292,7 +298,7 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     >>> relaxed_projection([[4.0, 0.0], [0.0, 1.0]], epsilon=1.0).status.name
     'SOLVED'
     """
-    D, _ = _checked_differences(differences)
+    D, _ = _checked_gram("differences", differences)
     epsilon = radius("epsilon", epsilon)
     N = len(D)
     # ‖h̄_i − mean‖² from the Gram matrix with its rows and columns centred.
@@ -307,6 +313,84 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     return Projection(*parts, np.full(N, multiplier), distances, 0.0, 0, status)
 
 
+def bounded_projection(gram: ArrayLike, epsilon: float, bound: float) -> Projection:
+    """Project onto C = {‖h_i − g‖ ≤ ε and ‖h_i‖ ≤ ε₀ for every i, ‖g‖ ≤ ε₀}.
+
+    Solves min Σ_i ‖h_i − h̄_i‖² + ‖g − ḡ‖² over C. If the functions are corrections of a controller,
+    which is the zero function, the bound ε₀ keeps all of them near that controller.
+
+    Parameters
+    ----------
+    gram : array_like, shape (N+1, N+1)
+        The inner products of (h̄_1 … h̄_N, ḡ); see :meth:`Family.inner_products`.
+    epsilon : float
+        The radius ε, from 0 (consensus) to infinity (no coupling).
+    bound : float
+        The bound ε₀, from 0 (the controller itself) to infinity (as :func:`exact_projection`).
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import bounded_projection
+    >>> outcome = bounded_projection([[9.0, 0.0], [0.0, 4.0]], epsilon=1.0, bound=2.0)
+    >>> outcome.distances.round(6), outcome.status.name
+    (array([1.]), 'SOLVED')
+    """
+    F, largest = _checked_gram("gram", gram)
+    if len(F) < 2:
+        raise InputError("gram needs at least two functions; the last is the centre")
+    epsilon, bound = radius("epsilon", epsilon), radius("bound", bound)
+    N = len(F) - 1
+    functions = coordinates(F)
+    differences = functions[:-1] - functions[-1]
+    unbounded = exact_projection(differences @ differences.T, epsilon)
+    unbounded = replace(unbounded, bound_multipliers=np.zeros(N + 1))
+    # The results are convex combinations, so none is longer than the longest of the given ones.
+    if math.sqrt(largest) <= bound or np.max(_lengths(unbounded, functions)[1]) <= bound:
+        return unbounded
+    # ν_i = ‖h̄_i‖ / ε₀ − 1 without coupling.
+    norms = np.linalg.norm(functions, axis=1)
+    keeps = np.divide(bound, norms, out=np.ones(N + 1), where=norms > bound)
+    nu = np.divide(1.0, keeps, out=np.full(N + 1, np.inf), where=keeps > 0.0) - 1.0
+    parts = np.zeros(N), keeps[:-1], np.append(np.zeros(N), keeps[-1])
+    nothing = np.zeros(N)
+    clipped = Projection(*parts, nothing, nothing, 0.0, 0, Status.SOLVED, nu)
+    distances = _lengths(clipped, functions)[0]
+    if np.max(distances) <= epsilon:
+        return replace(clipped, distances=distances)
+    if epsilon == 0.0:
+        mean = functions.mean(axis=0)
+        share = min(1.0, bound / float(np.linalg.norm(mean)))
+        parts = np.ones(N), np.zeros(N), np.full(N + 1, share / (N + 1))
+        nu = np.full(N + 1, 1.0 / share - 1.0)
+        return Projection(*parts, np.full(N, np.inf), nothing, 0.0, 0, Status.SOLVED, nu)
+    m, pulls, weights = np.empty(2 * N + 1), np.empty(N), np.empty(N)
+    iterations, residual = bounded_multipliers(functions / bound, epsilon / bound, m)
+    gamma = shares(m, pulls, weights)
+    parts = pulls, 1.0 / weights, np.append(pulls, 1.0) / gamma
+    solved = residual <= STALL_TOLERANCE
+    status = Status.SOLVED if solved else Status.INACCURATE
+    projection = Projection(*parts, m[:N], nothing, residual, iterations, status, m[N:])
+    # The constraints hold in any case: towards the centre first, then all towards zero.
+    distances, norms = _lengths(projection, functions)
+    nearer = np.minimum(1.0, epsilon / np.maximum(distances, epsilon))
+    shorter = min(1.0, bound / float(np.max(norms)))
+    return replace(
+        projection,
+        pulls=1.0 - nearer * (1.0 - pulls),
+        keeps=shorter * nearer * projection.keeps,
+        centre=shorter * projection.centre,
+        distances=shorter * nearer * distances,
+    )
+
+
+def _lengths(projection: Projection, functions: Floats) -> tuple[Floats, Floats]:
+    """Return ‖h_i − g‖, shape (N,), and ‖h_i‖ and ‖g‖, shape (N+1,), after the projection."""
+    projected = functions.copy()
+    projection.apply(projected)
+    distances = np.linalg.norm(projected[:-1] - projected[-1], axis=1)
+    return distances, np.linalg.norm(projected, axis=1)
+
+
 PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}
 
 
@@ -317,7 +401,17 @@ def projection_of(method: str) -> Callable[[ArrayLike, float], Projection]:
     return PROJECTIONS[method]
 
 
-def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[Family, Projection]:
+def no_bound(method: str, bound: float) -> bool:
+    """Return whether the bound is infinite; any other needs the exact projection."""
+    if radius("bound", bound) < math.inf and method != "exact":
+        message = f'the {method} projection has no bound, got {bound}; use "exact" or no bound'
+        raise InputError(message)
+    return bound == math.inf
+
+
+def project(
+    family: Family, epsilon: float, method: Method = "exact", bound: float = math.inf
+) -> tuple[Family, Projection]:
     """Project a family (h̄_1 … h̄_N, ḡ), the centre last, onto the functions near their centre.
 
     Parameters
@@ -326,6 +420,8 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
         The radius ε ≥ 0; 0 gives consensus, infinity no coupling.
     method : {"exact", "relaxed"}
         ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square.
+    bound : float
+        The largest norm ε₀ ≥ 0 of every function, see :func:`bounded_projection`; only ``exact``.
 
     Examples
     --------
@@ -334,13 +430,23 @@ def project(family: Family, epsilon: float, method: Method = "exact") -> tuple[F
     >>> projected, outcome = project(family, epsilon=0.5)
     >>> projected.distances().round(6), outcome.status.name
     (array([0.5]), 'SOLVED')
+    >>> project(family, epsilon=0.5, bound=0.6)[0].norms().round(6)
+    array([0.6, 0.1])
     """
-    projection = projection_of(method)(family.differences(), epsilon)
-    if not projection.moved:
-        return family, projection
-    projected = family.mix(projection.mixing)
-    if method == "exact":
+    project_gram = projection_of(method)
+    if no_bound(method, bound):
+        projection = project_gram(family.differences(), epsilon)
+    else:
+        projection = bounded_projection(family.inner_products(), epsilon, bound)
+    projected = family.mix(projection.mixing) if projection.moved else family
+    if method == "exact" and projection.moved:
         projected = _pull_inside(projected, epsilon)
+    margin = np.finfo(np.float64).eps
+    while bound < math.inf and (longest := np.max(projected.norms())) > bound:
+        # A common factor keeps the distances, too.
+        factor = max(0.0, 1.0 - margin) * bound / longest
+        projected = _pull_inside(family._with_weights(factor * projected.weights), epsilon)
+        margin *= 4.0
     return projected, projection
 
 

@@ -99,13 +99,7 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         """
         if self.left_open is None:
             return self
-        if method is None:
-            from crosslearning.tasks.sources import load_tasks, read_source
-
-            tasks = load_tasks(read_source(self.tasks, self.around), self.task_options)
-            given = {k: v for k, v in self.left_open.items() if k not in RUN_FIELDS}
-            method = learning.default_method(tasks, self.steps, given)
-        return make_config({**self.left_open, "method": method})
+        return make_config({**self.left_open, "method": method or self.learner().settings.method})
 
     def learner(self, start: Family | None = None, tasks: TaskSource | None = None) -> CrossLearner:
         """Return the new learner of the run, optionally with the tasks of its folder."""

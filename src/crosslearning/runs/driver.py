@@ -162,24 +162,22 @@ def resume(
 def _finished(folder: RunFolder, learner: CrossLearner) -> Outcome:
     """Return the outcome of a run that finished earlier."""
     config, command = folder.config(), folder.resume_command
-    reason, (unit, amount) = (
-        f"The run had finished at iteration {learner.iteration}.",
-        config.length,
-    )
+    reason = f"The run had finished at iteration {learner.iteration}."
+    unit, amount = config.length
     if getattr(config.settings, "alpha", None) is None and not config.length.reached(learner):
         reason += f" config.toml asks for {amount} {unit}; go on with: {command} --{unit} {amount}"
     return Outcome(learner, True, reason)
 
 
-class _Evaluations:
-    """Evaluates the task policies, appends the results to a file, and keeps the best policies.
+class _EvaluationLog(MetricsLog):
+    """The log of evaluations of the task policies, which keeps the best of them.
 
     A resumed run drops the lines that it will evaluate again. The best policies in its folder may
     come from an iteration after its checkpoint: it reaches the same ones again.
     """
 
     def __init__(self, folder: RunFolder, config: RunConfig, learner: CrossLearner) -> None:
-        self.log = MetricsLog(folder.evaluations, learner.iteration, form=EvaluationLine)
+        super().__init__(folder.evaluations, learner.iteration, form=EvaluationLine)
         self._callback = EvaluationCallback(
             learner,
             config.evaluate_every,
@@ -192,8 +190,8 @@ class _Evaluations:
 
     def evaluate(self, metrics: MetricsLog) -> None:
         point = self._callback.evaluate()
-        self.log.write(point.to_plain())
-        self.log.flush()  # before a checkpoint after which it would not be repeated
+        self.write(point.to_plain())
+        self.flush()  # before a checkpoint after which it would not be repeated
         for one in point.results:
             tags = {f"evaluation/{one.task}": one.discounted_return.value}
             tags |= {f"evaluation_{k}/{one.task}": rate.value for k, rate in one.rates.items()}
@@ -246,8 +244,10 @@ def _drive(
         stack.callback(learner.close)
         events = folder.path / "tensorboard" if config.tensorboard else None
         log = stack.enter_context(closing(MetricsLog(folder.metrics, begun, events)))
-        evaluations = _Evaluations(folder, config, learner) if config.evaluate_every else None
-        logs = [log, stack.enter_context(closing(evaluations.log))] if evaluations else [log]
+        logs, evaluations = [log], None
+        if config.evaluate_every:
+            evaluations = stack.enter_context(closing(_EvaluationLog(folder, config, learner)))
+            logs.append(evaluations)
         try:
             learner.learn(callback=after, progress=console, **length.left(learner))
         except (TaskError, NumericalError) as problem:

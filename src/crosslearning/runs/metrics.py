@@ -13,22 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from crosslearning._base.files import cannot_read, open_file, read_file, write_atomically
 from crosslearning._base.plain_data import decode
-from crosslearning._base.statistics import mean_of_known
-from crosslearning.errors import FileFormatError, MissingExtraError, StorageError, visible
+from crosslearning._base.statistics import Floats, mean_of_known
+from crosslearning.errors import LARGEST, FileFormatError, MissingExtraError, StorageError, visible
 
 if TYPE_CHECKING:
     from crosslearning.learner import IterationReport, LearnerSettings
 
-Floats = NDArray[np.float64]
-
 #: The fraction of a run, at its end, that is called late.
 LATE = 0.25
-#: Larger numbers are not measured, and would overflow in sums and figures.
-_HUGE = 1e150
 
 _Number = int | float | None
 _Numbers = dict[str, _Number]
@@ -124,7 +119,7 @@ def _is_plain(value: Any) -> bool:
         return all(map(_is_plain, value))
     if isinstance(value, str):
         return visible(value, 500) == value
-    return value is None or abs(value) < _HUGE
+    return value is None or abs(value) < LARGEST
 
 
 def aims_of(settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

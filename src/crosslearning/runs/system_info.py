@@ -23,6 +23,8 @@ import scipy.linalg  # its BLAS must be loaded to be listed
 from numba.core.registry import cpu_target
 from threadpoolctl import threadpool_info
 
+from crosslearning.errors import visible
+
 
 @functools.cache
 def system_info() -> dict[str, str]:
@@ -67,7 +69,7 @@ def _processor() -> str:
 def in_words(system: Mapping[str, Any]) -> str:
     """Return a short description of a system; files may hold anything."""
     names = ("processor", "libc", "blas", "numba_cpu", "python", "numpy", "scipy", "numba")
-    known = [f"{name} {_shown(system[name])}" for name in names if name in system]
+    known = [f"{name} {visible(system[name], 200)}" for name in names if name in system]
     return "; ".join(known) or "unknown"
 
 
@@ -86,14 +88,9 @@ def _difference(system: Mapping[str, Any]) -> str:
         elif name == "features" and made != here:
             then, now = set(made.split()), set(here.split())
             more, less = (" ".join(sorted(one)) or "none" for one in (then - now, now - then))
-            texts.append(f"{name} with {_shown(more)} more and {less} less than here")
+            texts.append(f"{name} with {visible(more, 200)} more and {less} less than here")
         elif made != here:
-            texts.append(f"{name} {_shown(made)}, here {here}")
+            texts.append(f"{name} {visible(made, 200)}, here {here}")
     if unknown:
         texts.append(f"an unrecorded {', '.join(unknown)}")
     return "; ".join(texts)
-
-
-def _shown(value: Any) -> str:
-    """Return a value of a file without control characters."""
-    return "".join(filter(str.isprintable, str(value)[:200]))

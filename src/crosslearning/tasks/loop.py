@@ -19,7 +19,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
@@ -51,6 +51,15 @@ def find_name(given: str | int, names: Sequence[str], what: str) -> int:
         if given in known:
             return known.index(str(given))
     raise unknown_name(what, str(given), plain)
+
+
+class KnownChange(NamedTuple):
+    """The change of a coordinate in a step: gain · (change of source) + slope · (1, s, a)."""
+
+    coordinate: int
+    source: int  #: −1 for none
+    gain: float
+    slope: Floats  #: shape (1 + q + p,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +187,42 @@ class LoopSpec:
     @property
     def _memory(self) -> Floats:
         return memory_of(None if self.controller is None else as_controller(self.controller))
+
+    def known_changes(self, centre: Floats, half: Floats) -> list[KnownChange]:
+        """Return the coordinates of what a policy observes whose changes need not be learned.
+
+        ``centre`` and ``half`` map a policy's actions to those of the task.
+        """
+        q, p = len(self.observation_names), len(self.low)
+        size, step, changes = self._size, 1.0 / (self.rate or 1.0), []
+
+        def shift(first: int, count: int, width: int) -> None:
+            """Add rows of a memory that moves on by one row a step."""
+            for j in range(first + width, first + count * width):
+                slope = np.zeros(1 + size + p)
+                slope[1 + j - width], slope[1 + j] = 1.0, -1.0
+                changes.append(KnownChange(j, -1, 0.0, slope))
+
+        for c in range(q if self.lags else 0):
+            slope = np.zeros(1 + size + p)
+            slope[1 + q + c] = -1.0  # the newest difference becomes the change of c
+            changes.append(KnownChange(q + c, c, 1.0, slope))
+        shift(q, self.lags, q)
+        first = q * (1 + self.lags)
+        # A controller or a rate make an action a nonlinear function of the policy's.
+        if self.controller is None and self.rates is None and self.past_actions:
+            for a in range(p):
+                slope = np.zeros(1 + size + p)
+                slope[0], slope[1 + first + a], slope[1 + size + a] = centre[a], -1.0, half[a]
+                changes.append(KnownChange(first + a, -1, 0.0, slope))
+            shift(first, self.past_actions, p)
+        first += p * self.past_actions + sum(at is not None for _, _, at in self.setpoints)
+        for k, (i, aim, _) in enumerate(self.setpoints):
+            if aim is not None:  # but for anti-windup
+                slope = np.zeros(1 + size + p)
+                slope[0], slope[1 + i] = step * aim, -step
+                changes.append(KnownChange(first + k, i, -step, slope))
+        return sorted(changes, key=lambda change: change.coordinate)
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -262,7 +262,7 @@ class Task:
             compiled = self.vector and (self.dynamics or self.reset_options)
             require(not compiled, "a vector environment: leave out dynamics and reset_options")
             spaces, limit = describe(environment)
-            self._read_metadata(environment.metadata or {})
+            self._read_metadata(environment, spaces)
             return spaces, limit
         except InvalidResult as problem:
             raise self._invalid(problem) from None
@@ -281,10 +281,14 @@ class Task:
                     raise self._invalid(problem)
             self._set(**{key: tuple(names or ())})
 
-    def _read_metadata(self, metadata: Mapping[str, Any]) -> None:
-        for key in ("observation_names", "action_names"):
-            if not getattr(self, key):
-                self._set(**{key: metadata.get(key) or ()})
+    def _read_metadata(self, environment: Any, spaces: tuple[Any, Any]) -> None:
+        metadata: Mapping[str, Any] = environment.metadata or {}
+        for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
+            names = metadata.get(key) or ()
+            # A wrapper that changes a space shows the names of what it wraps.
+            wrapped = isinstance(environment, gymnasium.Wrapper)
+            if not getattr(self, key) and not (wrapped and len(names) != math.prod(space.shape)):
+                self._set(**{key: names})
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)

@@ -7,12 +7,14 @@ A sweep in a folder can be resumed: every stage is a run, ``OUT/seed-0/epsilon-0
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
@@ -137,11 +139,23 @@ class SweepRequest:
 
     def stages(self, seed: int) -> list[tuple[Stage, RunConfig]]:
         """Return the stages of a seed's path, each with the configuration of its run."""
-        configs = []
-        for stage in self.path.stages(self.config.settings, seed):
-            changes = {"epsilon": stage.epsilon, "iterations": stage.iterations, **stage.changes}
-            configs.append((stage, self.config.replace(**changes)))
-        return configs
+        replace = self.config.replace
+        return [
+            (s, replace(epsilon=s.epsilon, iterations=s.iterations, **s.changes))
+            for s in self.path.stages(self.config.settings, seed)
+        ]
+
+    def steps(self, folder: Path, seed: int) -> list[Run | Measurement]:
+        """Return the runs of a seed's path and their measurements, in order."""
+        asked, steps = {**self.measuring(), "version": VERSION}, list[Run | Measurement]()
+        for stage, config in self.stages(seed):
+            run = folder / f"seed-{seed}" / stage.name
+            start = None if stage.start is None else run.parent / stage.start
+            steps.append(Run(run, config, start))
+            if stage.measured:
+                file = run / "measurements.json"
+                steps.append(Measurement(file, asked, _measure_run, (run, self)))
+        return steps
 
     def learning(self) -> dict[str, Any]:
         """Return the plain data that determine the runs; they may not change within a folder."""
@@ -180,34 +194,19 @@ def run_sweep(
     # Wrong options are refused before anything is written.
     learner = learner or request.config.replace(epsilon=request.path.epsilons[0]).learner()
     learner.close()
-    request = dataclasses.replace(request, config=request.config.chosen(learner.settings.method))
-    check_held_out(learner.tasks, held_out_tasks(request.held_out, request.config))
+    config = request.config.chosen(learner.settings.method)
+    check_held_out(learner.tasks, held_out_tasks(request.held_out, config))
     # Settings that the learner chose are the same for all stages.
-    settings = request.config.settings
-    opened = [name for name in settings.__struct_fields__ if getattr(settings, name) is None]
-    filled = {name: getattr(learner.settings, name) for name in opened}
-    request = dataclasses.replace(request, config=request.config.replace(**filled))
-    folder = Path(path)
+    opened = [k for k, v in msgspec.structs.asdict(config.settings).items() if v is None]
+    config = config.replace(**{name: getattr(learner.settings, name) for name in opened})
+    request, folder = dataclasses.replace(request, config=config), Path(path)
     claim(folder, request.learning(), "a sweep")
-    asked = {**request.measuring(), "version": VERSION}
-    measurements: dict[tuple[int, float], Measurement] = {}
-    chains: list[list[Run | Measurement]] = []
-    for seed in range(seeds):
-        chain: list[Run | Measurement] = []
-        for stage, config in request.stages(seed):
-            run = folder / f"seed-{seed}" / stage.name
-            chain.append(
-                Run(run, config, None if stage.start is None else run.parent / stage.start)
-            )
-            if stage.measured:
-                file, arguments = run / "measurements.json", (run, request)
-                measurement = Measurement(file, asked, _measure_run, arguments)
-                measurements[seed, stage.epsilon] = measurement
-                chain.append(measurement)
-        chains.append(chain)
+    chains = [request.steps(folder, seed) for seed in range(seeds)]
     if not run_study([chains], workers, console or Console(quiet=True), on):
         return None
-    records = {at: measurement.answer() for at, measurement in measurements.items()}
+    measured = [step for chain in chains for step in chain if isinstance(step, Measurement)]
+    places = itertools.product(range(seeds), request.path.epsilons)
+    records = {at: one.answer() for at, one in zip(places, measured, strict=True)}
     with expecting(f"a measurements.json in {folder}"):
         sweep = summarise(request.path.epsilons, range(seeds), records)
     content = {**request.learning(), **request.measuring(), **sweep.to_dict()}

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import msgspec
 import numpy as np
 
+from crosslearning._base.plain_data import to_plain
 from crosslearning._base.statistics import CONFIDENCE, Interval, student, student_quantile
 from crosslearning.analysis.sweep.stages import plain_epsilon
 from crosslearning.errors import InputError
@@ -78,8 +78,7 @@ class Sweep:
         same = best["not_significantly_different"]
         best["not_significantly_different"] = [plain_epsilon(epsilon) for epsilon in same]
         content = {"seeds": self.seeds, "recommendation": best, "rows": rows}
-        # With null where a number is not finite.
-        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(content))
+        plain: dict[str, Any] = to_plain(content)
         return plain
 
     def cells(self, names: Sequence[str]) -> list[list[str]]:

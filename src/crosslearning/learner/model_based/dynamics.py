@@ -17,6 +17,7 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
+from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
@@ -24,6 +25,7 @@ from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
+from crosslearning.tasks.loop import KnownChange
 
 #: Imagined observations may exceed the range of the data by this share of it.
 _MARGIN = 0.1
@@ -44,6 +46,7 @@ class Frame(NamedTuple):
     limits: Floats
     is_angle: Integers  #: 1 for coordinates that are angles, shape (q,)
     ends: int  #: 1 if an episode was seen to terminate
+    known: tuple[KnownChange, ...] = ()  #: coordinates whose changes are not learned
 
     @classmethod
     def of(
@@ -53,14 +56,18 @@ class Frame(NamedTuple):
         high: Floats,
         is_angle: Sequence[int],
         pseudo: PseudoData = EMPTY,
+        known: Sequence[KnownChange] = (),
     ) -> Frame:
         """Return the frame of the transitions of all tasks, in a space from low to high."""
-        q = len(low)
-        turn = np.zeros(q, dtype=np.int64)
+        learned = _learned(len(low), known)
+        q = len(learned)
+        turn = np.zeros(len(low), dtype=np.int64)
         turn[list(is_angle)] = 1
         ends = int(any(np.any(steps.terminated) for steps in pseudo.beside(data, q + 1, q)))
         raw = [
-            np.concatenate([_raw(steps, turn, ends)[:, o] for steps in pseudo.beside(data, o, q)])
+            np.concatenate(
+                [_raw(steps, turn, ends, learned)[:, o] for steps in pseudo.beside(data, o, q)]
+            )
             for o in range(q + 1 + ends)
         ]
         centre, unit = (np.array([f(values) for values in raw]) for f in (np.mean, np.std))
@@ -75,24 +82,50 @@ class Frame(NamedTuple):
                 np.append(np.where(turn, high, np.minimum(high, most + margin)), rewards.max()),
             ]
         )
-        return cls(centre, np.where(unit > _CONSTANT * size, unit, 1.0), limits, turn, ends)
+        unit = np.where(unit > _CONSTANT * size, unit, 1.0)
+        return cls(centre, unit, limits, turn, ends, tuple(known))
+
+    @property
+    def learned(self) -> Integers:
+        """The coordinates whose changes are learned: the first outputs; the reward is next."""
+        return _learned(len(self.is_angle), self.known)
+
+    def of_coordinates(self, values: Floats, otherwise: float) -> Floats:
+        """Return numbers of the learned outputs for every coordinate, shape (q,)."""
+        every = np.full(len(self.is_angle), otherwise)
+        every[self.learned] = values[: len(self.learned)]
+        return every
+
+    def beyond(self, coordinates: Integers, low: Floats, high: Floats) -> Frame:
+        """Return a frame in which some observations may leave the data: limits may lie there."""
+        limits = self.limits.copy()
+        width = limits[1, coordinates] - limits[0, coordinates]
+        limits[0, coordinates] = np.maximum(low[coordinates], limits[0, coordinates] - width)
+        limits[1, coordinates] = np.minimum(high[coordinates], limits[1, coordinates] + width)
+        return self._replace(limits=limits)
 
     def targets(self, data: Transitions) -> Floats:
         """Return the normalised targets of the regressions, shape (n, outputs)."""
-        return np.asarray((_raw(data, self.is_angle, self.ends) - self.centre) / self.unit)
+        raw = _raw(data, self.is_angle, self.ends, self.learned)
+        return np.asarray((raw - self.centre) / self.unit)
 
     @property
     def names(self) -> list[str]:
         """Names of the outputs."""
-        changes = [f"observation {d}" for d in range(len(self.is_angle))]
+        changes = [f"observation {d}" for d in self.learned]
         return [*changes, "reward", *(["end"] if self.ends else [])]
 
 
-def _raw(data: Transitions, is_angle: Integers, ends: int) -> Floats:
+def _learned(coordinates: int, known: Sequence[KnownChange]) -> Integers:
+    without = [change.coordinate for change in known]
+    return np.setdiff1d(np.arange(coordinates), without).astype(np.int64)
+
+
+def _raw(data: Transitions, is_angle: Integers, ends: int, learned: Integers) -> Floats:
     """Return the targets before normalisation, shape (n, outputs)."""
     change = data.after - data.states
     wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
-    parts = [np.where(is_angle == 1, wrapped, change), data.rewards[:, None]]
+    parts = [np.where(is_angle == 1, wrapped, change)[:, learned], data.rewards[:, None]]
     return np.concatenate([*parts, data.terminated[:, None]] if ends else parts, axis=1)
 
 
@@ -137,9 +170,14 @@ class Dynamics(NamedTuple):
 
     def follow(self, task: int, states: Floats, actions: Floats) -> Floats:
         """Return the observations after (s, a) in a task's mean model, shape (n, q)."""
-        q = len(self.frame.is_angle)
-        low, high = self.frame.limits[:, :q]
-        after = states + self.predict(task, states, actions)[:, :q]
+        frame, q = self.frame, len(self.frame.is_angle)
+        low, high = frame.limits[:, :q]
+        change = np.zeros(states.shape)
+        change[:, frame.learned] = self.predict(task, states, actions)[:, : len(frame.learned)]
+        for j, source, gain, slope in frame.known:
+            change[:, j] = slope[0] + np.hstack([states, actions]) @ slope[1:]
+            change[:, j] += gain * change[:, source] if source >= 0 else 0.0
+        after = states + change
         with np.errstate(invalid="ignore"):
             round_again = low + (after - low) % (high - low)
         return np.clip(np.where(self.frame.is_angle == 1, round_again, after), low, high)
@@ -212,16 +250,42 @@ def _points(
     data: Sequence[Transitions], frame: Frame, output: int, pseudo: PseudoData
 ) -> tuple[list[Floats], list[Floats]]:
     """Return inputs (n, q + p) and targets (n, 1) of every task for one output."""
-    known = pseudo.beside(data, output, len(frame.is_angle))
+    known = pseudo.beside(data, output, len(frame.learned))
     inputs = [np.concatenate([steps.states, steps.actions], axis=1) for steps in known]
     return inputs, [frame.targets(steps)[:, output : output + 1] for steps in known]
 
 
-def world_of(functions: Sequence[Family], frame: Frame, actions: Floats) -> World:
+def world_of(
+    functions: Sequence[Family],
+    frame: Frame,
+    actions: Floats,
+    penalties: Penalties = NO_PENALTIES,
+) -> World:
     """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
-    return World(
-        Outputs.of(functions), frame.centre, frame.limits, actions, frame.is_angle, frame.ends
-    )
+    ends = frame.limits, actions, frame.is_angle, frame.ends
+    if not frame.known:
+        return World(Outputs.of(functions), frame.centre, *ends, penalties)
+    # A known change is an affine function, beside a multiple of the function of its source.
+    place = {int(d): o for o, d in enumerate(frame.learned)}
+    rules = {change.coordinate: change for change in frame.known}
+    q = len(frame.is_angle)
+    families, slopes, offsets = [], [], []
+    for d in range(q):
+        change = rules.get(d)
+        o = place[d] if change is None else place.get(change.source, 0)
+        gain = 1.0 if change is None else change.gain
+        family = functions[o]
+        if gain == 0.0:
+            family = Family(family.kernel, family.knots[:1], 0.0 * family.weights[:1])
+        elif gain != 1.0:
+            family = Family(family.kernel, family.knots, gain * family.weights)
+        families.append(family)
+        slopes.append(None if change is None else change.slope)
+        offsets.append(gain * frame.centre[o])
+    rest = slice(len(frame.learned), None)
+    families += functions[rest]
+    outputs = Outputs.of(families, [*slopes, *[None] * len(functions[rest])])
+    return World(outputs, np.append(offsets, frame.centre[rest]), *ends, penalties)
 
 
 # Files ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
+from crosslearning.learner.limits import Penalties, penalty, penalty_slope
 from crosslearning.rkhs import Family, Linear, Sum
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import (
@@ -54,9 +55,11 @@ class Outputs(NamedTuple):
     edges: Integers
 
     @classmethod
-    def of(cls, families: Sequence[Family]) -> Outputs:
-        """Concatenate functions of one output each."""
+    def of(cls, families: Sequence[Family], slopes: Sequence[Floats | None] = ()) -> Outputs:
+        """Concatenate functions of one output each; ``slopes`` are added to their affine parts."""
         parts = [_parted(family) for family in families]
+        for (_, affine), slope in zip(parts, slopes, strict=False):
+            affine += 0.0 if slope is None else slope
         expansions = [_filled(expansion) for expansion, _ in parts]
         programs = [one.program for one in expansions]
         r = expansions[0].features.shape[0]
@@ -134,6 +137,8 @@ class World(NamedTuple):
     is_angle: Integers
     #: 1 if the functions predict termination.
     ends: int
+    #: The limits of observations, by policy.
+    penalties: Penalties
 
 
 class Values(NamedTuple):
@@ -148,7 +153,7 @@ class Imagined(NamedTuple):
 
     states: Floats  #: shape (n, H + 1, q)
     actions: Floats  #: shape (n, H, p), not yet clipped
-    rewards: Floats  #: shape (n, H)
+    rewards: Floats  #: shape (n, H), less the penalties of limits in ``returns`` alone
     bootstrap_mask: Floats  #: shape (n, H): the probability that the step did not terminate
     gradients: Floats  #: shape (n, H, p): ∂Q/∂a; at a bound only the part that points inward
     returns: Floats  #: shape (n, H): λ-returns
@@ -282,7 +287,7 @@ def _look_back(
     model_work = np.empty(4 * width)
     place, space = np.empty((2, knots.shape[0])), np.empty((4, knots.shape[1]))
     one, value = np.ones(1), np.empty(1)
-    slope, adjoint, back = np.empty(q), np.empty(q), np.empty(q)
+    slope, adjoint, back, slope_of_limits = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
     for k in range(n):
@@ -291,6 +296,8 @@ def _look_back(
             after = states[k, t + 1]
             evaluate(kernel, knots, row, after, place[0], space[:2], value)
             evaluate_pull_back(kernel, knots, row, after, one, place[0], space, place[1], slope)
+            slope_of_limits[:] = 0.0
+            penalty_slope(world.penalties, policy[k], after, slope_of_limits)
             worth = value[0] + critic.offsets[policy[k]]
             share = trace if t < H - 1 else 0.0
             worth = (1.0 - share) * worth + share * later
@@ -301,6 +308,7 @@ def _look_back(
                 if world.is_angle[d] == 0 and clipped:
                     adjoint[d] = 0.0
                 pull[d] = discount * bootstrap_mask[k, t] * adjoint[d]
+                pull[d] -= slope_of_limits[d]
             pull[q] = 1.0
             if rewards[k, t] <= limits[0, q] or rewards[k, t] >= limits[1, q]:
                 pull[q] = 0.0
@@ -324,6 +332,7 @@ def _look_back(
             for d in range(q):
                 back[d] += both_back[d] + pull[d]
             later = rewards[k, t] + discount * bootstrap_mask[k, t] * worth
+            later -= penalty(world.penalties, policy[k], after)
             returns[k, t] = later
 
 

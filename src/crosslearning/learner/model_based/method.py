@@ -9,12 +9,14 @@ propagated back along imagined rollouts, and regressed on the imagined states.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from crosslearning.learner import core
+from crosslearning.learner.limits import Limits
 from crosslearning.learner.model_based import dynamics as models
 from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
@@ -34,6 +36,7 @@ from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, plan_episodes
+from crosslearning.tasks.loop import KnownChange
 
 #: Noise of policies that are still zero: actions fill most of [−1, 1].
 _RESTLESS = 0.8
@@ -47,6 +50,10 @@ _PATIENCE = 2
 _STARTS = 4
 #: Every so many imagined steps the models' predictions are compared.
 _COMPARED = 4
+#: Imagined episodes of each task, and their most steps, for the chance that limits hold.
+_EPISODES, _LONGEST = 20, 200
+#: Shares of its policy and noise with which a task may be run to hold its limits.
+_CAUTION = (1.0, 0.5, 0.25, 0.0)
 _TINY = 1e-12
 
 
@@ -60,12 +67,17 @@ class ModelBasedMethod(core.Method):
         tasks = executor.tasks
         self.bounds = executor.scale.bounds(tasks[0].action_space)
         self.is_angle = angles_of(tasks[0].observation_space)
+        #: Changes of lags and the like, which need not be learned.
+        self.known: list[KnownChange] = []
+        if tasks[0].loop is not None:
+            self.known = tasks[0].loop.known_changes(*executor.scale)
         #: Observed steps of every task, and of related ones, which have no policies here.
         self.data = [Transitions.none(tasks[0].observation_size, self.outputs) for _ in tasks]
         self.related: list[Transitions] = []
         #: Known rewards and terminations, and their values when the models were fitted.
         self.formulas = Formulas(tasks, executor.scale, self.bounds)
         self.pseudo = EMPTY
+        self.limits = Limits(tasks)
         N = len(tasks)
         self.critic = ValueFunctions(kernel, N, settings)
         #: The returns of the batches that the critic holds, newest first.
@@ -79,8 +91,9 @@ class ModelBasedMethod(core.Method):
         #: The actions at the visited states a round ago; rounds in a row that changed nothing.
         self.before: list[Floats] = []
         self.quiet = 0
-        #: Mean rewards of a step of the last round.
+        #: Mean rewards of a step of the last round, and limits that were crossed in it.
         self.seen_rewards = np.full(N, np.nan)
+        self.crossed = np.zeros((N, len(self.limits)))
         self._world: World | None = None
         self._dynamics: Dynamics | None = None
         self._imagined: Imagined | None = None
@@ -93,6 +106,7 @@ class ModelBasedMethod(core.Method):
         N, scale = len(self.data), self.executor.scale
         self.take_in([Transitions.of(episodes.of_task(i), scale, self.bounds) for i in range(N)])
         self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
+        self.crossed = self.limits.episodes_crossed(episodes)
 
     def take_in(self, data: Sequence[Transitions]) -> None:
         """Add transitions of every task; the next iteration fits the models to them."""
@@ -158,8 +172,15 @@ class ModelBasedMethod(core.Method):
                 "seen_reward": self.seen_rewards.copy(),
                 "model_distance": dynamics.distances[:N],
                 "model_multiplier": dynamics.multipliers[:N],
+                **self._limit_numbers(),
             },
         )
+
+    def _limit_numbers(self) -> dict[str, Floats]:
+        if not len(self.limits):
+            return {}
+        multiplier = self.limits.multipliers.max(axis=1)
+        return {"limit_crossed": self.crossed.max(axis=1), "limit_multiplier": multiplier}
 
     def _act(self, iterate: core.Iterate) -> tuple[int, int]:
         """Run an episode of every task; return the steps and the episodes."""
@@ -171,23 +192,61 @@ class ModelBasedMethod(core.Method):
             std = np.full(len(std), settings.noise_within(_RESTLESS))
         elif settings.explorers and self.models:
             assert self.frame is not None
-            units = std, self.frame.unit[: tasks[0].observation_size]
+            units = std, self.frame.of_coordinates(self.frame.unit, np.inf)
             policies = explorers(iterate, settings, self.data, self.world, units, length)
             std = _WHITE * std
+        if len(self.limits) and self.models:
+            policies, std = self._within_limits(policies, std, iterate.generator)
         plan = plan_episodes(iterate.generator, tasks, 1, length, std)
         episodes = self.executor.episodes(policies, plan)
         self.begin(episodes)
         return int(episodes.lengths.sum()), episodes.lengths.size
 
+    def _within_limits(
+        self, policies: Expansion, std: Floats, generator: np.random.Generator
+    ) -> tuple[Expansion, Floats]:
+        """Return policies and noise of a round that the models expect to hold the limits.
+
+        A task whose limits would be crossed too often gets a share of its policy and noise: it
+        stays nearer to its controller.
+        """
+        N = len(self.data)
+        shares, least = np.ones(N), np.full(N, np.inf)
+        settled = np.zeros(N, dtype=np.bool_)
+        for share in _CAUTION:
+            trial = policies.rows.copy()
+            trial[:N] *= share
+            crossed = self._expected_crossings(
+                policies._replace(rows=trial), generator, share * std
+            ).max(axis=1)
+            better = ~settled & (crossed < least)
+            shares[better], least[better] = share, crossed[better]
+            settled |= crossed <= self.limits.allowed
+            if settled.all():
+                break
+        for i in np.flatnonzero(least > self.limits.allowed):
+            warnings.warn(
+                f"the models expect task {self.executor.tasks[i].name!r} to cross a limit in "
+                f"{least[i]:.0%} of episodes, more than the {self.limits.allowed[i]:.0%} that are "
+                f"allowed, even with {shares[i]:.0%} of its policy: its controller, its limits or "
+                "its starts do not fit",
+                stacklevel=2,
+            )
+        rows = policies.rows.copy()
+        rows[:N] *= shares[:, None, None]
+        return policies._replace(rows=rows), shares[:, None, None, None] * std
+
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
         space = self.executor.tasks[0].observation_space
         low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
-        return Frame.of([*self.data, *self.related], low, high, self.is_angle, pseudo)
+        data = [*self.data, *self.related]
+        frame = Frame.of(data, low, high, self.is_angle, pseudo, self.known)
+        return frame.beyond(self.limits.penalties.coordinate, low, high)
 
     def _learn_models(self, iterate: core.Iterate) -> None:
         """Fit the models, and draw posterior samples of them."""
         settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
-        q, epsilon = len(frame.is_angle), settings.model_epsilon
+        q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
         pseudo = EMPTY
         if self.formulas:
@@ -202,6 +261,7 @@ class ModelBasedMethod(core.Method):
             sizes = [len(fitted.family.knots) for fitted in dynamics.fits]
             shapes = [(settings.samples, len(data) + 1, m, 1) for m in sizes]
             normal = [iterate.generator.standard_normal(shape) for shape in shapes]
+        self.limits.measure(np.concatenate([steps.after for steps in data]))
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
         self.pseudo = pseudo
@@ -213,8 +273,8 @@ class ModelBasedMethod(core.Method):
         """The sampled models, for compiled code."""
         if self._world is None:
             assert self.frame is not None
-            self._world = world_of(self.models, self.frame, self.bounds)
-        return self._world
+            self._world = world_of(self.models, self.frame, self.bounds, self.limits.penalties)
+        return self._world._replace(penalties=self.limits.penalties)
 
     def _imagine(self, iterate: core.Iterate) -> Imagined:
         """Imagine rollouts of every task, from states visited in any task."""
@@ -231,8 +291,36 @@ class ModelBasedMethod(core.Method):
         imagined = imagine(iterate.policies, self.world, starts, policy, model, noise)
         critic = Values(self.critic.dictionary.expansion, self.critic.offsets)
         which, how = (policy, model), (settings.gamma, settings.trace)
+        if len(self.limits):
+            assert self.frame is not None
+            shares = self._expected_crossings(iterate.policies, generator)
+            self.limits.update(shares, float(self.frame.unit[len(self.frame.learned)]))
         backpropagate(imagined, iterate.policies, self.world, critic, *which, *how)
         return imagined
+
+    def _expected_crossings(
+        self, policies: Expansion, generator: np.random.Generator, std: Floats | float = 0.0
+    ) -> Floats:
+        """Return the share of imagined episodes that cross each limit, shape (N, L).
+
+        Episodes begin where real ones began, of any task; ``std`` is that of the noise, and the
+        posterior samples take turns.
+        """
+        N, known = len(self.data), [*self.data, *self.related]
+        firsts = np.concatenate([steps.states[steps.first == 1.0] for steps in known])
+        starts = firsts[generator.integers(len(firsts), size=N * _EPISODES)]
+        task = np.repeat(np.arange(N), _EPISODES)
+        model = task + N * (np.tile(np.arange(_EPISODES), N) % max(1, self.settings.samples))
+        horizon = min(max(one.horizon for one in self.executor.tasks), _LONGEST)
+        noise = std * generator.standard_normal((len(task), horizon, len(self.noise.variance)))
+        states = imagine(policies, self.world, starts, task, model, noise).states
+        shares = np.zeros(self.limits.multipliers.shape)
+        for i, paths in enumerate(states.reshape(N, _EPISODES, *states.shape[1:])):
+            crossed = self.limits.crossed(i, paths)
+            inside = ~crossed[:, 0]  # one that begins beyond a limit says nothing of it
+            crossings = (crossed.any(axis=1) & inside).sum(axis=0)
+            shares[i] = crossings / np.maximum(inside.sum(axis=0), 1)
+        return shares
 
     def _step(self, iterate: core.Iterate, imagined: Imagined) -> tuple[Floats, Floats]:
         """Return the knots and weights of a step of the round's length at this iteration."""
@@ -317,6 +405,8 @@ class ModelBasedMethod(core.Method):
         arrays |= {f"before.{i}": actions.copy() for i, actions in enumerate(self.before)}
         plain = {"critic": numbers, "related": len(self.related), "made": self.made}
         plain |= {"fresh": self.fresh, "quiet": self.quiet}
+        if len(self.limits):
+            arrays |= {"limits": self.limits.multipliers.copy(), "crossed": self.crossed.copy()}
         if self.pseudo.points:
             plain |= {"supposed": [self.pseudo.reward, self.pseudo.end]}
         return arrays, plain
@@ -351,6 +441,11 @@ class ModelBasedMethod(core.Method):
         self.seen_rewards = seen.copy() if "seen_rewards" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
         self.quiet = int(numbers["quiet"])
+        if len(self.limits):
+            self.limits.restore(arrays["limits"])
+            self.crossed = arrays["crossed"].copy()
+            if families:
+                self.limits.measure(np.concatenate([one.after for one in data[:known]]))
         self._world = self._dynamics = None
 
 

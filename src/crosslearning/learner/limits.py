@@ -1,0 +1,165 @@
+"""Limits of observations, which hold for whole episodes with a probability that the user gives.
+
+Each limit of each task has a multiplier λ ≥ 0 of the constraint P(an episode crosses it) ≤ 1 − p
+(primal–dual): it grows while crossings, imagined or measured, are more frequent than that, and
+shrinks otherwise. The policies maximise the return less λ times a smooth penalty near and beyond
+the limit. With z the distance beyond the limit in units of its width, the penalty is 0 up to
+z = −1, then ½ (1 + z)², and from z = 0 on ½ + z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crosslearning._base.compiled import compiled
+from crosslearning.errors import InputError
+from crosslearning.rkhs.checks import Floats, Integers
+from crosslearning.rollouts import Episodes
+from crosslearning.tasks import Task
+
+#: The width of a penalty, relative to the standard deviation of the observation.
+_WIDTH = 0.25
+#: The share of the allowed crossings that is aimed at: models err.
+_AIM = 0.5
+#: Growth of a multiplier for a limit that is always crossed, in standard deviations of rewards.
+_GROWTH = 0.5
+
+
+class Penalties(NamedTuple):
+    """The penalties of L ends of ranges for N tasks, for compiled code."""
+
+    coordinate: Integers  #: the observation, shape (L,)
+    sign: Floats  #: 1 for an upper end, −1 for a lower one, shape (L,)
+    end: Floats  #: shape (N, L); infinite where a task has no such limit
+    width: Floats  #: shape (L,)
+    weight: Floats  #: λ, shape (N, L)
+
+
+NO_PENALTIES = Penalties(
+    np.empty(0, dtype=np.int64), np.empty(0), np.empty((0, 0)), np.empty(0), np.empty((0, 0))
+)
+
+
+@compiled
+def penalty(penalties: Penalties, task: int, state: Floats) -> float:
+    """Return the weighted penalty of a state."""
+    total = 0.0
+    for k in range(penalties.coordinate.shape[0]):
+        beyond = penalties.sign[k] * (state[penalties.coordinate[k]] - penalties.end[task, k])
+        z = beyond / penalties.width[k]
+        if z > 0.0:
+            total += penalties.weight[task, k] * (0.5 + z)
+        elif z > -1.0:
+            total += penalties.weight[task, k] * 0.5 * (1.0 + z) ** 2
+    return total
+
+
+@compiled
+def penalty_slope(penalties: Penalties, task: int, state: Floats, slope: Floats) -> None:
+    """Add the gradient of the penalty at a state to ``slope``."""
+    for k in range(penalties.coordinate.shape[0]):
+        d = penalties.coordinate[k]
+        z = penalties.sign[k] * (state[d] - penalties.end[task, k]) / penalties.width[k]
+        if z > -1.0:
+            rise = min(1.0 + z, 1.0) * penalties.sign[k] / penalties.width[k]
+            slope[d] += penalties.weight[task, k] * rise
+
+
+@compiled
+def _penalise(penalties: Penalties, task: int, states: Floats, out: Floats) -> None:
+    for n in range(states.shape[0]):
+        out[n] = penalty(penalties, task, states[n])
+
+
+class Limits:
+    """The limits of all tasks, and their multipliers."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        sides = {
+            (d, sign)
+            for task in tasks
+            for d, ends in task.state_limits.items()
+            for sign, end in zip((-1.0, 1.0), ends, strict=True)
+            if end is not None
+        }
+        self.sides = sorted(sides)
+        ends = np.full((len(tasks), len(self.sides)), np.inf)
+        for i, task in enumerate(tasks):
+            for k, (d, sign) in enumerate(self.sides):
+                end = task.state_limits.get(d, (None, None))[0 if sign < 0.0 else 1]
+                ends[i, k] = sign * np.inf if end is None else end
+        self.allowed = np.array([1.0 - task.chance for task in tasks])
+        self.penalties = Penalties(
+            np.array([d for d, _ in self.sides], dtype=np.int64),
+            np.array([sign for _, sign in self.sides]),
+            ends,
+            np.ones(len(self.sides)),
+            np.zeros(ends.shape),
+        )
+
+    def __len__(self) -> int:
+        return len(self.sides)
+
+    @property
+    def multipliers(self) -> Floats:
+        """λ of every task and limit, shape (N, L)."""
+        return self.penalties.weight
+
+    def measure(self, observations: Floats) -> None:
+        """Set the widths of the penalties from observations (n, q) of all tasks."""
+        spread = observations.std(axis=0)[self.penalties.coordinate]
+        self.penalties = self.penalties._replace(width=_WIDTH * np.where(spread > 0, spread, 1.0))
+
+    def crossed(self, task: int, states: Floats) -> NDArray[np.bool_]:
+        """Return which limits a task's states (…, q) cross, shape (…, L)."""
+        at, sign, end, _, _ = self.penalties
+        return np.asarray(sign * (states[..., at] - end[task]) > 0.0)
+
+    def episodes_crossed(self, episodes: Episodes) -> Floats:
+        """Return the share of each task's episodes in which each limit is crossed, shape (N, L)."""
+        shares = np.zeros(self.penalties.end.shape)
+        for i in range(len(shares)):
+            after = np.arange(episodes.observations.shape[2]) <= episodes.lengths[i][:, None]
+            crossed = self.crossed(i, episodes.observations[i]) & after[:, :, None]
+            shares[i] = crossed.any(axis=1).mean(axis=0)
+        return shares
+
+    def penalised(self, episodes: Episodes) -> Episodes:
+        """Return episodes whose rewards are less the penalties."""
+        rewards = episodes.rewards.copy()
+        for i, e in np.ndindex(episodes.lengths.shape):
+            n = episodes.lengths[i, e]
+            penalties = np.empty(n)
+            _penalise(self.penalties, i, episodes.observations[i, e, 1 : n + 1], penalties)
+            rewards[i, e, :n] -= penalties
+        return episodes._replace(rewards=rewards)
+
+    def update(self, shares: Floats, unit: float) -> None:
+        """Take a step of the dual: λ follows the ``shares`` of crossings, shape (N, L).
+
+        ``unit`` is the standard deviation of rewards, which λ is measured in.
+        """
+        rise = _GROWTH * unit * (shares - _AIM * self.allowed[:, None])
+        weight = np.maximum(self.penalties.weight + rise, 0.0)
+        weight[np.isinf(self.penalties.end)] = 0.0
+        self.penalties = self.penalties._replace(weight=weight)
+
+    def restore(self, multipliers: Floats) -> None:
+        """Set the multipliers of a file."""
+        if multipliers.shape != self.penalties.end.shape or not np.all(multipliers >= 0.0):
+            raise ValueError("the multipliers of the limits")
+        self.penalties = self.penalties._replace(weight=multipliers.copy())
+
+
+def refuse_limits(tasks: Sequence[Task], method: str) -> None:
+    """Refuse tasks with limits of observations for a method that does not hold them."""
+    limited = [task.name for task in tasks if task.state_limits]
+    if limited:
+        raise InputError(
+            f"the method {method} holds no limits of observations, which {limited[0]!r} has; take "
+            "models or trust-region, or leave the limits out"
+        )
