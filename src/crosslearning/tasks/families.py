@@ -154,7 +154,11 @@ FAMILIES = {
         "cart-pole", cart_pole.RANGES, cart_pole.CartPole, count=6, horizon=cart_pole.HORIZON
     ),
     "standing-cart-poles": TaskFamily(
-        "cart-pole", cart_pole.RANGES, machines.StandingCartPole, count=6, horizon=cart_pole.HORIZON
+        "cart-pole",
+        cart_pole.RANGES,
+        cart_pole.StandingCartPole,
+        count=6,
+        horizon=cart_pole.HORIZON,
     ),
     "hovering-masses": TaskFamily(
         "hovering-mass", machines.HOVERING_RANGES, machines.HoveringMass, count=6, horizon=50

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -349,54 +348,14 @@ def reactor_pi(context: Context, temperature: float = 350.0) -> PID:
 # Cart-poles that stand, and pendulums ------------------------------------------------------------
 
 
-@compiled
-def _stand(parameters: Floats, uniforms: Floats, state: Floats) -> None:
-    for i in range(4):
-        state[i] = 0.2 * (2.0 * uniforms[i] - 1.0)
-    state[4] = 0.0
-
-
-class StandingCartPole(cart_pole.CartPole):
-    """A cart-pole whose episodes begin near the upright position."""
-
-    physics = Physics(
-        _stand,
-        cart_pole._observe,
-        cart_pole._step,
-        state_size=5,
-        reset_size=4,
-        parameters=cart_pole.CartPoles,
-    )
-
-
 def cart_pole_lqr(context: Context) -> StateFeedback:
     """Return an LQR about the upright position, whose angle is read as its sine."""
-    gain = lqr(StandingCartPole(**context), np.zeros(5), 0.0, ([1.0, 1.0, 10.0, 1.0], 1.0))
+    gain = lqr(
+        cart_pole.StandingCartPole(**context), np.zeros(5), 0.0, ([1.0, 1.0, 10.0, 1.0], 1.0)
+    )
     return StateFeedback(np.insert(gain, 2, 0.0, axis=1))
 
 
-@dataclass(frozen=True)
-class SwingUp:
-    """Swings a pendulum up by its energy, and holds it by an LQR, if the torque suffices for it."""
-
-    g: float = 10.0
-    m: float = 1.0
-    l: float = 1.0  # noqa: E741  (the name of the context)
-
-    def __call__(self, observation: ArrayLike) -> Floats:
-        """Return the torque for cosine, sine and speed."""
-        cosine, sine, speed = np.asarray(observation, dtype=np.float64)
-        inertia, weight = self.m * self.l**2 / 3.0, 0.5 * self.m * self.g * self.l
-        if cosine > 0.9:
-            # Poles at −√(weight/inertia), twice.
-            damping = 2.0 * math.sqrt(weight * inertia)
-            torque = -2.0 * weight * sine - damping * speed
-        else:
-            missing = weight * (1.0 - cosine) - 0.5 * inertia * speed**2
-            torque = pendulum.MAX_TORQUE * np.sign(speed or 1.0) * np.clip(missing, -1.0, 1.0)
-        return np.array([clipped(torque, -pendulum.MAX_TORQUE, pendulum.MAX_TORQUE)])
-
-
-def pendulum_swing_up(context: Context) -> SwingUp:
+def pendulum_swing_up(context: Context) -> pendulum.SwingUp:
     """Return the swing-up for a pendulum's gravity, mass and length."""
-    return SwingUp(**context)
+    return pendulum.SwingUp(**context)
