@@ -73,7 +73,8 @@ PARTS = {
             wrong={"cart_mass": 1.0, "length": 1.2},  # about twice what they are
         ),
         Part("two-tanks", machines.tank_pi, held={1: machines.LEVEL}, unit="cm"),
-        Part("quadrotors", machines.quadrotor_lqr, held={0: 0.0, 1: 0.0}, unit="m"),
+        # The thrust that hovers differs by up to a fifth, which takes more than ε = 0.3.
+        Part("quadrotors", machines.quadrotor_lqr, epsilon=0.6, held={0: 0.0, 1: 0.0}, unit="m"),
         Part("reactors", machines.reactor_pi),
     )
 }
