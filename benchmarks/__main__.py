@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import (
     adaptation,
+    around,
     identification,
     large,
     learner,
@@ -39,6 +40,7 @@ SUITES = {
 #: Those that take many minutes run only if they are asked for.
 LONG_SUITES = {
     "adaptation": adaptation.BENCHMARKS,
+    "around": around.BENCHMARKS,
     "identification": identification.BENCHMARKS,
     "large": large.BENCHMARKS,
     "models": models.BENCHMARKS,

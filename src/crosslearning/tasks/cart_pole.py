@@ -121,3 +121,23 @@ class CartPole(CompiledEnvironment):
         push = 0.0 if self.last_action is None else float(self.last_action[0]) / MAX_FORCE
         pole = Pole(angle, math.cos(angle) > UPRIGHT, push)
         return cart_pole_picture(pole, x, TRACK, *self.parameters.tolist())
+
+
+@compiled
+def _stand(parameters: Floats, uniforms: Floats, state: Floats) -> None:
+    for i in range(4):
+        state[i] = 0.2 * (2.0 * uniforms[i] - 1.0)
+    state[4] = 0.0
+
+
+class StandingCartPole(CartPole):
+    """A cart-pole whose episodes begin near the upright position."""
+
+    physics = Physics(
+        _stand,
+        _observe,
+        _step,
+        state_size=5,
+        reset_size=4,
+        parameters=CartPoles,
+    )

@@ -18,7 +18,7 @@ import gymnasium
 import numpy as np
 
 from crosslearning.errors import InputError, MissingExtraError
-from crosslearning.tasks import cart_pole, pendulum
+from crosslearning.tasks import cart_pole, machines, pendulum
 from crosslearning.tasks.environment import CompiledEnvironment
 from crosslearning.tasks.numbers import check_names
 from crosslearning.tasks.task import Task
@@ -152,6 +152,23 @@ FAMILIES = {
     "gymnasium-pendulums": TaskFamily("pendulum", pendulum.RANGES, gymnasium_pendulum, count=8),
     "cart-poles": TaskFamily(
         "cart-pole", cart_pole.RANGES, cart_pole.CartPole, count=6, horizon=cart_pole.HORIZON
+    ),
+    "standing-cart-poles": TaskFamily(
+        "cart-pole",
+        cart_pole.RANGES,
+        cart_pole.StandingCartPole,
+        count=6,
+        horizon=cart_pole.HORIZON,
+    ),
+    "hovering-masses": TaskFamily(
+        "hovering-mass", machines.HOVERING_RANGES, machines.HoveringMass, count=6, horizon=50
+    ),
+    "two-tanks": TaskFamily("tanks", machines.TANK_RANGES, machines.TwoTanks, count=6, horizon=60),
+    "quadrotors": TaskFamily(
+        "quadrotor", machines.QUADROTOR_RANGES, machines.Quadrotor, count=6, horizon=100
+    ),
+    "reactors": TaskFamily(
+        "reactor", machines.REACTOR_RANGES, machines.Reactor, count=6, horizon=60
     ),
     "inverted-pendulums": TaskFamily(
         "inverted-pendulum", {"gravity": (7.0, 13.0), **_FACTORS}, inverted_pendulum, count=4

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
@@ -85,3 +86,25 @@ class Pendulum(CompiledEnvironment):
         push = 0.0 if self.last_action is None else float(self.last_action[0]) / MAX_TORQUE
         pole = Pole(float(self.state[0]), upright, push)
         return pendulum_picture(pole, *self.parameters.tolist())
+
+
+@dataclass(frozen=True)
+class SwingUp:
+    """Swings a pendulum up by its energy, and holds it by an LQR, if the torque suffices for it."""
+
+    g: float = 10.0
+    m: float = 1.0
+    l: float = 1.0  # noqa: E741  (the name of the context)
+
+    def __call__(self, observation: ArrayLike) -> Floats:
+        """Return the torque for cosine, sine and speed."""
+        cosine, sine, speed = np.asarray(observation, dtype=np.float64)
+        inertia, weight = self.m * self.l**2 / 3.0, 0.5 * self.m * self.g * self.l
+        if cosine > 0.9:
+            # Poles at −√(weight/inertia), twice.
+            damping = 2.0 * math.sqrt(weight * inertia)
+            torque = -2.0 * weight * sine - damping * speed
+        else:
+            missing = weight * (1.0 - cosine) - 0.5 * inertia * speed**2
+            torque = MAX_TORQUE * np.sign(speed or 1.0) * np.clip(missing, -1.0, 1.0)
+        return np.array([clipped(torque, -MAX_TORQUE, MAX_TORQUE)])

@@ -1,0 +1,246 @@
+"""What learning around a controller gains on machines that it runs today, and what it costs there.
+
+``python -m benchmarks.around [family ...] [--seeds 10] [--steps 50] [--epsilon 0.3]``. Of every
+seed, which draws the members of a family, these are compared on the same starts:
+
+- the controller for the nominal machine, or one with wrong numbers: what runs all of them today;
+- for each machine the same kind of controller with its own numbers;
+- policies learned around the first one, from so many steps of each machine;
+- policies learned from as many steps and from nothing.
+
+A machine counts as no worse if its return is at least that of the controller that it started from.
+The cost while learning is the mean reward of a step, over that of the controller in as many steps
+from the start of an episode. Means over seeds have Student's 95 % interval; differences are paired
+by the seed. Every seed is kept in a file, and the same question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+
+from benchmarks.table import Row
+from crosslearning import CrossLearner
+from crosslearning._base.statistics import Interval, student_quantile
+from crosslearning.runs.study import Measurement
+from crosslearning.tasks import Task, machines
+from crosslearning.tasks.families import FAMILIES
+
+Answer = dict[str, Any]
+
+OUT = Path("runs/around")
+VERSION = 1
+#: Starts of an evaluation on each machine, and the first of their seeds.
+TRIALS, FIRST = 20, 1_000
+SEEDS, STEPS = 10, 50
+
+
+@dataclass(frozen=True)
+class Part:
+    """A family, the controller of its machines, and what is wrong with the one in use."""
+
+    family: str
+    controller: Callable[[Mapping[str, Any]], Any]
+    members: int = 6
+    epsilon: float = 0.3
+    wrong: Mapping[str, float] = field(default_factory=dict)
+    #: Observations that shall be held, where a steady error is reported, and their unit.
+    held: Mapping[int, float] = field(default_factory=dict)
+    unit: str = ""
+
+    def in_use(self) -> Any:
+        """Return the controller that runs all machines."""
+        (nominal,) = FAMILIES[self.family].contexts(1, spread=0.0)
+        return self.controller({**nominal, **self.wrong})
+
+
+PARTS = {
+    part.family: part
+    for part in (
+        Part("hovering-masses", machines.hovering_pd, held={0: 0.0}, unit="m"),
+        Part("pendulums", machines.pendulum_swing_up),
+        Part(
+            "standing-cart-poles",
+            machines.cart_pole_lqr,
+            wrong={"cart_mass": 1.0, "length": 1.2},  # about twice what they are
+        ),
+        Part("two-tanks", machines.tank_pi, held={1: machines.LEVEL}, unit="cm"),
+        # The thrust that hovers differs by up to a fifth, which takes more than ε = 0.3.
+        Part("quadrotors", machines.quadrotor_lqr, epsilon=0.6, held={0: 0.0, 1: 0.0}, unit="m"),
+        Part("reactors", machines.reactor_pi),
+    )
+}
+
+
+def run(task: Task, policy: Any, held: Mapping[int, float], first: int) -> Answer:
+    """Return the return, the mean reward of the first steps, and the steady error of a policy.
+
+    Without a policy nothing is added to the controller of the task.
+    """
+    environments = [task.make() for _ in range(TRIALS)]
+    seen = np.array([one.reset(seed=FIRST + k)[0] for k, one in enumerate(environments)])
+    rewards, errors = np.zeros((task.horizon, TRIALS)), np.zeros((task.horizon, len(held), TRIALS))
+    still = np.zeros((TRIALS, task.action_size))
+    for t in range(task.horizon):
+        actions = still if policy is None else policy.predict(seen)[0]
+        for k, (environment, action) in enumerate(zip(environments, actions, strict=True)):
+            seen[k], rewards[t, k], *_ = environment.step(action)
+        for j, (i, aim) in enumerate(held.items()):
+            errors[t, j] = np.abs(seen[:, i] - aim)
+    last = errors[-max(1, task.horizon // 5) :]
+    return {
+        "return": float(rewards.sum(axis=0).mean()),
+        "first": float(rewards[:first].mean()),
+        "steady": float(last.mean(axis=(0, 2)).max()) if held else 0.0,
+    }
+
+
+def learn(
+    tasks: Sequence[Task], steps: int, seed: int, **settings: Any
+) -> tuple[CrossLearner, list[float], float]:
+    """Return a learner, the mean reward of its real steps on every task, and seconds."""
+    start = time.perf_counter()
+    learner = CrossLearner(tasks, method="models", seed=seed, **settings)
+    learner.learn(steps=steps * len(tasks), progress=False)
+    data = learner.method.data  # type: ignore[attr-defined]
+    return learner, [float(one.rewards.mean()) for one in data], time.perf_counter() - start
+
+
+def measure(part: Part, seed: int, steps: int, epsilon: float, settings: Answer) -> Answer:
+    """Return what one seed gives, as plain data: lists over the machines."""
+    tasks = FAMILIES[part.family](part.members, seed=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the controller asks for the action")
+        controlled = [task.around(part.in_use()) for task in tasks]
+        known = [task.around(part.controller(task.context)) for task in tasks]
+        around, cost, seconds = learn(controlled, steps, seed, epsilon=epsilon, **settings)
+        alone, lost, _ = learn(tasks, steps, seed, **settings)
+        rows = {
+            "in use": [run(task, None, part.held, steps) for task in controlled],
+            "knowing": [run(task, None, part.held, steps) for task in known],
+            "around": [
+                run(task, around.policy(i), part.held, steps) for i, task in enumerate(controlled)
+            ],
+            "from nothing": [
+                run(task, alone.policy(i), part.held, steps) for i, task in enumerate(tasks)
+            ],
+        }
+    spent = {"around": cost, "from nothing": lost}
+    return {"rows": rows, "cost": spent, "steps": around.steps / len(tasks), "seconds": seconds}
+
+
+def answers(
+    part: Part, seeds: int, steps: int, epsilon: float, settings: Answer, out: Path
+) -> list[Answer]:
+    """Measure every seed that was not measured before."""
+    result = []
+    for seed in range(seeds):
+        question = {"version": VERSION, "seed": seed, "steps": steps, "epsilon": epsilon}
+        question |= {"settings": settings, "members": part.members, "wrong": dict(part.wrong)}
+        path = out / f"{part.family}-{steps}-{epsilon:g}-{seed}.json"
+        arguments = (part, seed, steps, epsilon, settings)
+        result.append(Measurement(path, question, measure, arguments).answer())
+    return result
+
+
+def mean_over_seeds(values: Sequence[float]) -> Interval:
+    """Return the mean with Student's 95 % interval; without ends for fewer than three seeds."""
+    n, mean = len(values), float(np.mean(values))
+    if n < 3:
+        return Interval(mean, -np.inf, np.inf)
+    half = student_quantile(0.975, n - 1) * float(np.std(values, ddof=1)) / n**0.5
+    return Interval(mean, mean - half, mean + half)
+
+
+def rows_of(part: Part, found: Sequence[Answer], epsilon: float) -> list[Row]:
+    """Return the rows of a family."""
+
+    def table(who: str, what: str = "return") -> Any:
+        return np.array([[one[what] for one in answer["rows"][who]] for answer in found])
+
+    own, known, around = table("in use"), table("knowing"), table("around")
+    n, size = own.shape
+    steps = found[0]["steps"]
+    what = f"{part.family}:{size}, {steps:.0f} steps each, ε = {epsilon:g}, {n} seeds"
+    means = ", ".join(
+        f"{who} {mean_over_seeds(table(who).mean(axis=1).tolist())}" for who in found[0]["rows"]
+    )
+    rows = [Row(f"{what}: return", means, float(around.mean()), "", None)]
+    fine = np.sum(around >= own, axis=1)
+    every = int(np.sum(fine == size))
+    text = f"every machine on {every} of {n} seeds; machines per seed {fine.tolist()}"
+    rows.append(Row("the same, no worse than in use", text, every / n, "1", every == n))
+    ahead = mean_over_seeds((around - known).mean(axis=1).tolist())
+    rows.append(Row("the same, ahead of knowing", str(ahead), ahead.value, "> 0", ahead.value > 0))
+    first = table("in use", "first")
+    for who in ("around", "from nothing"):
+        cost = np.array([one["cost"][who] for one in found])
+        ratios = cost.mean(axis=1) / first.mean(axis=1)
+        ratio = mean_over_seeds(ratios.tolist())
+        wanted = ("≤ 2", bool(ratio.value <= 2.0)) if who == "around" else ("", None)
+        text = f"{cost.mean():.3g} a step, {first.mean():.3g} in use; ratio {ratio}"
+        rows.append(Row(f"the same, cost while learning {who}", text, ratio.value, *wanted))
+    if part.held:
+        steady = {who: table(who, "steady") for who in ("in use", "knowing", "around")}
+        text = ", ".join(
+            f"{who} {mean_over_seeds(errors.mean(axis=1).tolist())} (largest {errors.max():.3g})"
+            for who, errors in steady.items()
+        )
+        worst = float(steady["around"].max())
+        rows.append(Row(f"the same, steady error in {part.unit}", text, worst, "", None))
+    return rows
+
+
+def all_families() -> list[Row]:
+    """Measure every family with the defaults."""
+    rows = []
+    for part in PARTS.values():
+        found = answers(part, SEEDS, STEPS, part.epsilon, {}, OUT)
+        rows += rows_of(part, found, part.epsilon)
+    return rows
+
+
+BENCHMARKS = [all_families]
+
+
+def main() -> None:
+    """Measure the families that are asked for, and print their rows."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.adaptation import number
+    from benchmarks.table import show
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(PARTS)}")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--steps", type=int, default=STEPS, help="of each machine")
+    parser.add_argument("--epsilon", type=float, help="by default that of the family")
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
+    asked = parser.parse_args()
+    for name in asked.parts:
+        if name not in PARTS:
+            parser.error(f"no such family {name!r}; known: {', '.join(PARTS)}")
+    settings = {name: number(value) for name, value in (one.split("=", 1) for one in asked.set)}
+    console, rows = Console(width=140), []
+    with threadpool_limits(1, user_api="blas"):
+        for name in asked.parts or PARTS:
+            part = PARTS[name]
+            epsilon = asked.epsilon or part.epsilon
+            console.print(f"measuring {name} …", style="dim")
+            found = answers(part, asked.seeds, asked.steps, epsilon, settings, asked.out)
+            rows += rows_of(part, found, epsilon)
+    show(rows, console)
+
+
+if __name__ == "__main__":
+    main()
