@@ -309,7 +309,7 @@ class CrossLearner:
 
     @property
     def central(self) -> Policy:
-        """The central policy g; for ε = ∞, where nothing moves g, the mean of the task policies."""
+        """The central policy g; where nothing moves g, as for ε = ∞, the mean of the others."""
         return self._policy("central", len(self.tasks))
 
     @property
@@ -337,7 +337,7 @@ class CrossLearner:
         # Kept until the policies change, so that its noise goes on from call to call.
         if function not in self._policies:
             N, first = len(self.tasks), self.tasks[0]
-            if function > N or (function == N and math.isinf(self.settings.epsilon)):
+            if function > N or (function == N and self._centre_is_free):
                 mean = self.family.mix(np.append(np.full(N, 1.0 / N), 0.0)[None])
             else:
                 mean = self.family.select(function)
@@ -364,6 +364,12 @@ class CrossLearner:
         if spec is None:
             spec = LoopSpec.whole(first.observation_space, first.action_space)
         return LearnedController(policy, spec)
+
+    @property
+    def _centre_is_free(self) -> bool:
+        """Whether nothing has moved g: ε is infinite, or no correction ever came near to it."""
+        still = self._around and not np.any(self.family.weights[:, -1])
+        return math.isinf(self.settings.epsilon) or still
 
     def predict(
         self,

@@ -28,7 +28,7 @@ _LARGEST_DISCOUNT = 0.999999
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
 #: Noise around a controller, relative to the largest change of an action.
-_SHARE_OF_BOUND, _NO_NOISE = 0.5, 1e-30
+_SHARE_OF_BOUND, _NO_NOISE = 0.25, 1e-30
 
 
 USUAL_EPSILON = 3.0
@@ -65,7 +65,7 @@ ActionStd = Annotated[
     EachAction | None,
     "Standard deviation of the exploration noise (trust-region: at the start) in units of the "
     "policies' actions: half the range of each action, where it has bounds. One number stands for "
-    "all actions. None: 0.5 for trust-region, 0.4 for models, at most half of controller_epsilon.",
+    "all actions. None: 0.5 for trust-region, 0.4 for models, at most a quarter of controller_epsilon.",
 ]
 NewKnots = Annotated[Count, "The most new knots in an iteration."]
 Novelty = Annotated[
