@@ -18,6 +18,7 @@ import numpy as np
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.learner.gradients import ESTIMATORS
+from crosslearning.learner.keeping import Candidate, Keeper
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Dictionary, Family, Kernel, Projection, PruningCertificate
@@ -199,6 +200,8 @@ class Improvement:
     returns: Floats  #: estimates of the returns of the policies before the step, shape (N,)
     numbers: Arrays = field(default_factory=dict)  #: further statistics of every task
     momentum: Momentum | None = None
+    #: Real returns of the policies before the step, shape (N, n), where they decide what is kept.
+    real_returns: Floats | None = None
 
 
 class Method(ABC):
@@ -242,6 +245,14 @@ class Method(ABC):
 
         An exception that a rollout raises must leave the method unchanged.
         """
+
+    def gains(self, iterate: Iterate, first: Family, kept: Candidate) -> Floats | None:
+        """Return lower bounds of gains over the ``first`` policies, if not by real returns.
+
+        Of the policies that are kept and of the iterate's, shape (2, N); None as long as nothing
+        is known of them.
+        """
+        return None
 
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Decide, after the core applied this improvement, whether to stop."""
@@ -297,6 +308,26 @@ class Core:
 
     def __init__(self, iterate: Iterate, method: Method) -> None:
         self.iterate, self.method = iterate, method
+        #: None where the last policies are the ones to use.
+        self.keeper: Keeper | None = None
+        if iterate.settings.compares:
+            self.keeper = Keeper(iterate.family, iterate.settings)
+
+    @property
+    def kept(self) -> Candidate:
+        """The policies with the best lower bounds, if they are compared."""
+        assert self.keeper is not None
+        # Within a round the current ones are compared as they are.
+        return self.keeper.kept if self.method.round_finished else self._compared(self.keeper)
+
+    def _compared(self, keeper: Keeper) -> Candidate:
+        iterate = self.iterate
+        gains = self.method.gains(iterate, keeper.start.family, keeper.kept)
+        if gains is None:
+            return keeper.kept
+        iterations = np.full(iterate.tasks, iterate.iteration)
+        current = Candidate(iterate.family, iterations, gains[1])
+        return keeper.choose(current, keeper.kept._replace(gains=gains[0]))
 
     def step(self) -> IterationReport:
         """Make one iteration of Algorithm 2 (lines 3 to 8)."""
@@ -304,6 +335,8 @@ class Core:
         dictionary = iterate.dictionary
         # Lines 3 to 5: the method proposes a step for every task.
         improvement = self._improve()
+        if self.keeper is not None and improvement.real_returns is not None:
+            self.keeper.saw(improvement.real_returns, iterate.iteration, lambda: iterate.family)
         # Line 6: take the step, then project.
         folded = self._move(improvement)
         projection = dictionary.project(settings.epsilon, settings.projection, settings.bound)
@@ -315,6 +348,8 @@ class Core:
         decision = self.method.stop_decision(iterate, improvement)
         if decision.check is not None:
             iterate.steps += decision.check.steps
+        if self.keeper is not None and self.method.round_finished:
+            self.keeper.kept = self._compared(self.keeper)
         return IterationReport(
             iteration=iterate.iteration,
             steps=improvement.steps,
@@ -364,7 +399,13 @@ class Core:
         iterate = self.iterate
         arrays, dictionary = iterate.dictionary.state()
         more, plain = self.method.state()
-        return arrays | prefixed("method", more), {
+        arrays |= prefixed("method", more)
+        numbers: dict[str, Any] = {}
+        if self.keeper is not None:
+            best, numbers["kept"] = self.keeper.state()
+            arrays |= prefixed("kept", best)
+        return arrays, {
+            **numbers,
             "dictionary": dictionary,
             "iteration": iterate.iteration,
             "steps": iterate.steps,
@@ -380,7 +421,7 @@ class Core:
         """Restore a state, or raise FileFormatError if it does not fit."""
         self.method.restore(part_of(arrays, "method"), numbers["method"])
         iterate, fresh = self.iterate, self.iterate.dictionary
-        shared = {name: a for name, a in arrays.items() if not name.startswith("method.")}
+        shared = {k: a for k, a in arrays.items() if not k.startswith(("method.", "kept."))}
         dictionary = Dictionary.from_state(fresh.kernel, shared, numbers["dictionary"])
         sizes = [(d.functions, d.outputs, d.guarded) for d in (dictionary, fresh)]
         counts = [numbers["iteration"], numbers["steps"]]
@@ -393,6 +434,8 @@ class Core:
             raise FileFormatError(f"the state of its generator is damaged: {problem}") from problem
         iterate.dictionary = dictionary
         iterate.iteration, iterate.steps = counts
+        if self.keeper is not None and "kept" in numbers:
+            self.keeper.restore(fresh.kernel, part_of(arrays, "kept"), numbers["kept"])
 
 
 # Files ------------------------------------------------------------------------------------

@@ -32,6 +32,19 @@ def radii_of(learner: CrossLearner) -> Floats:
     return learner._core.iterate.radii()
 
 
+def kept_line(learner: CrossLearner) -> str:
+    """Return the sentence that names the tasks whose first policies are kept; empty if none are."""
+    if learner.settings.keep != "best":
+        return ""
+    kept = learner._core.kept.iterations
+    names = [repr(task.name) for task, at in zip(learner.tasks, kept, strict=True) if at == 0]
+    if not names:
+        return ""
+    what = "controller" if learner._around else "policy at the start"
+    where = ", ".join(names) if len(names) < len(kept) else "every task"
+    return f"Kept the {what} on {where}: no policy was better by its lower bound."
+
+
 def worker_status(learner: CrossLearner) -> str:
     """Return how many workers are alive, for a progress bar; empty without workers."""
     alive, wanted = learner._executor.workers

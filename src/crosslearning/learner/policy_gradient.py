@@ -62,6 +62,7 @@ class PolicyGradientMethod(core.Method):
             steps=int(samples.steps.sum()),
             episodes=len(knots) * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
+            real_returns=samples.returns,
             numbers={"gradient_norm": norms, "gap": gaps},
             momentum=core.Momentum(keep, lengths) if keep else None,
         )

@@ -129,6 +129,12 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "that the tasks state, as the paper's do, else a Gaussian with widths from episodes with "
         "random actions.",
     ] = None
+    keep: Annotated[
+        Literal["best", "last"] | None,
+        "Which policies a learner gives: best is for each task the one whose gain over the first, "
+        "such as the controller, has the highest lower bound (95 %), and the first if none is "
+        "above 0; last are those of the last iteration. None: best around a controller, else last.",
+    ] = None
     seed: Annotated[int, Meta(ge=0), "Seed of the run's one random generator."] = 0
 
     #: Defaults of a run's length and of its logs.
@@ -147,14 +153,21 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ``scaled`` says whether actions are of order one, ``around`` whether they are corrections
         of a controller's.
         """
-        if around and self.controller_epsilon is None:
-            return msgspec.structs.replace(self, controller_epsilon=self.epsilon)
-        return self
+        radius = self.controller_epsilon
+        if around and radius is None:
+            radius = self.epsilon
+        keep = self.keep or ("best" if around else "last")
+        return msgspec.structs.replace(self, controller_epsilon=radius, keep=keep)
 
     @property
     def bound(self) -> float:
         """The largest RKHS norm of every policy; infinite without a controller."""
         return math.inf if self.controller_epsilon is None else self.controller_epsilon
+
+    @property
+    def compares(self) -> bool:
+        """Whether the policies of iterations are compared, so that the best are known."""
+        return self.keep == "best" or self.controller_epsilon is not None
 
     def noise_within(self, usual: float) -> float:
         """Return a standard deviation of noise: the usual one, or less around a controller."""

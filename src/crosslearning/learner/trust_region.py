@@ -88,13 +88,14 @@ class TrustRegionMethod(core.Method):
         knots, weights = self._step(iterate)
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
-        discounts = settings.gamma ** np.arange(settings.episode_steps)
+        returns = episodes.rewards @ settings.gamma ** np.arange(settings.episode_steps)
         return core.Improvement(
             knots=knots,
             weights=weights,
             steps=int(episodes.lengths.sum()),
             episodes=episodes.lengths.size,
-            returns=(episodes.rewards @ discounts).mean(axis=1),
+            returns=returns.mean(axis=1),
+            real_returns=returns,
             numbers={
                 "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
                 "length": episodes.lengths.mean(axis=1),

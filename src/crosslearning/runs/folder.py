@@ -182,7 +182,7 @@ class RunFolder:
 
     def save_snapshot(self, learner: CrossLearner) -> None:
         """Write the policies of this iteration."""
-        learner.family.save(self._snapshots / _numbered_name(learner))
+        learner.last.family.save(self._snapshots / _numbered_name(learner))
 
     def save_model(self, learner: CrossLearner) -> None:
         """Write the finished learner; its record first, so that no model is without one."""
@@ -364,7 +364,7 @@ def make_record(learner: CrossLearner, parts: Mapping[str, Path]) -> dict[str, A
     """Return the numbers of a learner and the digests of files; verification recomputes them."""
     from crosslearning.runs.system_info import system_info
 
-    family, epsilon = learner.family, learner.settings.epsilon
+    family, epsilon = learner.last.family, learner.settings.epsilon
     return {
         "version": 1,  # raised when an older crosslearning could not read it
         "iteration": learner.iteration,

@@ -1,0 +1,219 @@
+"""Which policies are kept: those with the best lower bounds, task by task.
+
+Learning goes on from the last policies, and may make them worse. A learner also keeps, for each
+task, the policy whose gain over the first one, such as the controller in use, has the highest lower
+bound. The first policy gains 0: it stays wherever no other has a lower bound above that.
+
+Policies that were kept at different iterations must still be within ε of one centre. So the centre
+is that of the first policies, of those kept so far or of the current ones, and for each task only
+policies within ε of it can be chosen. Of the three choices, the one with the highest sum of lower
+bounds is taken, in which a centre counts as the mean of the policies that it was learned with. A
+choice that has to take a policy with a negative lower bound is not possible.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from crosslearning._base.statistics import student_quantile
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Family, Kernel, prune
+from crosslearning.rkhs.checks import Floats, Integers
+
+#: The one-sided confidence of a lower bound.
+CONFIDENCE = 0.95
+#: Episodes of each task from which real returns are bounded; fewer are joined with the next ones.
+_ENOUGH = 10
+
+
+class Candidate(NamedTuple):
+    """Policies h_1 … h_N and g, and what is known of them."""
+
+    family: Family
+    iterations: Integers  #: after which each task's policy was learned; 0 for the first ones
+    gains: Floats  #: lower bounds of the gain in return over the first policies, shape (N,)
+
+
+def predicted_gain(gains: Floats) -> float:
+    """Return the lower bound of a gain that was imagined in S models from K starts, shape (S, K).
+
+    The models are samples of a posterior, of which the machine is one more: the bound is that of
+    a prediction, σ √(1 + 1/S) below the mean of the models. The starts are a sample of those to
+    come, on which the gain is a mean: their standard error is added.
+    """
+    S, K = gains.shape
+    variance = np.var(gains.mean(axis=1), ddof=1) * (1.0 + 1.0 / S)
+    if K > 1:
+        variance += np.var(gains.mean(axis=0), ddof=1) / K
+    return float(gains.mean() - student_quantile(CONFIDENCE, S - 1) * math.sqrt(variance))
+
+
+def seen_gain(first: Floats, last: Floats, blocks: int = 5) -> float:
+    """Return the upper bound of the gain in reward per step, from two real episodes' rewards.
+
+    Neighbouring steps are alike, so means of blocks are compared, at the same times of both
+    episodes. Infinite for episodes that are too short.
+    """
+    length = min(len(first), len(last)) // blocks
+    if not length:
+        return math.inf
+    both = np.array([first[: length * blocks], last[: length * blocks]])
+    means = both.reshape(2, blocks, length).mean(axis=2)
+    gains = means[1] - means[0]
+    error = float(np.std(gains, ddof=1)) / math.sqrt(blocks)
+    return float(gains.mean()) + student_quantile(CONFIDENCE, blocks - 1) * error
+
+
+def choose(candidates: Sequence[Candidate], settings: LearnerSettings) -> Candidate:
+    """Return the policies to keep, in one family within ε; the first candidate gains 0.
+
+    Where two are equal, the earlier candidate is taken.
+    """
+    N, epsilon = len(candidates[0].gains), settings.epsilon
+    together = _together([one.family for one in candidates])
+    gains = np.array([one.gains for one in candidates])
+    best, choice, centre = -math.inf, np.zeros(N, dtype=np.int64), 0
+    for number in range(len(candidates)):
+        distances = _distances(together, number * (N + 1) + N, N)
+        allowed = distances <= epsilon
+        allowed[number] = True
+        possible = np.where(allowed, gains, -math.inf)
+        chosen = possible.argmax(axis=0)
+        if settings.projection == "relaxed" and np.any(chosen != number):
+            squares = distances[chosen, np.arange(N)] ** 2
+            if np.mean(squares) > epsilon**2:
+                continue
+        value = possible.max(axis=0).mean() + gains[number].mean()
+        if possible.max(axis=0).min() >= 0.0 and value > best:
+            best, choice, centre = value, chosen, number
+    tasks = np.arange(N)
+    iterations = np.array([one.iterations for one in candidates])[choice, tasks]
+    family = candidates[centre].family
+    if np.any(choice != centre):
+        family = _without_idle_knots(
+            together.select(*(choice * (N + 1) + tasks).tolist(), centre * (N + 1) + N), settings
+        )
+    return Candidate(family, iterations, gains[choice, tasks])
+
+
+def _together(families: Sequence[Family]) -> Family:
+    """Return all functions on the union of the knots."""
+    first = families[0]
+    knots = np.concatenate([family.knots for family in families])
+    if not len(knots):
+        return Family.zeros(first.kernel, len(families) * first.functions, first.outputs)
+    unique, index = np.unique(knots, axis=0, return_inverse=True)
+    weights = np.zeros((len(unique), len(families) * first.functions, first.outputs))
+    place = 0
+    for number, family in enumerate(families):
+        own = slice(number * first.functions, (number + 1) * first.functions)
+        np.add.at(weights[:, own], index[place : place + len(family.knots)], family.weights)
+        place += len(family.knots)
+    return Family(first.kernel, unique, weights)
+
+
+def _distances(together: Family, centre: int, tasks: int) -> Floats:
+    """Return the distances of all candidates' policies from a function, shape (candidates, N)."""
+    if not len(together.knots):
+        return np.zeros((together.functions // (tasks + 1), tasks))
+    _ = together.gram  # once for all
+    minus = np.eye(together.functions)
+    minus[:, centre] -= 1.0
+    return together.mix(minus).norms().reshape(-1, tasks + 1)[:, :tasks]
+
+
+def _without_idle_knots(family: Family, settings: LearnerSettings) -> Family:
+    """Return a mixed family pruned as an iteration's is, unless rounding would break ε."""
+    used = np.any(family.weights != 0.0, axis=(1, 2))
+    if not np.any(used):
+        return Family.zeros(family.kernel, family.functions, family.outputs)
+    family = Family(family.kernel, family.knots[used], family.weights[used])
+    pruned, _ = prune(family, settings.budget, settings.max_knots)
+    limits = np.maximum(settings.epsilon, family.distances())
+    return pruned if np.all(pruned.distances() <= limits) else family
+
+
+class Keeper:
+    """The policies that a learner keeps, and the real returns that decide where nothing else does.
+
+    Methods without models compare the returns of each iteration's episodes with those of the first
+    iteration, in which the first policies act.
+    """
+
+    def __init__(self, start: Family, settings: LearnerSettings) -> None:
+        N = start.functions - 1
+        self.settings = settings
+        #: The first policies.
+        self.start = Candidate(start, np.zeros(N, dtype=np.int64), np.zeros(N))
+        self.kept = self.start
+        #: Means of the first returns, their squared standard errors and their number.
+        self.first: tuple[Floats, Floats, int] | None = None
+        #: Returns since the last comparison, shape (N, n).
+        self.returns = np.empty((N, 0))
+
+    def choose(self, current: Candidate, kept: Candidate) -> Candidate:
+        """Return which to keep: the first policies, those kept so far, or the current ones."""
+        return choose([self.start, kept, current], self.settings)
+
+    def saw(self, returns: Floats, iteration: int, family: Callable[[], Family]) -> None:
+        """Take in real returns (N, n) of the policies after an iteration; ``family()`` are they."""
+        self.returns = np.concatenate([self.returns, returns], axis=1)
+        n = self.returns.shape[1]
+        if n < _ENOUGH:
+            return
+        mean, square = self.returns.mean(axis=1), self.returns.var(axis=1, ddof=1) / n
+        self.returns = self.returns[:, :0]
+        if self.first is None:
+            self.first = mean, square, n
+            return
+        before, error, number = self.first
+        quantile = student_quantile(CONFIDENCE, min(n, number) - 1)
+        gains = mean - before - quantile * np.sqrt(square + error)
+        if np.any(gains > np.maximum(self.kept.gains, 0.0)):
+            iterations = np.full(len(gains), iteration)
+            self.kept = self.choose(Candidate(family(), iterations, gains), self.kept)
+
+    # Files -----------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+        """Return everything that later choices depend on."""
+        arrays = {"gains": self.kept.gains.copy(), "returns": self.returns.copy()}
+        for name, one in (("start", self.start.family), ("policies", self.kept.family)):
+            arrays |= {f"{name}.knots": one.knots.copy(), f"{name}.weights": one.weights.copy()}
+        first = None
+        if self.first is not None:
+            arrays["first"], first = np.array(self.first[:2]), self.first[2]
+        return arrays, {"iterations": self.kept.iterations.tolist(), "first": first}
+
+    def restore(self, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Any) -> None:
+        """Restore a state, or raise FileFormatError if it does not fit."""
+        N, p = len(self.start.gains), self.start.family.outputs
+        start, kept = (_read_family(kernel, arrays, name) for name in ("start", "policies"))
+        iterations = np.array(numbers["iterations"], dtype=np.int64)
+        gains, returns, n = arrays["gains"], arrays["returns"], numbers["first"]
+        shapes = {start.weights.shape[1:], kept.weights.shape[1:]}
+        fits = shapes == {(N + 1, p)} and gains.shape == iterations.shape == (N,)
+        fits &= returns.ndim == 2 and len(returns) == N
+        if n is not None:
+            mean, square = arrays["first"]
+            fits &= mean.shape == (N,) and type(n) is int and n >= 2
+            self.first = mean.copy(), square.copy(), n
+        if not fits or not all(np.all(np.isfinite(arrays[k])) for k in ("gains", "returns")):
+            raise FileFormatError("its parts do not fit together: the kept policies")
+        self.start = self.start._replace(family=start)
+        self.kept, self.returns = Candidate(kept, iterations, gains.copy()), returns.copy()
+
+
+def _read_family(kernel: Kernel, arrays: Mapping[str, Floats], name: str) -> Family:
+    knots, weights = arrays[f"{name}.knots"], arrays[f"{name}.weights"]
+    try:
+        if not len(knots):
+            return Family.zeros(kernel, weights.shape[1], weights.shape[2])
+        return Family(kernel, knots, weights)
+    except (InputError, LookupError) as problem:
+        raise FileFormatError(f"its parts do not fit together: {problem}") from problem
