@@ -331,7 +331,8 @@ class RunFolder:
         config, kept = self.config(), self._about().tasks
         asked, saved = settings_to_plain(config.settings), settings_to_plain(learner.settings)
         # The learner fills in settings that are left open; the kernel may be too.
-        filled = settings_to_plain(config.settings.resolved(scaled=False, horizon=1))
+        around = any(task.controller is not None for task in learner.tasks)
+        filled = settings_to_plain(config.settings.resolved(False, 1, around))
         names = ["method"] if asked["method"] != saved["method"] else [*asked]
         left_open = {name for name in asked if asked[name] is None and filled[name] is not None}
         pairs = {k: (asked[k], saved[k]) for k in names if k != "kernel" and k not in left_open}
