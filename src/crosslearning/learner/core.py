@@ -18,7 +18,7 @@ import numpy as np
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.learner.gradients import ESTIMATORS
-from crosslearning.learner.keeping import Candidate, Keeper
+from crosslearning.learner.keeping import Again, Candidate, Keeper
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Dictionary, Family, Kernel, Projection, PruningCertificate
@@ -130,6 +130,8 @@ class Iterate:
         self.dictionary = Dictionary(kernel, tasks + 1 + more, outputs, guarded=tasks + 1)
         self.generator = np.random.default_rng(settings.seed)
         self.iteration = self.steps = 0
+        #: None where the last policies are the ones to use.
+        self.keeper: Keeper | None = None
 
     @property
     def policies(self) -> Expansion:
@@ -154,6 +156,12 @@ class Iterate:
             shape = (len(family.knots), self.tasks + 1, family.outputs)
             weights = np.broadcast_to(family.weights, shape)
             self.dictionary.extend(family.knots, self.padded(weights))
+
+    def saw(self, returns: Floats, again: Again) -> int:
+        """Take in real returns (N, n) of the policies; return the steps of a test of them."""
+        if self.keeper is None:
+            return 0
+        return self.keeper.saw(returns, self.iteration, lambda: self.family, again)
 
     def distances(self) -> Floats:
         """Return ‖h_i − g‖, shape (N,), in the dictionary's geometry."""
@@ -200,8 +208,6 @@ class Improvement:
     returns: Floats  #: estimates of the returns of the policies before the step, shape (N,)
     numbers: Arrays = field(default_factory=dict)  #: further statistics of every task
     momentum: Momentum | None = None
-    #: Real returns of the policies before the step, shape (N, n), where they decide what is kept.
-    real_returns: Floats | None = None
 
 
 class Method(ABC):
@@ -308,10 +314,13 @@ class Core:
 
     def __init__(self, iterate: Iterate, method: Method) -> None:
         self.iterate, self.method = iterate, method
-        #: None where the last policies are the ones to use.
-        self.keeper: Keeper | None = None
         if iterate.settings.compares:
-            self.keeper = Keeper(iterate.family, iterate.settings)
+            iterate.keeper = Keeper(iterate.family, iterate.settings)
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """What is kept; None where the last policies are the ones to use."""
+        return self.iterate.keeper
 
     @property
     def kept(self) -> Candidate:
@@ -335,8 +344,6 @@ class Core:
         dictionary = iterate.dictionary
         # Lines 3 to 5: the method proposes a step for every task.
         improvement = self._improve()
-        if self.keeper is not None and improvement.real_returns is not None:
-            self.keeper.saw(improvement.real_returns, iterate.iteration, lambda: iterate.family)
         # Line 6: take the step, then project.
         folded = self._move(improvement)
         projection = dictionary.project(settings.epsilon, settings.projection, settings.bound)

@@ -309,8 +309,8 @@ class CrossLearner:
     def best(self) -> Policies:
         """The policies that were kept: those with the best lower bounds, task by task.
 
-        They are compared around a controller and with ``keep="best"``; elsewhere they are the last
-        ones.
+        They are compared with ``keep="best"`` and, by the method ``models``, around every
+        controller; elsewhere they are the last ones.
         """
         if self._core.keeper is None:
             return self.last

@@ -60,7 +60,8 @@ def worker_events(learner: CrossLearner) -> list[str]:
 def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Policy:
     """Return the policy to adapt from, by default the central one; warn if it is zero."""
     policy = learner.central if start in (None, "central") else learner.policy(start)
-    if not np.any(policy.function.norms()):
+    # Around a controller zero is the controller.
+    if not learner._around and not np.any(policy.function.norms()):
         remedy = "learn longer"
         if policy.name == "central" and math.isfinite(learner.settings.epsilon):
             remedy += ", take a smaller epsilon, or start from the policy of a task"

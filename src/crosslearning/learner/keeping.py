@@ -24,11 +24,10 @@ from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Kernel, prune
 from crosslearning.rkhs.checks import Floats, Integers
+from crosslearning.rkhs.program import Expansion
 
 #: The one-sided confidence of a lower bound.
 CONFIDENCE = 0.95
-#: Episodes of each task from which real returns are bounded; fewer are joined with the next ones.
-_ENOUGH = 10
 
 
 class Candidate(NamedTuple):
@@ -138,11 +137,19 @@ def _without_idle_knots(family: Family, settings: LearnerSettings) -> Family:
     return pruned if np.all(pruned.distances() <= limits) else family
 
 
+#: Runs the episodes of an iteration again, from the same starts with the same noise, by other
+#: policies: their returns, shape (N, n), and the environment steps.
+Again = Callable[[Expansion], tuple[Floats, int]]
+
+
 class Keeper:
     """The policies that a learner keeps, and the real returns that decide where nothing else does.
 
-    Methods without models compare the returns of each iteration's episodes with those of the first
-    iteration, in which the first policies act.
+    Methods without models compare the returns of an iteration's episodes with those of the first
+    one, in which the first policies act. Noise may have shrunk since, and the best of many
+    comparisons is luck. So a policy that looks better is tested: the first policies run the same
+    episodes again. The j-th test has the confidence 1 − δ/(j(j + 1)), so that with 1 − δ = 95 % no
+    test of a task is wrong.
     """
 
     def __init__(self, start: Family, settings: LearnerSettings) -> None:
@@ -151,62 +158,67 @@ class Keeper:
         #: The first policies.
         self.start = Candidate(start, np.zeros(N, dtype=np.int64), np.zeros(N))
         self.kept = self.start
-        #: Means of the first returns, their squared standard errors and their number.
-        self.first: tuple[Floats, Floats, int] | None = None
-        #: Returns since the last comparison, shape (N, n).
-        self.returns = np.empty((N, 0))
+        #: Means of the first returns and their squared standard errors, shape (2, N).
+        self.first: Floats | None = None
+        #: How many tests were made.
+        self.tests = 0
 
     def choose(self, current: Candidate, kept: Candidate) -> Candidate:
         """Return which to keep: the first policies, those kept so far, or the current ones."""
         return choose([self.start, kept, current], self.settings)
 
-    def saw(self, returns: Floats, iteration: int, family: Callable[[], Family]) -> None:
-        """Take in real returns (N, n) of the policies after an iteration; ``family()`` are they."""
-        self.returns = np.concatenate([self.returns, returns], axis=1)
-        n = self.returns.shape[1]
-        if n < _ENOUGH:
-            return
-        mean, square = self.returns.mean(axis=1), self.returns.var(axis=1, ddof=1) / n
-        self.returns = self.returns[:, :0]
+    def saw(
+        self, returns: Floats, iteration: int, family: Callable[[], Family], again: Again
+    ) -> int:
+        """Take in real returns (N, n) of the policies after an iteration, ``family()``.
+
+        Returns the environment steps of a test.
+        """
+        n = returns.shape[1]
+        if n < 2:
+            return 0
+        now = np.array([returns.mean(axis=1), returns.var(axis=1, ddof=1) / n])
         if self.first is None:
-            self.first = mean, square, n
-            return
-        before, error, number = self.first
-        quantile = student_quantile(CONFIDENCE, min(n, number) - 1)
-        gains = mean - before - quantile * np.sqrt(square + error)
-        if np.any(gains > np.maximum(self.kept.gains, 0.0)):
-            iterations = np.full(len(gains), iteration)
-            self.kept = self.choose(Candidate(family(), iterations, gains), self.kept)
+            self.first = now
+            return 0
+        margin = student_quantile(CONFIDENCE, n - 1) * np.sqrt(now[1] + self.first[1])
+        if np.all(now[0] - self.first[0] - margin <= np.maximum(self.kept.gains, 0.0)):
+            return 0
+        before, steps = again(self.start.family.expansion)
+        self.tests += 1
+        level = 1.0 - (1.0 - CONFIDENCE) / (self.tests * (self.tests + 1))
+        gains = returns - before
+        errors = gains.std(axis=1, ddof=1) / math.sqrt(n)
+        bounds = gains.mean(axis=1) - student_quantile(level, n - 1) * errors
+        current = Candidate(family(), np.full(len(bounds), iteration), bounds)
+        self.kept = self.choose(current, self.kept)
+        return steps
 
     # Files -----------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Floats], dict[str, Any]]:
         """Return everything that later choices depend on."""
-        arrays = {"gains": self.kept.gains.copy(), "returns": self.returns.copy()}
+        arrays = {"gains": self.kept.gains.copy()}
         for name, one in (("start", self.start.family), ("policies", self.kept.family)):
             arrays |= {f"{name}.knots": one.knots.copy(), f"{name}.weights": one.weights.copy()}
-        first = None
         if self.first is not None:
-            arrays["first"], first = np.array(self.first[:2]), self.first[2]
-        return arrays, {"iterations": self.kept.iterations.tolist(), "first": first}
+            arrays["first"] = self.first.copy()
+        return arrays, {"iterations": self.kept.iterations.tolist(), "tests": self.tests}
 
     def restore(self, kernel: Kernel, arrays: Mapping[str, Floats], numbers: Any) -> None:
         """Restore a state, or raise FileFormatError if it does not fit."""
         N, p = len(self.start.gains), self.start.family.outputs
         start, kept = (_read_family(kernel, arrays, name) for name in ("start", "policies"))
         iterations = np.array(numbers["iterations"], dtype=np.int64)
-        gains, returns, n = arrays["gains"], arrays["returns"], numbers["first"]
+        gains, first = arrays["gains"], arrays.get("first")
         shapes = {start.weights.shape[1:], kept.weights.shape[1:]}
         fits = shapes == {(N + 1, p)} and gains.shape == iterations.shape == (N,)
-        fits &= returns.ndim == 2 and len(returns) == N
-        if n is not None:
-            mean, square = arrays["first"]
-            fits &= mean.shape == (N,) and type(n) is int and n >= 2
-            self.first = mean.copy(), square.copy(), n
-        if not fits or not all(np.all(np.isfinite(arrays[k])) for k in ("gains", "returns")):
+        fits &= bool(np.all(np.isfinite(gains))) and type(numbers["tests"]) is int
+        if not fits or (first is not None and first.shape != (2, N)):
             raise FileFormatError("its parts do not fit together: the kept policies")
         self.start = self.start._replace(family=start)
-        self.kept, self.returns = Candidate(kept, iterations, gains.copy()), returns.copy()
+        self.kept = Candidate(kept, iterations, gains.copy())
+        self.first, self.tests = None if first is None else first.copy(), numbers["tests"]
 
 
 def _read_family(kernel: Kernel, arrays: Mapping[str, Floats], name: str) -> Family:

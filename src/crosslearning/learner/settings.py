@@ -166,8 +166,12 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def compares(self) -> bool:
-        """Whether the policies of iterations are compared, so that the best are known."""
-        return self.keep == "best" or self.controller_epsilon is not None
+        """Whether policies are compared, so that the best are known.
+
+        In models that costs no real steps, and is done around every controller.
+        """
+        free = self.method == "models" and self.controller_epsilon is not None
+        return self.keep == "best" or free
 
     def noise_within(self, usual: float) -> float:
         """Return a standard deviation of noise: the usual one, or less around a controller."""
