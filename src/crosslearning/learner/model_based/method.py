@@ -435,8 +435,8 @@ def _imagined_returns(family: Family, world: World, starts: Floats, length: int)
     first = np.repeat(starts[:, None], S, axis=1).reshape(-1, q)
     still = np.zeros((len(task), length, family.outputs))
     path = imagine(family.expansion, world, first, task, model, still)
-    going = np.cumprod(path.bootstrap_mask, axis=1)
-    there = np.concatenate([np.ones((len(task), 1)), going[:, :-1]], axis=1)
+    there = np.ones(path.rewards.shape)
+    np.cumprod(path.bootstrap_mask[:, :-1], axis=1, out=there[:, 1:])
     return np.asarray(np.sum(path.rewards * there, axis=1).reshape(N, S, n))
 
 
