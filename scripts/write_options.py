@@ -42,10 +42,10 @@ _BOUNDS = {
 
 def value_of(schema: dict[str, Any]) -> str:
     """Return in words which values a field takes, from its JSON schema."""
-    if "enum" in schema:
-        return ", ".join(f"`{word}`" for word in schema["enum"])
     if "anyOf" in schema:
-        (schema,) = (part for part in schema["anyOf"] if part["type"] != "null")
+        (schema,) = (part for part in schema["anyOf"] if part.get("type") != "null")
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"] if word is not None)
     bounds = [f"{word} {schema[key]:g}" for key, word in _BOUNDS.items() if key in schema]
     return ", ".join([_WORDS[schema["type"]], *bounds])
 

@@ -1,14 +1,16 @@
 """Confidence intervals: one type, and the ways to compute one.
 
 Student's for means, Wilson's for proportions, Bonett and Price's for differences of paired
-proportions, and Hall's for means of skewed samples. Unknown bounds are infinite.
+proportions, and Hall's for means of skewed samples. Unknown bounds are infinite. Exact and
+one-sided are Clopper and Pearson's bound of a proportion, and the level that a share of a
+population reaches.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,6 +112,53 @@ def wilson(successes: NDArray[np.bool_]) -> Interval:
     low = 0.0 if rate == 0.0 else centre - half
     high = 1.0 if rate == 1.0 else centre + half
     return Interval(rate, low, high)
+
+
+def least_share(successes: int, trials: int, confidence: float = CONFIDENCE) -> float:
+    """Return the Clopper-Pearson lower bound of a proportion, one-sided and exact.
+
+    In repeated samples it exceeds the proportion in at most a share 1 − confidence of them,
+    whatever the proportion and the number of trials are.
+    """
+    from scipy.special import betaincinv
+
+    if not 0 <= successes <= trials or trials < 1:
+        raise InputError(f"got {successes} successes in {trials} trials")
+    if successes == 0:
+        return 0.0
+    tail = 1.0 - checked_confidence(confidence)
+    return float(betaincinv(successes, trials - successes + 1, tail))
+
+
+class ToleranceBound(NamedTuple):
+    """A level that at least a share of a population reaches, with a confidence."""
+
+    value: float  #: the level; −∞ if the sample is too small for any
+    share: float
+    confidence: float
+    needed: int  #: the smallest sample that gives a level: its minimum
+
+
+def tolerance_bound(
+    values: ArrayLike, share: float, confidence: float = CONFIDENCE
+) -> ToleranceBound:
+    """Return the largest order statistic that a share of the population reaches; exact.
+
+    Of n independent draws the r-th smallest has at least a share p of the population at or above
+    it with probability P(X ≥ r) for X ~ Binomial(n, 1 − p), at least, whatever the distribution.
+    """
+    from scipy.special import bdtrc
+
+    numbers = np.sort(np.asarray(values, dtype=np.float64))
+    n, p, level = len(numbers), float(share), checked_confidence(confidence)
+    if not 0.0 < p < 1.0:
+        raise InputError(f"share must be between 0 and 1, such as 0.9, got {share}")
+    if numbers.ndim != 1 or n == 0 or not np.all(np.isfinite(numbers)):
+        raise InputError(f"a bound needs finite numbers, got {values!r}")
+    # P(X ≥ r) falls with r.
+    rank = int(np.count_nonzero(bdtrc(np.arange(n), n, 1.0 - p) >= level))
+    needed = math.ceil(math.log(1.0 - level) / math.log(p))
+    return ToleranceBound(float(numbers[rank - 1]) if rank else -math.inf, p, level, needed)
 
 
 def share(shares: NDArray[Any]) -> Interval:

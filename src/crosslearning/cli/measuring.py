@@ -72,13 +72,36 @@ _FLAGS = inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
 
 @app.command()
 @options.with_flags(_FLAGS)
-def evaluate(run: options.Run, **flags: Any) -> None:
+def evaluate(
+    run: options.Run,
+    next_machine: Annotated[
+        float | None,
+        option("Bound what this share of unseen machines returns by the central policy."),
+    ] = None,
+    adapt_steps: Annotated[
+        int | None, whole("With --next-machine: adapt to each machine with so many steps first.")
+    ] = None,
+    **flags: Any,
+) -> None:
     """Evaluate the policies of a run, on the same random starts."""
     from crosslearning.learner import evaluation
+    from crosslearning.learner.internals import kept_line
 
     given = MeasuringFlags(**flags)
     learner = runs.RunFolder.open(run).load(best=given.best)
     tasks, trial_options = given.episodes(learner)
+    if next_machine is not None:
+        from crosslearning.analysis.next_machine import next_machine as bound_next
+
+        trial_options["trials"] = given.trials or 5
+        found = bound_next(learner, tasks, next_machine, steps=adapt_steps, **trial_options)
+        if given.json:
+            output.print_json([{**asdict(found), "bound": found.bound._asdict()}])
+        else:
+            show_line(str(found))
+        return
+    if adapt_steps is not None:
+        raise InputError("--adapt-steps needs --next-machine, such as --next-machine 0.9")
     many = len(learner.tasks) >= MANY_TASKS
     policies = [learner.policy(number) for number in range(len(learner.tasks))]
     each: list[Evaluation] = []
@@ -105,6 +128,8 @@ def evaluate(run: options.Run, **flags: Any) -> None:
         show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
     elif math.isinf(learner.settings.epsilon):
         show_line(output.WITHOUT_RADIUS)
+    elif line := kept_line(learner):
+        show_line(line)
     elif learner.family.norms()[-1] == 0.0:
         show_line(output.STILL_ZERO)
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.learner.gradients import ESTIMATORS
+from crosslearning.learner.keeping import Again, Candidate, Keeper
 from crosslearning.learner.sampling import Sampling
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Dictionary, Family, Kernel, Projection, PruningCertificate
@@ -129,6 +130,8 @@ class Iterate:
         self.dictionary = Dictionary(kernel, tasks + 1 + more, outputs, guarded=tasks + 1)
         self.generator = np.random.default_rng(settings.seed)
         self.iteration = self.steps = 0
+        #: None where the last policies are the ones to use.
+        self.keeper: Keeper | None = None
 
     @property
     def policies(self) -> Expansion:
@@ -153,6 +156,12 @@ class Iterate:
             shape = (len(family.knots), self.tasks + 1, family.outputs)
             weights = np.broadcast_to(family.weights, shape)
             self.dictionary.extend(family.knots, self.padded(weights))
+
+    def saw(self, returns: Floats, again: Again) -> int:
+        """Take in real returns (N, n) of the policies; return the steps of a test of them."""
+        if self.keeper is None:
+            return 0
+        return self.keeper.saw(returns, self.iteration, lambda: self.family, again)
 
     def distances(self) -> Floats:
         """Return ‖h_i − g‖, shape (N,), in the dictionary's geometry."""
@@ -243,6 +252,14 @@ class Method(ABC):
         An exception that a rollout raises must leave the method unchanged.
         """
 
+    def gains(self, iterate: Iterate, first: Family, kept: Candidate) -> Floats | None:
+        """Return lower bounds of gains over the ``first`` policies, if not by real returns.
+
+        Of the policies that are kept and of the iterate's, shape (2, N); None as long as nothing
+        is known of them.
+        """
+        return None
+
     def stop_decision(self, iterate: Iterate, improvement: Improvement) -> StopDecision:
         """Decide, after the core applied this improvement, whether to stop."""
         return StopDecision()
@@ -297,6 +314,29 @@ class Core:
 
     def __init__(self, iterate: Iterate, method: Method) -> None:
         self.iterate, self.method = iterate, method
+        if iterate.settings.compares:
+            iterate.keeper = Keeper(iterate.family, iterate.settings)
+
+    @property
+    def keeper(self) -> Keeper | None:
+        """What is kept; None where the last policies are the ones to use."""
+        return self.iterate.keeper
+
+    @property
+    def kept(self) -> Candidate:
+        """The policies with the best lower bounds, if they are compared."""
+        assert self.keeper is not None
+        # Within a round the current ones are compared as they are.
+        return self.keeper.kept if self.method.round_finished else self._compared(self.keeper)
+
+    def _compared(self, keeper: Keeper) -> Candidate:
+        iterate = self.iterate
+        gains = self.method.gains(iterate, keeper.start.family, keeper.kept)
+        if gains is None:
+            return keeper.kept
+        iterations = np.full(iterate.tasks, iterate.iteration)
+        current = Candidate(iterate.family, iterations, gains[1])
+        return keeper.choose(current, keeper.kept._replace(gains=gains[0]))
 
     def step(self) -> IterationReport:
         """Make one iteration of Algorithm 2 (lines 3 to 8)."""
@@ -315,6 +355,8 @@ class Core:
         decision = self.method.stop_decision(iterate, improvement)
         if decision.check is not None:
             iterate.steps += decision.check.steps
+        if self.keeper is not None and self.method.round_finished:
+            self.keeper.kept = self._compared(self.keeper)
         return IterationReport(
             iteration=iterate.iteration,
             steps=improvement.steps,
@@ -364,7 +406,13 @@ class Core:
         iterate = self.iterate
         arrays, dictionary = iterate.dictionary.state()
         more, plain = self.method.state()
-        return arrays | prefixed("method", more), {
+        arrays |= prefixed("method", more)
+        numbers: dict[str, Any] = {}
+        if self.keeper is not None:
+            best, numbers["kept"] = self.keeper.state()
+            arrays |= prefixed("kept", best)
+        return arrays, {
+            **numbers,
             "dictionary": dictionary,
             "iteration": iterate.iteration,
             "steps": iterate.steps,
@@ -380,7 +428,7 @@ class Core:
         """Restore a state, or raise FileFormatError if it does not fit."""
         self.method.restore(part_of(arrays, "method"), numbers["method"])
         iterate, fresh = self.iterate, self.iterate.dictionary
-        shared = {name: a for name, a in arrays.items() if not name.startswith("method.")}
+        shared = {k: a for k, a in arrays.items() if not k.startswith(("method.", "kept."))}
         dictionary = Dictionary.from_state(fresh.kernel, shared, numbers["dictionary"])
         sizes = [(d.functions, d.outputs, d.guarded) for d in (dictionary, fresh)]
         counts = [numbers["iteration"], numbers["steps"]]
@@ -393,6 +441,8 @@ class Core:
             raise FileFormatError(f"the state of its generator is damaged: {problem}") from problem
         iterate.dictionary = dictionary
         iterate.iteration, iterate.steps = counts
+        if self.keeper is not None and "kept" in numbers:
+            self.keeper.restore(fresh.kernel, part_of(arrays, "kept"), numbers["kept"])
 
 
 # Files ------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +27,8 @@ from crosslearning.learner.internals import (
 )
 from crosslearning.learner.learner_file import read_learner, write_learner
 from crosslearning.learner.model_based.method import ModelBasedMethod
-from crosslearning.learner.policy import BoxSpec, Policy
+from crosslearning.learner.policies import Policies
+from crosslearning.learner.policy import Policy
 from crosslearning.learner.policy_gradient import PolicyGradientMethod
 from crosslearning.learner.preparation import known_kernel, observed_kernel, resolve_tasks, scale_of
 from crosslearning.learner.settings import USUAL_EPSILON, LearnerSettings
@@ -42,7 +42,6 @@ from crosslearning.learner.user_input import (
 from crosslearning.rkhs import Family, Kernel
 from crosslearning.rollouts import Executor, executor_for
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import LoopSpec
 from crosslearning.tasks.sources import TaskSource, read_source
 from crosslearning.tasks.task import warn_of_no_limit
 
@@ -134,7 +133,6 @@ class CrossLearner:
         self._given = _given_settings(settings, kernel, keywords)
         self._around = any(task.controller is not None for task in self.tasks)
         self._kernel, self._start = kernel, start
-        self._policies: dict[int, Policy] = {}
         # Report errors now, whichever method the length will select.
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
@@ -275,8 +273,8 @@ class CrossLearner:
                 )
             while not goal.reached(self):
                 report = self._core.step()
-                vars(self).pop("family", None)
-                self._policies.clear()
+                for name in ("last", "best"):
+                    vars(self).pop(name, None)
                 show(length.made(self), report.pruning.knots, worker_status(self))
                 # All callbacks see every iteration, also the last.
                 answers = [one(report) for one in callbacks]
@@ -303,73 +301,60 @@ class CrossLearner:
     # Policies --------------------------------------------------------------------------
 
     @cached_property
+    def last(self) -> Policies:
+        """The policies after the last iteration, from which learning goes on."""
+        return self._policies(self._core.iterate.family)
+
+    @cached_property
+    def best(self) -> Policies:
+        """The policies that were kept: those with the best lower bounds, task by task.
+
+        They are compared with ``keep="best"`` and, by the method ``models``, around every
+        controller; elsewhere they are the last ones.
+        """
+        if self._core.keeper is None:
+            return self.last
+        with threadpool_limits(1, user_api="blas"):  # as in learn
+            return self._policies(self._core.kept.family)
+
+    def _policies(self, family: Family) -> Policies:
+        return Policies(family, self.tasks, self.settings, self.method.noise.std, self._scale)
+
+    @property
+    def _shown(self) -> Policies:
+        return self.best if self.settings.keep == "best" else self.last
+
+    @property
     def family(self) -> Family:
-        """The policies h_1 … h_N and g on their common dictionary."""
-        return self._core.iterate.family
+        """The policies h_1 … h_N and g on their common dictionary.
+
+        Like all policies here they are the best or the last ones, as the setting ``keep`` says.
+        """
+        return self._shown.family
 
     @property
     def central(self) -> Policy:
-        """The central policy g; where nothing moves g, as for ε = ∞, the mean of the others."""
-        return self._policy("central", len(self.tasks))
+        """The central policy g; for ε = ∞, where nothing moves g, the mean of the task policies."""
+        return self._shown.central
 
     @property
     def average(self) -> Policy:
         """The mean of the task policies."""
-        return self._policy("average", len(self.tasks) + 1)
+        return self._shown.average
 
     def policy(self, task: int | str) -> Policy:
         """Return the policy of a task, by its number or its name.
 
         ``"central"`` and ``"average"`` are those two, unless a task has that name.
         """
-        names = [t.name for t in self.tasks]
-        if isinstance(task, str):
-            if task not in names and task in ("central", "average"):
-                return self.central if task == "central" else self.average
-            if task not in names:
-                raise unknown_name("policy", task, ["central", "average", *names])
-            task = names.index(task)
-        if not 0 <= task < len(names):
-            raise InputError(f"no task {task}; there are {len(names)}, from 0")
-        return self._policy(names[task], task)
-
-    def _policy(self, name: str, function: int) -> Policy:
-        # Kept until the policies change, so that its noise goes on from call to call.
-        if function not in self._policies:
-            N, first = len(self.tasks), self.tasks[0]
-            if function > N or (function == N and self._centre_is_free):
-                mean = self.family.mix(np.append(np.full(N, 1.0 / N), 0.0)[None])
-            else:
-                mean = self.family.select(function)
-            actions = BoxSpec.of(first.action_space, "action", first.action_names)
-            seen = BoxSpec.of(first.observation_space, "observation", first.observation_names)
-            std, gamma = self.method.noise.std, self.settings.gamma
-            policy = Policy(name, mean, std, actions, gamma, seen, first.rate)
-            policy.scale = self._scale or policy.scale
-            policy.corrects = self._around
-            self._policies[function] = policy
-        return self._policies[function]
+        return self._shown.policy(task)
 
     def controller(self, task: int | str | None = None) -> LearnedController:
         """Return a policy as the controller of a machine; by default the central one.
 
-        It takes the machine's observations and returns its actions: the controller's that the
-        policy was learned around, corrected, with lags, limits and rates. Of tasks that differ in
-        these, name the task.
+        See :meth:`Policies.controller`.
         """
-        policy = self.central if task is None else self.policy(task)
-        names = [one.name for one in self.tasks]
-        first = self.tasks[names.index(policy.name) if policy.name in names else 0]
-        spec = first.loop
-        if spec is None:
-            spec = LoopSpec.whole(first.observation_space, first.action_space)
-        return LearnedController(policy, spec)
-
-    @property
-    def _centre_is_free(self) -> bool:
-        """Whether nothing has moved g: ε is infinite, or no correction ever came near to it."""
-        still = self._around and not np.any(self.family.weights[:, -1])
-        return math.isinf(self.settings.epsilon) or still
+        return self._shown.controller(task)
 
     def predict(
         self,

@@ -32,6 +32,19 @@ def radii_of(learner: CrossLearner) -> Floats:
     return learner._core.iterate.radii()
 
 
+def kept_line(learner: CrossLearner) -> str:
+    """Return the sentence that names the tasks whose first policies are kept; empty if none are."""
+    if learner.settings.keep != "best":
+        return ""
+    kept = learner._core.kept.iterations
+    names = [repr(task.name) for task, at in zip(learner.tasks, kept, strict=True) if at == 0]
+    if not names:
+        return ""
+    what = "controller" if learner._around else "policy at the start"
+    where = ", ".join(names) if len(names) < len(kept) else "every task"
+    return f"Kept the {what} on {where}: no policy was better by its lower bound."
+
+
 def worker_status(learner: CrossLearner) -> str:
     """Return how many workers are alive, for a progress bar; empty without workers."""
     alive, wanted = learner._executor.workers
@@ -47,7 +60,8 @@ def worker_events(learner: CrossLearner) -> list[str]:
 def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Policy:
     """Return the policy to adapt from, by default the central one; warn if it is zero."""
     policy = learner.central if start in (None, "central") else learner.policy(start)
-    if not policy.corrects and not np.any(policy.function.norms()):
+    # Around a controller zero is the controller.
+    if not learner._around and not np.any(policy.function.norms()):
         remedy = "learn longer"
         if policy.name == "central" and math.isfinite(learner.settings.epsilon):
             remedy += ", take a smaller epsilon, or start from the policy of a task"

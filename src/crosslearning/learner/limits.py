@@ -133,10 +133,15 @@ class Limits:
         rewards = episodes.rewards.copy()
         for i, e in np.ndindex(episodes.lengths.shape):
             n = episodes.lengths[i, e]
-            penalties = np.empty(n)
-            _penalise(self.penalties, i, episodes.observations[i, e, 1 : n + 1], penalties)
-            rewards[i, e, :n] -= penalties
+            rewards[i, e, :n] -= self.charge(i, episodes.observations[i, e, 1 : n + 1])
         return episodes._replace(rewards=rewards)
+
+    def charge(self, task: int, states: Floats) -> Floats:
+        """Return the penalties of a task's states (…, q), shape (…)."""
+        flat = np.ascontiguousarray(states.reshape(-1, states.shape[-1]))
+        out = np.empty(len(flat))
+        _penalise(self.penalties, task, flat, out)
+        return out.reshape(states.shape[:-1])
 
     def update(self, shares: Floats, unit: float) -> None:
         """Take a step of the dual: λ follows the ``shares`` of crossings, shape (N, L).

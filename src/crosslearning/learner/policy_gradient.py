@@ -20,6 +20,7 @@ from crosslearning.learner.sampling import Sampling, sample_gaps
 from crosslearning.learner.settings import PolicyGradient
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, plan_samples
 
 
@@ -47,6 +48,12 @@ class PolicyGradientMethod(core.Method):
             iterate.generator, tasks, settings.batch_size, settings.gamma, self.noise.std
         )
         samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
+
+        def again(policies: Expansion) -> tuple[Floats, int]:
+            others = self.executor.samples(policies, plan, self.estimator.mirrored)
+            return others.returns, int(others.steps.sum())
+
+        tested = iterate.saw(samples.returns, again)
         # Algorithm 1, lines 6 and 7: Q̂ and the gradient estimates (Algorithm 2, line 4).
         gradients = self.estimator.estimate(samples, self.noise.variance, settings.gamma)
         squares, towards = gradient_geometry(iterate.policies, gradients)
@@ -61,7 +68,7 @@ class PolicyGradientMethod(core.Method):
         return core.Improvement(
             knots=knots,
             weights=weights,
-            steps=int(samples.steps.sum()),
+            steps=int(samples.steps.sum()) + tested,
             episodes=len(knots) * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
             numbers={"gradient_norm": norms, "gap": gaps},

@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
-from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, kernel_from_dict
+from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
@@ -31,6 +31,8 @@ _ROUND = 0.6
 _SENSIBLE = 1e4
 #: Joined with the run's seed for the random numbers of the initial exploration.
 _STREAM = 0x100C
+#: The constant share of kernels around a controller, and the width that counts as constant.
+_CONSTANT, _FLAT = 0.3, 1e4
 
 
 # Tasks ------------------------------------------------------------------------------------
@@ -172,8 +174,8 @@ def _kernel_of_start(
 
 def observed_kernel(
     executor: Executor, scaled: bool, settings: LearnerSettings
-) -> tuple[Gaussian, Episodes]:
-    """Return a Gaussian kernel with widths from episodes with random actions, and the episodes."""
+) -> tuple[Kernel, Episodes]:
+    """Return a kernel with widths from episodes with random actions, and the episodes."""
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, settings.noise_within(_RESTLESS))
@@ -189,14 +191,17 @@ def observed_kernel(
     plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
     episodes = executor.episodes(still.expansion, plan)
     there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
-    return kernel_for(episodes.observations[there], tasks[0].observation_space), episodes
+    around = any(task.controller is not None for task in tasks)
+    return kernel_for(episodes.observations[there], tasks[0].observation_space, around), episodes
 
 
-def kernel_for(seen: Floats, space: Box) -> Gaussian:
+def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
     """Return a Gaussian kernel with widths from observations (n, q) of all tasks.
 
     Widths are standard deviations, wider in many dimensions. Coordinates whose bounds are a full
     turn apart are angles: periodic in the kernel, with the deviation of their point on the circle.
+    ``around`` a controller a share of the kernel is constant, since what a controller lacks most
+    often is a constant, which has a large norm in the space of a Gaussian. κ(s, s) stays 1.
     """
     angles, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
@@ -205,7 +210,11 @@ def kernel_for(seen: Floats, space: Box) -> Gaussian:
     circular = [*angles, *(i for pair in find_circles(seen) for i in pair)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
-    return Gaussian(std=widths, periodic=angles)
+    kernel = Gaussian(std=widths, periodic=angles)
+    if not around:
+        return kernel
+    every, flat = range(q), Gaussian(std=_FLAT * widths)
+    return Sum((kernel, every), (flat, every), scales=[1.0 - _CONSTANT, _CONSTANT])
 
 
 def angles_of(space: Box) -> list[int]:

@@ -27,8 +27,9 @@ _DISCOUNT, _STEP, _SCALED_STEP, _VARIANCE = 0.9, 2.0, 0.5, 0.05
 _LARGEST_DISCOUNT = 0.999999
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
-#: Noise around a controller, relative to the largest change of an action.
-_SHARE_OF_BOUND, _NO_NOISE = 0.25, 1e-30
+#: Noise around a controller, relative to the largest change of an action: on the machine, where
+#: it costs, and imagined.
+_REAL_SHARE, _IMAGINED_SHARE, _NO_NOISE = 0.1, 0.25, 1e-30
 
 
 USUAL_EPSILON = 3.0
@@ -65,7 +66,8 @@ ActionStd = Annotated[
     EachAction | None,
     "Standard deviation of the exploration noise (trust-region: at the start) in units of the "
     "policies' actions: half the range of each action, where it has bounds. One number stands for "
-    "all actions. None: 0.5 for trust-region, 0.4 for models, at most a quarter of controller_epsilon.",
+    "all actions. None: 0.5 for trust-region, 0.4 for models, at most a tenth of "
+    "controller_epsilon.",
 ]
 NewKnots = Annotated[Count, "The most new knots in an iteration."]
 Novelty = Annotated[
@@ -129,6 +131,12 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "that the tasks state, as the paper's do, else a Gaussian with widths from episodes with "
         "random actions.",
     ] = None
+    keep: Annotated[
+        Literal["best", "last"] | None,
+        "Which policies a learner gives: best is for each task the one whose gain over the first, "
+        "such as the controller, has the highest lower bound (95 %), and the first if none is "
+        "above 0; last are those of the last iteration. None: best around a controller, else last.",
+    ] = None
     seed: Annotated[int, Meta(ge=0), "Seed of the run's one random generator."] = 0
 
     #: Defaults of a run's length and of its logs.
@@ -147,18 +155,29 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         ``scaled`` says whether actions are of order one, ``around`` whether they are corrections
         of a controller's.
         """
-        if around and self.controller_epsilon is None:
-            return msgspec.structs.replace(self, controller_epsilon=self.epsilon)
-        return self
+        radius = self.controller_epsilon
+        if around and radius is None:
+            radius = self.epsilon
+        keep = self.keep or ("best" if around else "last")
+        return msgspec.structs.replace(self, controller_epsilon=radius, keep=keep)
 
     @property
     def bound(self) -> float:
         """The largest RKHS norm of every policy; infinite without a controller."""
         return math.inf if self.controller_epsilon is None else self.controller_epsilon
 
-    def noise_within(self, usual: float) -> float:
+    @property
+    def compares(self) -> bool:
+        """Whether policies are compared, so that the best are known.
+
+        In models that costs no real steps, and is done around every controller.
+        """
+        free = self.method == "models" and self.controller_epsilon is not None
+        return self.keep == "best" or free
+
+    def noise_within(self, usual: float, share: float = _REAL_SHARE) -> float:
         """Return a standard deviation of noise: the usual one, or less around a controller."""
-        return max(min(usual, _SHARE_OF_BOUND * self.bound), _NO_NOISE)
+        return max(min(usual, share * self.bound), _NO_NOISE)
 
     def aims(self, iteration: int) -> Mapping[str, float]:
         """Return target values of an iteration's reported numbers, by name; k from 1."""
@@ -454,7 +473,9 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
     def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around)
-        noise = settings.noise_within(0.5) if self.imagined_std is None else self.imagined_std
+        noise = self.imagined_std
+        if noise is None:
+            noise = settings.noise_within(0.5, _IMAGINED_SHARE)
         return msgspec.structs.replace(
             settings,
             discount=self._suiting_discount(horizon, 3.0),

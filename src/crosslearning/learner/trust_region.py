@@ -75,6 +75,14 @@ class TrustRegionMethod(core.Method):
         episodes = self.executor.episodes(iterate.policies, plan)
         core.refuse_huge_rewards(self.executor, episodes)
         learned, numbers = self._limited(episodes)
+        discounts = settings.gamma ** np.arange(settings.episode_steps)
+        returns = episodes.rewards @ discounts
+
+        def again(policies: Expansion) -> tuple[Floats, int]:
+            others = self.executor.episodes(policies, plan)
+            return others.rewards @ discounts, int(others.lengths.sum())
+
+        tested = iterate.saw(returns, again)
         newest = []
         for i in range(len(tasks)):
             mean = partial(_function, iterate.policies, i)
@@ -91,13 +99,12 @@ class TrustRegionMethod(core.Method):
         knots, weights = self._step(iterate)
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
-        discounts = settings.gamma ** np.arange(settings.episode_steps)
         return core.Improvement(
             knots=knots,
             weights=weights,
-            steps=int(episodes.lengths.sum()),
+            steps=int(episodes.lengths.sum()) + tested,
             episodes=episodes.lengths.size,
-            returns=(episodes.rewards @ discounts).mean(axis=1),
+            returns=returns.mean(axis=1),
             numbers={
                 "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
                 "length": episodes.lengths.mean(axis=1),

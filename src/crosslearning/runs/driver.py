@@ -24,7 +24,7 @@ from crosslearning.errors import (
 )
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.callbacks import EvaluationCallback
-from crosslearning.learner.internals import worker_events
+from crosslearning.learner.internals import kept_line, worker_events
 from crosslearning.learner.user_input import Length
 from crosslearning.rkhs import Family
 from crosslearning.runs.config import RunConfig
@@ -286,4 +286,4 @@ def _drive(
     else:
         steps = f", {learner.steps} environment steps" if length.unit == "steps" else ""
         reason = f"Finished {iteration} iterations{steps}."
-    return Outcome(learner, True, reason)
+    return Outcome(learner, True, f"{reason} {kept_line(learner)}".rstrip())

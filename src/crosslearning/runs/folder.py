@@ -182,7 +182,7 @@ class RunFolder:
 
     def save_snapshot(self, learner: CrossLearner) -> None:
         """Write the policies of this iteration."""
-        learner.family.save(self._snapshots / _numbered_name(learner))
+        learner.last.family.save(self._snapshots / _numbered_name(learner))
 
     def save_model(self, learner: CrossLearner) -> None:
         """Write the finished learner; its record first, so that no model is without one."""
@@ -331,7 +331,8 @@ class RunFolder:
         config, kept = self.config(), self._about().tasks
         asked, saved = settings_to_plain(config.settings), settings_to_plain(learner.settings)
         # The learner fills in settings that are left open; the kernel may be too.
-        filled = settings_to_plain(config.settings.resolved(False, 1, bool(config.around)))
+        around = any(task.controller is not None for task in learner.tasks)
+        filled = settings_to_plain(config.settings.resolved(False, 1, around))
         names = ["method"] if asked["method"] != saved["method"] else [*asked]
         left_open = {name for name in asked if asked[name] is None and filled[name] is not None}
         pairs = {k: (asked[k], saved[k]) for k in names if k != "kernel" and k not in left_open}
@@ -364,7 +365,7 @@ def make_record(learner: CrossLearner, parts: Mapping[str, Path]) -> dict[str, A
     """Return the numbers of a learner and the digests of files; verification recomputes them."""
     from crosslearning.runs.system_info import system_info
 
-    family, epsilon = learner.family, learner.settings.epsilon
+    family, epsilon = learner.last.family, learner.settings.epsilon
     return {
         "version": 1,  # raised when an older crosslearning could not read it
         "iteration": learner.iteration,

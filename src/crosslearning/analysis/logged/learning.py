@@ -144,7 +144,9 @@ def learn_from(
         for one, episodes in zip(tasks, log.values(), strict=True)
     ]
     seen = np.concatenate([one.observations for episodes in logs for one in episodes])
-    kernel = settings.pop("kernel", None) or kernel_for(seen, tasks[0].observation_space)
+    kernel = settings.pop("kernel", None) or kernel_for(
+        seen, tasks[0].observation_space, around is not None
+    )
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
     )

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from crosslearning.learner import core
+from crosslearning.learner.keeping import Candidate, predicted_gain, seen_gain
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.model_based import dynamics as models
 from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
@@ -50,10 +51,14 @@ _PATIENCE = 2
 _STARTS = 4
 #: Every so many imagined steps the models' predictions are compared.
 _COMPARED = 4
-#: Imagined episodes of each task, and their most steps, for the chance that limits hold.
-_EPISODES, _LONGEST = 20, 200
+#: Imagined episodes of each task for the chance that limits hold.
+_EPISODES = 20
 #: Shares of its policy and noise with which a task may be run to hold its limits.
 _CAUTION = (1.0, 0.5, 0.25, 0.0)
+#: Posterior samples, starts and the most steps of the episodes that decide which policy is kept.
+_DRAWN, _COMPARED_STARTS, _LONGEST = 16, 8, 200
+#: Distinguishes their random numbers from others that depend on seed and iteration.
+_STREAM = 7
 _TINY = 1e-12
 
 
@@ -94,6 +99,10 @@ class ModelBasedMethod(core.Method):
         #: Mean rewards of a step of the last round, and limits that were crossed in it.
         self.seen_rewards = np.full(N, np.nan)
         self.crossed = np.zeros((N, len(self.limits)))
+        #: Rewards of every task in the first episodes here, in which the first policies acted; and
+        #: after which iteration the policies acted last.
+        self.first_rewards: list[Floats] = []
+        self.acted = 0
         self._world: World | None = None
         self._dynamics: Dynamics | None = None
         self._imagined: Imagined | None = None
@@ -107,6 +116,8 @@ class ModelBasedMethod(core.Method):
         self.take_in([Transitions.of(episodes.of_task(i), scale, self.bounds) for i in range(N)])
         self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
         self.crossed = self.limits.episodes_crossed(episodes)
+        if self.settings.compares and not self.first_rewards:
+            self.first_rewards = [_last_episode(steps).rewards for steps in self.data]
 
     def take_in(self, data: Sequence[Transitions]) -> None:
         """Add transitions of every task; the next iteration fits the models to them."""
@@ -144,7 +155,7 @@ class ModelBasedMethod(core.Method):
         """Return a step along every task's natural gradient: one iteration of this method."""
         steps = episodes = 0
         if self.made % self.settings.updates_per_round == 0:
-            before = self.data, self.seen_rewards, self.made, self.fresh
+            before = self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh
             try:
                 # 1. At the start of a round: act in the real tasks (Algorithm 2, line 3) ...
                 if not self.fresh:
@@ -152,7 +163,7 @@ class ModelBasedMethod(core.Method):
                 # 2. ... and fit the models to all data.
                 self._learn_models(iterate)
             except BaseException:
-                self.data, self.seen_rewards, self.made, self.fresh = before
+                self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh = before
                 raise
         # 3. Imagine rollouts from visited states, and propagate gradients back (line 4).
         self._imagined = imagined = self._imagine(iterate)
@@ -200,6 +211,7 @@ class ModelBasedMethod(core.Method):
         plan = plan_episodes(iterate.generator, tasks, 1, length, std)
         episodes = self.executor.episodes(policies, plan)
         self.begin(episodes)
+        self.acted = iterate.iteration
         return int(episodes.lengths.sum()), episodes.lengths.size
 
     def _within_limits(
@@ -350,6 +362,46 @@ class ModelBasedMethod(core.Method):
                 weights[:, i] = direction * math.sqrt(length / divergence)
         return knots, weights
 
+    # Keeping ---------------------------------------------------------------------------
+
+    def gains(self, iterate: core.Iterate, first: Family, kept: Candidate) -> Floats | None:
+        """Return lower bounds of the gains in return that the newest models expect.
+
+        Whole episodes are imagined without noise, in models and from starts that are the same for
+        all policies. The models are new samples of the posterior: the policies were fitted to
+        those that they were learned in. A kept policy that acted in this round cannot gain more
+        than what was seen. The random numbers depend on the seed and the iteration alone, so that
+        comparing does not change what is learned.
+        """
+        if not self.models or self.fresh:
+            return None
+        N, dynamics, starts = len(self.data), self.dynamics, self._starts()
+        generator = np.random.default_rng([self.settings.seed, iterate.iteration, _STREAM])
+        total = N + len(self.related)
+        shapes = [(_DRAWN, total + 1, len(fit.family.knots), 1) for fit in dynamics.fits]
+        drawn = dynamics.functions(N, [generator.standard_normal(shape) for shape in shapes])
+        world = world_of(drawn, dynamics.frame, self.bounds)
+        length = min(_LONGEST, max(_longest_episode(steps) for steps in self.data))
+        before, *returns = (
+            _imagined_returns(family, world, starts, length, self.limits)
+            for family in (first, kept.family, iterate.family)
+        )
+        gains = np.array([[predicted_gain(g) for g in after - before] for after in returns])
+        for i, steps in enumerate(self.data):
+            if self.first_rewards and 0 < kept.iterations[i] == self.acted:
+                seen = seen_gain(self.first_rewards[i], _last_episode(steps).rewards)
+                gains[0, i] = min(gains[0, i], seen * length)
+        return gains
+
+    def _starts(self) -> Floats:
+        """Return states in which episodes began: every task's newest, then others', (N, n, q)."""
+        firsts = [steps.states[steps.first == 1.0][::-1] for steps in [*self.data, *self.related]]
+        own = firsts[: len(self.data)]
+        every = [
+            np.concatenate([one, *(other for other in firsts if other is not one)]) for one in own
+        ]
+        return np.array([starts[:_COMPARED_STARTS] for starts in every])
+
     def stop_decision(
         self, iterate: core.Iterate, improvement: core.Improvement
     ) -> core.StopDecision:
@@ -382,8 +434,11 @@ class ModelBasedMethod(core.Method):
         )
 
     def transfer_settings(self) -> dict[str, Any]:
-        """Return rounds of one length: a new task starts with good policies and little data."""
-        return {"longest_round": self.settings.round_steps}
+        """Return rounds of one length: a new task starts with good policies and little data.
+
+        So little that they may get worse: the start is kept unless the models know better.
+        """
+        return {"longest_round": self.settings.round_steps, "keep": "best"}
 
     # Files -----------------------------------------------------------------------------
 
@@ -407,6 +462,9 @@ class ModelBasedMethod(core.Method):
         plain |= {"fresh": self.fresh, "quiet": self.quiet}
         if len(self.limits):
             arrays |= {"limits": self.limits.multipliers.copy(), "crossed": self.crossed.copy()}
+        if self.settings.compares:
+            arrays |= {f"first_rewards.{i}": r.copy() for i, r in enumerate(self.first_rewards)}
+            plain |= {"acted": self.acted}
         if self.pseudo.points:
             plain |= {"supposed": [self.pseudo.reward, self.pseudo.end]}
         return arrays, plain
@@ -430,6 +488,9 @@ class ModelBasedMethod(core.Method):
         )
         seen = arrays.get("seen_rewards", np.zeros(N))
         before = core.part_of(arrays, "before")
+        first = core.part_of(arrays, "first_rewards")
+        if len(first) not in (0, N) or any(a.ndim != 1 or not a.size for a in first.values()):
+            raise core.misfit("first_rewards")
         core.check_shapes({"seen_rewards": seen}, {"seen_rewards": (N,)})
         if any(a.size == 0 or not np.all(np.isfinite(a)) for a in before.values()):
             raise core.misfit("before")
@@ -440,13 +501,48 @@ class ModelBasedMethod(core.Method):
         self.before = [before[str(i)].copy() for i in range(len(before))]
         self.seen_rewards = seen.copy() if "seen_rewards" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
-        self.quiet = int(numbers["quiet"])
         if len(self.limits):
             self.limits.restore(arrays["limits"])
             self.crossed = arrays["crossed"].copy()
             if families:
                 self.limits.measure(np.concatenate([one.after for one in data[:known]]))
+        self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
+        self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
         self._world = self._dynamics = None
+
+
+def _last_episode(steps: Transitions) -> Transitions:
+    first = np.flatnonzero(steps.first)[-1]
+    return Transitions(*(array[first:] for array in steps))
+
+
+def _longest_episode(steps: Transitions) -> int:
+    ends = np.append(np.flatnonzero(steps.first), len(steps.first))
+    return int(np.max(np.diff(ends)))
+
+
+def _imagined_returns(
+    family: Family, world: World, starts: Floats, length: int, limits: Limits
+) -> Floats:
+    """Return Σ r_t of the tasks' policies in sampled models, shape (N, samples, starts).
+
+    Rewards are less the penalties of limits.
+    """
+    N, n, q = starts.shape
+    S = world.functions.rows.shape[0] // N
+    task = np.repeat(np.arange(N), S * n)
+    model = task + N * np.tile(np.repeat(np.arange(S), n), N)
+    first = np.repeat(starts[:, None], S, axis=1).reshape(-1, q)
+    still = np.zeros((len(task), length, family.outputs))
+    path = imagine(family.expansion, world, first, task, model, still)
+    there = np.ones(path.rewards.shape)
+    np.cumprod(path.bootstrap_mask[:, :-1], axis=1, out=there[:, 1:])
+    rewards = path.rewards
+    if len(limits):
+        after = path.states[:, 1:].reshape(N, S * n * length, q)
+        charges = [limits.charge(i, states) for i, states in enumerate(after)]
+        rewards = rewards - np.reshape(charges, rewards.shape)
+    return np.asarray(np.sum(rewards * there, axis=1).reshape(N, S, n))
 
 
 def _unpack_values(

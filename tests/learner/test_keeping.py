@@ -1,0 +1,217 @@
+"""Policies that are kept are never worse than the first by their evidence, and within ε."""
+
+import math
+
+import numpy as np
+import pytest
+
+from crosslearning import PID, CrossLearner, task_set
+from crosslearning.learner.internals import kept_line
+from crosslearning.learner.keeping import (
+    Candidate,
+    Keeper,
+    choose,
+    predicted_gain,
+    seen_gain,
+)
+from crosslearning.learner.settings import ModelBased
+from crosslearning.rkhs import Family, Gaussian
+
+KERNEL = Gaussian(std=[1.0])
+SMALL = {"method": "models", "round_steps": 20, "updates_per_round": 5, "seed": 1}
+
+
+def family(*values: float) -> Family:
+    """Return functions on one knot, so that distances are differences of the values."""
+    return Family(KERNEL, [[0.0]], np.array(values)[None, :, None])
+
+
+def candidate(functions: Family, iteration: int, *gains: float) -> Candidate:
+    return Candidate(functions, np.full(len(gains), iteration), np.array(gains))
+
+
+START = candidate(Family.zeros(KERNEL, 3, 1), 0, 0.0, 0.0)
+
+
+def settings(epsilon: float = 1.0, **more: object) -> ModelBased:
+    return ModelBased(epsilon=epsilon, budget=0.0, **more)
+
+
+def chosen(kept: Candidate, current: Candidate, epsilon: float = 1.0) -> Candidate:
+    return choose([START, kept, current], settings(epsilon))
+
+
+def around(**more: object) -> CrossLearner:
+    return CrossLearner("pendulums:2", around=PID(kp=2.0, measured=1), epsilon=0.3, **more)
+
+
+# The choice -------------------------------------------------------------------------------
+
+
+def test_each_task_keeps_its_best_policy_and_the_first_one_where_none_is_better():
+    current = candidate(family(0.8, 0.6, 0.7), 10, 2.0, -0.1)
+    kept = chosen(START, current)
+    assert kept.iterations.tolist() == [10, 0]
+    assert kept.gains.tolist() == [2.0, 0.0]
+    np.testing.assert_allclose(kept.family([0.0]).ravel(), [0.8, 0.0, 0.7])
+
+
+def test_ties_go_to_the_first_policy_then_to_the_one_kept_earlier():
+    current = candidate(family(0.1, 0.2, 0.1), 10, 0.0, 1.0)
+    earlier = candidate(family(0.3, 0.2, 0.2), 5, 0.0, 1.0)
+    assert chosen(START, current).iterations.tolist() == [0, 10]
+    assert chosen(earlier, current).iterations.tolist() == [0, 5]
+
+
+def test_a_whole_candidate_is_kept_as_it_is():
+    current = candidate(family(0.1, 0.2, 0.1), 10, 1.0, 1.0)
+    assert chosen(START, current).family is current.family
+
+
+def test_policies_of_different_iterations_are_within_epsilon_of_one_centre():
+    generator = np.random.default_rng(0)
+    mixed = 0
+    for _ in range(200):
+        epsilon = generator.uniform(0.2, 1.5)
+        both = []
+        for iteration in (5, 10):
+            centre = generator.uniform(-2.0, 2.0)
+            near = centre + epsilon * generator.uniform(-1.0, 1.0, 2)
+            both.append(candidate(family(*near, centre), iteration, *generator.normal(size=2)))
+        kept = chosen(*both, epsilon)
+        assert np.all(kept.family.distances() <= epsilon * (1.0 + 1e-12))
+        assert np.all(kept.gains >= 0.0)
+        assert np.all(kept.family.norms()[:2][kept.iterations == 0] == 0.0)
+        mixed += len(set(kept.iterations.tolist())) > 1
+    assert mixed > 20
+
+
+def test_one_policy_for_all_is_refused_if_one_task_would_be_worse():
+    """With ε = 0 a task cannot keep its controller alone, so that all do."""
+    current = candidate(family(1.0, 1.0, 1.0), 10, 5.0, -0.1)
+    assert chosen(START, current, 0.0).iterations.tolist() == [0, 0]
+    current = candidate(family(1.0, 1.0, 1.0), 10, 5.0, 0.1)
+    assert chosen(START, current, 0.0).iterations.tolist() == [10, 10]
+
+
+def test_the_relaxed_constraint_holds_for_mixtures():
+    current = candidate(family(1.4, 0.0, 0.0), 10, 1.0, -1.0)
+    earlier = candidate(family(0.5, 0.9, 0.0), 5, 0.5, 1.0)
+    kept = choose([START, earlier, current], settings(1.0, projection="relaxed"))
+    assert np.mean(kept.family.distances() ** 2) <= 1.0
+
+
+# The bounds -------------------------------------------------------------------------------
+
+
+def test_the_bound_of_a_prediction_covers_the_next_model():
+    """The machine is one more sample of the posterior: it gains more than 95 % of the bounds."""
+    generator = np.random.default_rng(1)
+    draws = generator.normal(1.0, 2.0, (4000, 17))
+    below = [draw[16] >= predicted_gain(draw[:16, None]) for draw in draws]
+    assert abs(np.mean(below) - 0.95) < 0.015
+
+
+def test_policies_that_are_equal_gain_exactly_nothing():
+    assert predicted_gain(np.zeros((8, 3))) == 0.0
+
+
+def test_what_was_seen_bounds_the_gain():
+    first = np.sin(np.arange(50.0))
+    assert seen_gain(first, first - 1.0) < -0.9
+    assert seen_gain(first, first + 1.0) > 0.9
+    assert seen_gain(first[:4], first) == math.inf
+
+
+def test_real_returns_decide_without_models():
+    keeper, generator = Keeper(START.family, settings()), np.random.default_rng(0)
+    noise = generator.normal(0.0, 1.0, (2, 10))
+    runs = []
+
+    def again(policies):
+        runs.append(policies)
+        return noise, 40
+
+    assert keeper.saw(noise, 0, lambda: START.family, again) == 0
+    assert keeper.saw(noise - 1.0, 1, lambda: family(0.1, 0.1, 0.1), again) == 0
+    assert not runs  # nothing looked better
+    better = noise + generator.normal([[9.0], [0.1]], 0.5, (2, 10))
+    assert keeper.saw(better, 2, lambda: family(0.5, 0.5, 0.5), again) == 40
+    assert keeper.kept.iterations.tolist() == [2, 0]
+    keeper.saw(better - 3.0, 3, lambda: family(0.9, 0.9, 0.9), again)
+    np.testing.assert_allclose(keeper.kept.family([0.0]).ravel(), [0.5, 0.0, 0.5])
+    assert len(runs) == keeper.tests == 1
+
+
+# Learners ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["models", "trust-region", "policy-gradient"])
+def test_steps_that_are_far_too_long_leave_the_controller(method):
+    """Carts that an LQR controls optimally: every correction is worse."""
+    from crosslearning import StateFeedback
+    from crosslearning.tasks.linear_quadratic import cart
+
+    systems = [cart(m) for m in (0.5, 2.0)]
+    tasks = [
+        one.task(f"m={i}").around(StateFeedback(-one.best_gain(0.9)))
+        for i, one in enumerate(systems)
+    ]
+    long = {"step_size": 5.0} if method == "policy-gradient" else {"step_kl": 50.0}
+    if method == "models":
+        long |= {"updates_per_round": 6, "round_steps": 20}
+    learner = CrossLearner(tasks, epsilon=5.0, method=method, seed=0, **long)
+    learner.learn(12, progress=False)
+    assert np.all(learner.last.family.norms()[:2] > 0.0)
+    assert np.all(learner.family.norms() == 0.0)
+    assert kept_line(learner) == (
+        "Kept the controller on every task: no policy was better by its lower bound."
+    )
+
+
+def test_what_is_kept_satisfies_both_radii():
+    learner = around(controller_epsilon=0.4, **SMALL).learn(10, progress=False)
+    assert np.all(learner.family.distances() <= 0.3 * (1.0 + 1e-9))
+    assert np.all(learner.family.norms() <= 0.4 * (1.0 + 1e-9))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [SMALL, {"method": "trust-region", "most_steps": 200, "seed": 1}],
+    ids=["models", "trust-region"],
+)
+def test_a_resumed_learner_keeps_the_same_to_the_last_bit(tmp_path, values):
+    whole = around(**values).learn(13, progress=False)
+    around(**values).learn(7, progress=False).save(tmp_path / "half.safetensors")
+    resumed = CrossLearner.load(tmp_path / "half.safetensors").learn(6, progress=False)
+    for view in ("best", "last"):
+        one, other = getattr(whole, view).family, getattr(resumed, view).family
+        np.testing.assert_array_equal(one.knots, other.knots)
+        np.testing.assert_array_equal(one.weights, other.weights)
+    whole.save(tmp_path / "a.safetensors")
+    resumed.save(tmp_path / "b.safetensors")
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+
+
+def test_what_is_learned_does_not_depend_on_what_is_kept():
+    best, last = (around(keep=keep, **SMALL).learn(10, progress=False) for keep in ("best", "last"))
+    np.testing.assert_array_equal(best.last.family.weights, last.family.weights)
+    np.testing.assert_array_equal(best.family.weights, last.best.family.weights)
+    assert last.family is last.last.family
+
+
+def test_without_a_controller_the_last_policies_are_used():
+    learner = CrossLearner("pendulums:2", 1.0, **SMALL).learn(5, progress=False)
+    assert learner.settings.keep == "last"
+    assert learner.best is learner.last
+    assert kept_line(learner) == ""
+
+
+def test_adapting_keeps_the_start_unless_the_models_know_better():
+    learner = CrossLearner("pendulums:2", 1.0, **SMALL).learn(5, progress=False)
+    (task,) = task_set("pendulums:unseen:1")
+    adapted = learner.adapt(task, 5, start=0)
+    assert adapted.settings.keep == "best"
+    kept = adapted._core.kept
+    start, now = learner.policy(0).function, adapted.policy(0).function
+    assert (kept.iterations[0] == 0) == (now.distances_to(start)[0] < 1e-12)
