@@ -347,6 +347,8 @@ class CrossLearner:
             policy = Policy(name, mean, std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
             policy.corrects = self._around
+            if self.kernel.normalised and math.isfinite(self.settings.bound):
+                policy.bound = self.settings.bound
             self._policies[function] = policy
         return self._policies[function]
 
