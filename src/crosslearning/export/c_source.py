@@ -62,33 +62,7 @@ _SOURCE = """\
 /* What is computed in. */
 typedef {inside} real;
 
-/* The knots as the kernel sees them, and what each adds to the actions. */
-static const real knots[KNOTS][FEATURES] = {{
-{knot_rows}
-}};
-static const real weights[KNOTS][{NAME}_ACTIONS] = {{
-{weight_rows}
-}};
-
-/* From the function's values to actions, and the ends of these. */
-static const real centre[{NAME}_ACTIONS] = {{{centre}}};
-static const real half[{NAME}_ACTIONS] = {{{half}}};
-static const real low[{NAME}_ACTIONS] = {{{low}}};
-static const real high[{NAME}_ACTIONS] = {{{high}}};
-
-{helpers}/* The observation as the kernel sees it. */
-static void embed(const {name}_real *s, real *z)
-{{
-{embedding}
-}}
-
-/* The kernel between an observation and a knot, both embedded. */
-static real kernel(const real *z, const real *k)
-{{
-{kernel}
-}}
-
-int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
+{expansion}int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
 {blank}{name}_real action[{NAME}_ACTIONS])
 {{
     real z[FEATURES];
@@ -116,6 +90,36 @@ int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
     }}
     return 0;
 }}
+"""
+
+#: Tables and functions whose names begin with {pre}.
+_EXPANSION = """\
+/* The knots as the kernel sees them, and what each adds to the actions. */
+static const real {pre}knots[{PRE}KNOTS][{PRE}FEATURES] = {{
+{knot_rows}
+}};
+static const real {pre}weights[{PRE}KNOTS][{NAME}_ACTIONS] = {{
+{weight_rows}
+}};
+
+/* From the function's values to actions, and the ends of these. */
+static const real {pre}centre[{NAME}_ACTIONS] = {{{centre}}};
+static const real {pre}half[{NAME}_ACTIONS] = {{{half}}};
+static const {ends} {pre}low[{NAME}_ACTIONS] = {{{low}}};
+static const {ends} {pre}high[{NAME}_ACTIONS] = {{{high}}};
+
+{helpers}/* The observation as the kernel sees it. */
+static void {pre}embed(const {given} *s, real *z)
+{{
+{embedding}
+}}
+
+/* The kernel between an observation and a knot, both embedded. */
+static real {pre}kernel(const real *z, const real *k)
+{{
+{kernel}
+}}
+
 """
 
 _DISTANCE = """\
@@ -169,53 +173,86 @@ def c_files(
 
     The precision is that of observations and actions, the arithmetic that of all other numbers.
     """
-    if not _IDENTIFIER.fullmatch(name) or name == "math":
-        raise InputError(
-            f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
-            "a letter first, such as policy.c"
-        )
-    program, write = Program.of(policy), _Numbers(arithmetic)
-    title = f"The policy {_comment(policy.name)} of crosslearning, in {precision} precision"
+    check_name(name)
+    program, write = Program.of(policy), Numbers(arithmetic)
+    title = f"The policy {comment(policy.name)} of crosslearning, in {precision} precision"
     title += "." if arithmetic == precision else f", computed in {arithmetic}."
     common = {"name": name, "NAME": name.upper(), "title": title}
     common["blank"] = " " * len(f"int {name}_act(")
     header = _HEADER.format(
         **common,
-        observations=_described(policy.observations),
-        actions=_described(policy.actions),
+        observations=described(policy.observations),
+        actions=described(policy.actions),
         q=policy.observations.size,
         p=policy.actions.size,
         real=precision,
     )
-    kinds = {part.factor.formula for part in program.parts}
-    helpers = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
-    helpers += _LENGTH.replace("FABS", write.function("fabs")) if "laplacian" in kinds else ""
-    helpers += _POLYNOMIAL if "polynomial" in kinds else ""
     source = _SOURCE.format(
         **common,
         inside=arithmetic,
         knots=len(program.knots),
         features=program.knots.shape[1],
-        knot_rows=write.table(program.knots),
-        weight_rows=write.table(program.weights),
-        centre=write.row(program.scale.centre),
-        half=write.row(program.scale.half),
-        low=write.row(program.low),
-        high=write.row(program.high),
-        helpers=helpers,
-        embedding="\n".join(_embedding(program, write)),
-        kernel="\n".join(_kernel(program, write)),
+        expansion=expansion(program, write, name, f"{name}_real", helpers([program], write)),
     )
     return {f"{name}.h": header, f"{name}.c": source}
 
 
-class _Numbers:
+def check_name(name: str) -> None:
+    """Refuse a name that cannot begin the names of a C file."""
+    if not _IDENTIFIER.fullmatch(name) or name == "math":
+        raise InputError(
+            f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
+            "a letter first, such as policy.c"
+        )
+
+
+def helpers(programs: Iterable[Program], write: Numbers) -> str:
+    """Return the functions that the kernels of programs call."""
+    kinds = {part.factor.formula for program in programs for part in program.parts}
+    text = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
+    text += _LENGTH.replace("FABS", write.function("fabs")) if "laplacian" in kinds else ""
+    return text + (_POLYNOMIAL if "polynomial" in kinds else "")
+
+
+def expansion(
+    program: Program,
+    write: Numbers,
+    name: str,
+    given: str,
+    helpers: str = "",
+    pre: str = "",
+    wide: Numbers | None = None,
+) -> str:
+    """Return the tables and functions of an expansion, of states of the C type ``given``.
+
+    ``wide`` writes the ends of its values, in double.
+    """
+    return _EXPANSION.format(
+        NAME=name.upper(),
+        given=given,
+        pre=pre,
+        PRE=pre.upper(),
+        knot_rows=write.table(program.knots),
+        weight_rows=write.table(program.weights),
+        centre=write.row(program.scale.centre),
+        half=write.row(program.scale.half),
+        ends="real" if wide is None else "double",
+        low=(wide or write).row(program.low),
+        high=(wide or write).row(program.high),
+        helpers=helpers,
+        embedding="\n".join(_embedding(program, write)),
+        kernel="\n".join(_kernel(program, write)),
+    )
+
+
+class Numbers:
     """Writes numbers and functions of one precision."""
 
     def __init__(self, precision: Precision) -> None:
         self.type, self.suffix = TYPES[precision], "f" if precision == "float" else ""
 
     def __call__(self, value: Any) -> str:
+        """Return a number as text."""
         number = float(self.type(value))
         if math.isinf(number):
             return "INFINITY" if number > 0 else "-INFINITY"
@@ -223,12 +260,15 @@ class _Numbers:
         return f"{self.type(number)!s}{self.suffix}"
 
     def function(self, name: str) -> str:
+        """Return the name of a function of ``math.h``."""
         return name + self.suffix
 
     def row(self, values: Iterable[Any]) -> str:
+        """Return numbers with commas between them."""
         return ", ".join(self(value) for value in values)
 
     def table(self, rows: Any) -> str:
+        """Return rows of numbers, in braces."""
         lines = []
         for row in rows:
             pieces = [self.row(row[i : i + _WIDTH]) for i in range(0, len(row), _WIDTH)]
@@ -236,7 +276,7 @@ class _Numbers:
         return "\n".join(lines)
 
 
-def _embedding(program: Program, write: _Numbers) -> Iterator[str]:
+def _embedding(program: Program, write: Numbers) -> Iterator[str]:
     """Yield the lines that fill the features z from the observation s."""
     for part in program.parts:
         factor, place = part.factor, part.start
@@ -259,7 +299,7 @@ def _embedding(program: Program, write: _Numbers) -> Iterator[str]:
                 place += 1
 
 
-def _kernel(program: Program, write: _Numbers) -> Iterator[str]:
+def _kernel(program: Program, write: Numbers) -> Iterator[str]:
     """Yield the lines of the kernel's value from features z and k."""
     exp = write.function("exp")
     for number, part in enumerate(program.parts):
@@ -289,16 +329,16 @@ def _call(function: str, part: Part, more: str = "") -> str:
     return f"{function}(z{at}, k{at}, {part.stop - part.start}{more})"
 
 
-def _described(signals: BoxSpec) -> str:
+def described(signals: BoxSpec) -> str:
     """Return a line of a comment for each number."""
     low, high = signals.ends
     return "\n".join(
-        f"     [{i}] {_comment(name)}, from {low[i]:g} to {high[i]:g}"
+        f"     [{i}] {comment(name)}, from {low[i]:g} to {high[i]:g}"
         for i, name in enumerate(signals.names)
     )
 
 
-def _comment(text: str) -> str:
+def comment(text: str) -> str:
     """Return text that cannot end a comment, in ASCII."""
     plain = text.encode("ascii", "replace").decode()
     return re.sub(r"[^ -~]|\*/|/\*|\\|\?\?", "?", plain)
