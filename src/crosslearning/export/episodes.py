@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.export.c_loop import remembered_by_code, unknown_controller
 from crosslearning.export.program import Floats
+from crosslearning.export.signals import remembered_by_code, unknown_controller
 from crosslearning.learner.deployment import LearnedController
 
 EPISODES, STEPS = 200, 50

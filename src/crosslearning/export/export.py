@@ -17,9 +17,9 @@ from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
 from crosslearning.errors import InputError, MissingExtraError, NumericalError, unknown_name
 from crosslearning.export import Precision, Target
-from crosslearning.export.c_loop import machine_signals
 from crosslearning.export.episodes import arguments_of, random_episodes, run_episodes, without_code
 from crosslearning.export.program import TYPES, Floats
+from crosslearning.export.signals import machine_signals
 from crosslearning.learner import Policy
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
