@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +17,15 @@ from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
 from crosslearning.errors import InputError, MissingExtraError, NumericalError, unknown_name
 from crosslearning.export import Precision, Target
-from crosslearning.export.episodes import arguments_of, random_episodes, run_episodes, without_code
 from crosslearning.export.program import TYPES, Floats
-from crosslearning.export.signals import machine_signals
 from crosslearning.learner import Policy
-from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
-from crosslearning.tasks.loop import LoopSpec
+
+if TYPE_CHECKING:  # a policy is exported without tasks and compilers, which these need
+    from crosslearning.learner.deployment import LearnedController
+    from crosslearning.tasks.loop import LoopSpec
+
+    _Exported = Policy | LearnedController
 
 CONTRACT_KIND, CONTRACT_VERSION = "contract", 1
 
@@ -104,7 +106,7 @@ def export_policy(
         raise InputError(f"{path} does not end in .{to}, as a file of this kind should")
     path = path.with_name(f"{path.stem}.{to}")
     exported, about = policy, dict[str, Any]()
-    if isinstance(policy, LearnedController):
+    if not isinstance(policy, Policy):
         # Without memory and controller a policy is all there is; its limits are its own.
         looped = has_loop(policy.loop.spec)
         exported = policy if looped and to != "onnx" else policy.policy
@@ -126,7 +128,9 @@ def export_policy(
         for other in filter(Path.exists, map(path.with_name, contents)):
             raise InputError(f"{other} is there and is no export of a policy; choose another name")
     signals = policy.observations, policy.actions
-    if isinstance(exported, LearnedController):
+    if not isinstance(exported, Policy):
+        from crosslearning.export.signals import machine_signals
+
         signals = machine_signals(exported)
     contract = document(
         CONTRACT_KIND,
@@ -162,18 +166,17 @@ def export_policy(
 _Draft = tuple[dict[str, bytes], Act | None, dict[str, Any]]
 
 
-_Exported = Policy | LearnedController
-
-
 def _c(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     from crosslearning.export.c_compiler import compile_and_run, find_compiler
-    from crosslearning.export.c_loop import c_loop_files
     from crosslearning.export.c_source import c_files
 
     arguments: list[int] = []
     if isinstance(policy, Policy):
         files = c_files(policy, path.stem, precision, arithmetic)
     else:
+        from crosslearning.export.c_loop import c_loop_files
+        from crosslearning.export.episodes import arguments_of
+
         files = c_loop_files(policy, path.stem, precision, arithmetic)
         arguments = arguments_of(policy)
     compiler = find_compiler()
@@ -206,6 +209,9 @@ def _json(policy: _Exported, path: Path, precision: Precision, arithmetic: Preci
         raise InputError("JSON holds double precision; leave out --precision float")
     text = json.dumps(document(FILE_KIND, FILE_VERSION, _plain(policy)), allow_nan=False)
     if not isinstance(policy, Policy):
+        from crosslearning.export.episodes import run_episodes, without_code
+        from crosslearning.learner.deployment import LearnedController
+
         code = without_code(policy).loop.spec.controller
         read = LearnedController.from_document(json.loads(text), code)
         return {path.name: f"{text}\n".encode()}, lambda rows: run_episodes(read, rows), {}
@@ -281,6 +287,9 @@ def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> 
         states, (low, high) = states_for(policy).astype(TYPES[precision]), policy.actions.ends
         actions, expected = act(states), expected_actions(policy, states)
     else:
+        from crosslearning.export.episodes import random_episodes, run_episodes
+        from crosslearning.export.signals import machine_signals
+
         ends, (low, high) = sensible_ends(policy.policy), machine_signals(policy)[1].ends
         states = random_episodes(policy, ends, **sizes).astype(TYPES[precision])
         actions = act(states)

@@ -13,11 +13,11 @@ from crosslearning._base.files import read_document
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import InputError
 from crosslearning.learner import Policy
-from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION, BoxSpec
 
 if TYPE_CHECKING:
     from crosslearning.learner import CrossLearner
+    from crosslearning.learner.deployment import LearnedController
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,8 @@ def open_policy(
         policy, data = Policy.load(place), read_document(place, FILE_KIND, FILE_VERSION)
         if "loop" not in data or correction_only:
             return Source(policy, None)
+        from crosslearning.learner.deployment import LearnedController
+
         controller = LearnedController.load(place, _missing)
         return Source(controller.policy, None, controller)
     run = {
@@ -94,6 +96,8 @@ def _missing(observation: object) -> None:
 
 def _controller(learner: CrossLearner, policy: Policy) -> LearnedController | None:
     """Return a policy in the loop of its task, if there is one; others need one loop for all."""
+    from crosslearning.learner.deployment import LearnedController
+
     loops = {task.name: task.loop for task in learner.tasks}
     if policy.name in loops:
         loops = {policy.name: loops[policy.name]}
@@ -147,6 +151,8 @@ def renamed(
 
     The rate is what the contract says; integrals and derivatives count in that of the task.
     """
+    from crosslearning.learner.deployment import LearnedController
+
     spec, policy = controller.loop.spec, controller.policy
     if observations is not None:
         names = BoxSpec.named(observations, "observation", len(spec.observation_names))
