@@ -20,6 +20,8 @@ from crosslearning.export import Precision, Target
 
 if TYPE_CHECKING:
     from crosslearning.analysis.fleet import Fleet
+    from crosslearning.learner import Policy
+    from crosslearning.learner.deployment import LearnedController
     from crosslearning.runs.listing import RunSummary
 
 Names = Annotated[
@@ -155,17 +157,32 @@ def export(
     observations: Names = None,
     actions: Names = None,
     rate: Annotated[float | None, option("Actions a second, for the contract.")] = None,
+    correction_only: Annotated[
+        bool, typer.Option("--correction-only", help="Leave out controller, lags and limits.")
+    ] = False,
 ) -> None:
-    """Write a policy as ONNX, C or JSON, checked against Python."""
-    from crosslearning.export import export_policy, open_policy
-    from crosslearning.export.sources import rename
+    """Write a policy as ONNX, C or JSON, checked against Python.
 
-    opened = open_policy(source, policy, tasks, best)
-    rename(opened.policy, _split(observations), _split(actions), rate)
-    written = export_policy(opened.policy, to, out, precision, opened.run)
+    Of tasks with a controller, lags or set-points C and JSON hold all of these; ONNX holds the
+    correction.
+    """
+    from crosslearning.export import export_policy, open_policy
+    from crosslearning.export.sources import rename, renamed
+
+    opened = open_policy(source, policy, tasks, best, correction_only)
+    names = _split(observations), _split(actions), rate
+    exported: Policy | LearnedController = opened.policy
+    if opened.controller is None:
+        rename(opened.policy, *names)
+    else:
+        exported = renamed(opened.controller, *names)
+    written = export_policy(exported, to, out, precision, opened.run)
     knots, checked = len(opened.policy.plain.knots), f"Checked against Python: {written.agreement}."
-    show_line(f"The {opened.policy.name} policy, {knots} knots, {precision} precision, as {to}:")
+    what = "policy" if opened.controller is None or to == "onnx" else "controller"
+    show_line(f"The {opened.policy.name} {what}, {knots} knots, {precision} precision, as {to}:")
     show_files(written.files)
+    if opened.controller is not None:
+        _show_loop(opened.controller, to)
     if written.arithmetic != precision:
         show_line("Its weights cancel too much for single precision: observations and actions are")
         show_line("float, and it computes in double between them.")
@@ -176,6 +193,22 @@ def export(
         show_line(f"On this machine: {size}{1e6 * written.seconds:.2g} µs an action.")
     if opened.policy.rate is None:
         show_line("How often it acts is not known; say it for the contract: --rate 20")
+
+
+def _show_loop(controller: LearnedController, to: Target) -> None:
+    from crosslearning.tasks.loop import split_unit
+
+    if to == "onnx":
+        show_line(
+            "ONNX keeps no memory: it holds the correction alone, of what the policy observes."
+        )
+        show_line("Controller, lags, set-points and limits are not inside; take C for all of it.")
+    if controller.change is not None:
+        units = [split_unit(name)[1] for name in controller.loop.spec.action_names]
+        ends = zip(controller.change, units, strict=True)
+        most = [f"±{end:g}{unit.translate({91: None, 93: None})}" for end, unit in ends]
+        rates = "" if controller.loop.spec.rates is None else ", before the limits of rates"
+        show_line(f"Actions differ from the controller's by at most {', '.join(most)}{rates}.")
 
 
 def _split(names: str | None) -> list[str] | None:

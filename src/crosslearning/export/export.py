@@ -8,10 +8,10 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
@@ -21,9 +21,15 @@ from crosslearning.export.program import TYPES, Floats
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
+if TYPE_CHECKING:  # a policy is exported without tasks and compilers, which these need
+    from crosslearning.learner.deployment import LearnedController
+    from crosslearning.tasks.loop import LoopSpec
+
+    _Exported = Policy | LearnedController
+
 CONTRACT_KIND, CONTRACT_VERSION = "contract", 1
 
-#: An export: from states (n, q) to actions (n, p), both of its precision.
+#: An export: from states (n, q), or a controller's arguments, to actions (n, p).
 Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
 #: The largest difference of an export, as a share of the action's range or of one unit.
@@ -59,11 +65,12 @@ class Export:
 
 
 def export_policy(
-    policy: Policy,
+    policy: Policy | LearnedController,
     to: Target,
     out: str | Path,
     precision: Precision = "double",
     run: Mapping[str, Any] | None = None,
+    largest_seen: ArrayLike | None = None,
 ) -> Export:
     """Write a policy for another language, after a check against Python.
 
@@ -72,7 +79,10 @@ def export_policy(
 
     Parameters
     ----------
-    policy : Policy
+    policy : Policy or LearnedController
+        A policy is a function without memory; of tasks with a controller, lags or set-points it
+        is the correction alone. A learned controller is exported with all of these, except to
+        ONNX, which has no memory and holds its correction.
     to : str
         ``"onnx"``, ``"c"`` or ``"json"``.
     out : str or Path
@@ -82,6 +92,8 @@ def export_policy(
         precision is not enough, observations and actions are floats, and doubles in between.
     run : mapping, optional
         The origin of the policy, for the contract.
+    largest_seen : array_like, shape (p,), optional
+        For the contract: the largest changes of a controller's actions that were measured.
     """
     if to not in get_args(Target):
         raise unknown_name("target", str(to), get_args(Target))
@@ -93,10 +105,18 @@ def export_policy(
     if path.suffix not in ("", f".{to}"):
         raise InputError(f"{path} does not end in .{to}, as a file of this kind should")
     path = path.with_name(f"{path.stem}.{to}")
+    exported, about = policy, dict[str, Any]()
+    if not isinstance(policy, Policy):
+        # Without memory and controller a policy is all there is; its limits are its own.
+        looped = has_loop(policy.loop.spec)
+        exported = policy if looped and to != "onnx" else policy.policy
+        if looped:
+            about = loop_of_contract(policy, exported is policy, largest_seen)
+        policy = policy.policy
     tries: tuple[Precision, ...] = (precision, "double")
     for arithmetic in dict.fromkeys(tries):
-        contents, act, cost = _DRAFTS[to](policy, path, precision, arithmetic)
-        agreement = None if act is None else measure(policy, act, precision)
+        contents, act, cost = _DRAFTS[to](exported, path, precision, arithmetic)
+        agreement = None if act is None else measure(exported, act, precision)
         problem = None if agreement is None else disagreement(agreement, precision)
         if problem is None:
             break
@@ -107,6 +127,11 @@ def export_policy(
         # Only an earlier export, which has a contract, is overwritten.
         for other in filter(Path.exists, map(path.with_name, contents)):
             raise InputError(f"{other} is there and is no export of a policy; choose another name")
+    signals = policy.observations, policy.actions
+    if not isinstance(exported, Policy):
+        from crosslearning.export.signals import machine_signals
+
+        signals = machine_signals(exported)
     contract = document(
         CONTRACT_KIND,
         CONTRACT_VERSION,
@@ -116,11 +141,12 @@ def export_policy(
             "precision": precision,
             "arithmetic": arithmetic,
             "policy": policy.name,
-            "policy_sha256": document(FILE_KIND, FILE_VERSION, policy.to_dict())["sha256"],
+            "policy_sha256": document(FILE_KIND, FILE_VERSION, _plain(exported))["sha256"],
             "run": None if run is None else dict(run),
-            "observations": policy.observations.to_dict(),
-            "actions": policy.actions.to_dict(),
+            "observations": signals[0].to_dict(),
+            "actions": signals[1].to_dict(),
             "rate": policy.rate,
+            **about,
             "knots": len(policy.plain.knots),
             "largest_difference": None if agreement is None else agreement.difference,
             "files": {
@@ -140,16 +166,25 @@ def export_policy(
 _Draft = tuple[dict[str, bytes], Act | None, dict[str, Any]]
 
 
-def _c(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+def _c(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     from crosslearning.export.c_compiler import compile_and_run, find_compiler
     from crosslearning.export.c_source import c_files
 
-    files, compiler = c_files(policy, path.stem, precision, arithmetic), find_compiler()
+    arguments: list[int] = []
+    if isinstance(policy, Policy):
+        files = c_files(policy, path.stem, precision, arithmetic)
+    else:
+        from crosslearning.export.c_loop import c_loop_files
+        from crosslearning.export.episodes import arguments_of
+
+        files = c_loop_files(policy, path.stem, precision, arithmetic)
+        arguments = arguments_of(policy)
+    compiler = find_compiler()
     cost: dict[str, Any] = {}
 
-    def act(states: NDArray[np.floating]) -> NDArray[np.floating]:
+    def act(rows: NDArray[np.floating]) -> NDArray[np.floating]:
         assert compiler is not None
-        ran = compile_and_run(compiler, files, states)
+        ran = compile_and_run(compiler, files, rows, arguments=arguments)
         cost.update(size=ran.size, seconds=ran.seconds)
         return ran.actions
 
@@ -169,23 +204,55 @@ def _onnx(policy: Policy, path: Path, precision: Precision, arithmetic: Precisio
     return {path.name: content}, lambda states: run_onnx(content, states), {}
 
 
-def _json(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+def _json(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     if precision != "double":
         raise InputError("JSON holds double precision; leave out --precision float")
-    text = json.dumps(document(FILE_KIND, FILE_VERSION, policy.to_dict()), allow_nan=False)
+    text = json.dumps(document(FILE_KIND, FILE_VERSION, _plain(policy)), allow_nan=False)
+    if not isinstance(policy, Policy):
+        from crosslearning.export.episodes import run_episodes, without_code
+        from crosslearning.learner.deployment import LearnedController
+
+        code = without_code(policy).loop.spec.controller
+        read = LearnedController.from_document(json.loads(text), code)
+        return {path.name: f"{text}\n".encode()}, lambda rows: run_episodes(read, rows), {}
     again = Policy.from_dict(json.loads(text))
     return {path.name: f"{text}\n".encode()}, lambda states: expected_actions(again, states), {}
+
+
+def _plain(policy: _Exported) -> dict[str, Any]:
+    return policy.to_dict() if isinstance(policy, Policy) else policy.document()
 
 
 _DRAFTS: dict[Target, Callable[..., _Draft]] = {"c": _c, "onnx": _onnx, "json": _json}
 
 
+def has_loop(spec: LoopSpec) -> bool:
+    """Return whether a loop does more than limit a policy's actions, as the policy does itself."""
+    keeps = spec.lags or spec.past_actions or spec.setpoints or spec.rates is not None
+    return bool(keeps) or spec.controller is not None
+
+
+def loop_of_contract(
+    controller: LearnedController, inside: bool, largest_seen: ArrayLike | None
+) -> dict[str, Any]:
+    """Return what a contract says of a controller's loop, and whether the export holds it."""
+    change = controller.change
+    seen = None if largest_seen is None else np.ravel(np.asarray(largest_seen, dtype=np.float64))
+    return {
+        "part": "controller" if inside else "correction",
+        "loop": controller.loop.spec.to_dict(),
+        "change": {
+            "largest_possible": None if change is None else change.tolist(),
+            "largest_seen": None if seen is None else seen.tolist(),
+        },
+    }
+
+
 # The check --------------------------------------------------------------------------------
 
 
-def states_for(policy: Policy, seed: int = 0) -> Floats:
-    """Return states (n, q): inside the bounds, or near the knots without bounds; on them; knots."""
-    generator = np.random.default_rng(seed)
+def sensible_ends(policy: Policy) -> tuple[Floats, Floats]:
+    """Return the ends of observations, or ends around the knots where there are none."""
     knots, q = policy.plain.knots, policy.observations.size
     low, high = policy.observations.ends
     near, far = np.full(q, -1.0), np.ones(q)
@@ -193,7 +260,14 @@ def states_for(policy: Policy, seed: int = 0) -> Floats:
         near, far = knots.min(axis=0), knots.max(axis=0)
     margin = 0.5 * (far - near) + 0.5
     low = np.where(np.abs(low) <= _SENSIBLE, low, near - margin)
-    high = np.where(np.abs(high) <= _SENSIBLE, high, far + margin)
+    return low, np.where(np.abs(high) <= _SENSIBLE, high, far + margin)
+
+
+def states_for(policy: Policy, seed: int = 0) -> Floats:
+    """Return states (n, q): inside the bounds, or near the knots without bounds; on them; knots."""
+    generator = np.random.default_rng(seed)
+    knots, q = policy.plain.knots, policy.observations.size
+    low, high = sensible_ends(policy)
     inside, edges = (generator.uniform(low, high, (_STATES, q)) for _ in range(2))
     edge = generator.integers(q, size=_STATES)
     top = generator.random(_STATES) < 0.5
@@ -207,12 +281,20 @@ def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
     return np.clip(values, *policy.actions.ends)
 
 
-def measure(policy: Policy, act: Act, precision: Precision) -> Agreement:
-    """Return the agreement of an export, a function of states, with the policy."""
-    states = states_for(policy).astype(TYPES[precision])
-    expected = expected_actions(policy, states)
-    difference = np.abs(np.asarray(act(states), dtype=np.float64) - expected)
-    low, high = policy.actions.ends
+def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> Agreement:
+    """Return the agreement of an export with the policy, in states, or in whole episodes."""
+    if isinstance(policy, Policy):
+        states, (low, high) = states_for(policy).astype(TYPES[precision]), policy.actions.ends
+        actions, expected = act(states), expected_actions(policy, states)
+    else:
+        from crosslearning.export.episodes import random_episodes, run_episodes
+        from crosslearning.export.signals import machine_signals
+
+        ends, (low, high) = sensible_ends(policy.policy), machine_signals(policy)[1].ends
+        states = random_episodes(policy, ends, **sizes).astype(TYPES[precision])
+        actions = act(states)
+        expected = run_episodes(policy, states, actions)
+    difference = np.abs(np.asarray(actions, dtype=np.float64) - expected)
     width = high - low
     unit = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
     # Actions without bounds are measured by their range.

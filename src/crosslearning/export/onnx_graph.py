@@ -70,7 +70,10 @@ def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision) -> b
         producer_name="crosslearning",
     )
     names = {"observations": policy.observations.names, "actions": policy.actions.names}
-    helper.set_model_props(model, {key: ", ".join(one) for key, one in names.items()})
+    props = {key: ", ".join(one) for key, one in names.items()}
+    if policy.corrects:
+        props["part"] = "the correction of a controller's action, which is not inside"
+    helper.set_model_props(model, props)
     checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     return content

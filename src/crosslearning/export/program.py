@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning._base.plain_kernels import Factor
+from crosslearning._base.plain_kernels import Factor, PlainFamily
 from crosslearning.errors import InputError
 from crosslearning.export import Precision
 from crosslearning.learner import Policy
@@ -44,8 +44,14 @@ class Program:
 
     @classmethod
     def of(cls, policy: Policy) -> Program:
-        """Return the program of a policy; one without knots gets a knot without weight."""
-        plain = policy.plain
+        """Return the program of a policy."""
+        return cls.of_function(policy.plain, policy.scale, *policy.actions.ends)
+
+    @classmethod
+    def of_function(
+        cls, plain: PlainFamily, scale: ActionScale, low: Floats, high: Floats
+    ) -> Program:
+        """Return the program of a function; one without knots gets a knot without weight."""
         knots, weights = plain.knots, plain.weights[:, 0]
         if len(knots) == 0:
             knots, weights = np.zeros((1, plain.dimension)), np.zeros((1, plain.outputs))
@@ -65,4 +71,4 @@ class Program:
             for product in plain.products
         ]
         features = np.concatenate(embedded).T
-        return cls(parts, products, features, weights, policy.scale, *policy.actions.ends)
+        return cls(parts, products, features, weights, scale, low, high)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.learner.policy import Policy
-from crosslearning.tasks.loop import Loop, LoopSpec
+from crosslearning._base.files import MALFORMED, read_document, write_document
+from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.policy import FILE_KIND, FILE_VERSION, Policy
+from crosslearning.tasks.loop import CorrectedController, LoopSpec
 
 
-class LearnedController:
+class LearnedController(CorrectedController):
     """A policy and the loop of its task: the controller that it corrects, lags, limits and rates.
 
     It is used like a PID: ``reset()`` before an episode, then ``act(observation)`` at every step,
@@ -30,31 +34,57 @@ class LearnedController:
 
     def __init__(self, policy: Policy, spec: LoopSpec) -> None:
         self.policy, self.name, self.discount = policy, policy.name, policy.discount
-        self.loop = Loop(spec)
-        self.reset()
+        self._stand(self._correction, spec, policy.observations.size)
 
-    def reset(self) -> None:
-        """Begin an episode."""
-        self._begun = False
+    def _correction(self, seen: NDArray[np.float64]) -> NDArray[Any]:
+        return self.policy.predict(seen.reshape(self.policy.observation_shape))[0]
 
     @property
-    def memory(self) -> NDArray[np.float64]:
-        """What the next action depends on beside the observation, for learning around it."""
-        loop = self.loop
-        if not self._begun:
-            loop.reset(np.zeros(len(loop.spec.observation_names)))
-        return loop.memory
+    def change(self) -> NDArray[np.float64] | None:
+        """The most by which it can change its controller's actions, before limits of rates.
 
-    def act(self, observation: ArrayLike) -> NDArray[Any]:
-        """Return the machine's action for its observation, in the shape of its space."""
-        loop, space = self.loop, self.loop.spec.actions
-        seen = loop.observe(observation) if self._begun else loop.reset(observation)
-        self._begun = True
-        correction, _ = self.policy.predict(seen)
-        return loop.act(correction).reshape(space.shape).astype(space.dtype)
+        In the actions' units, shape (p,); None if the policy is not known to be bounded, or if
+        there is no controller.
+        """
+        policy, spec = self.policy, self.loop.spec
+        if policy.bound is None or spec.controller is None:
+            return None
+        # |h(s)| <= |h| sqrt(kappa(s, s)), and the kernel is at most 1; clipping adds nothing.
+        most = np.abs(policy.scale.centre) + np.abs(policy.scale.half) * policy.bound
+        return np.asarray(np.minimum(most, np.max(np.abs(policy.actions.ends), axis=0)))
 
     def predict(
         self, observation: ArrayLike, deterministic: bool = True
     ) -> tuple[NDArray[Any], None]:
         """Return :meth:`act` and None, as Stable-Baselines3 does."""
         return self.act(observation), None
+
+    # Files -----------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """Return the plain data of the policy with its ``loop``."""
+        return {**self.policy.to_dict(), "loop": self.loop.spec.to_dict()}
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a JSON file, atomically; a controller that is code is only mentioned."""
+        write_document(path, FILE_KIND, FILE_VERSION, self.document())
+
+    @classmethod
+    def load(cls, path: str | Path, controller: Any = None) -> LearnedController:
+        """Read it from a file; ``controller`` is the one inside, if that is code."""
+        data = read_document(path, FILE_KIND, FILE_VERSION)
+        try:
+            return cls.from_document(data, controller)
+        except (FileFormatError, InputError) as problem:
+            raise type(problem)(f"{path}: {problem}") from problem
+
+    @classmethod
+    def from_document(cls, data: Mapping[str, Any], controller: Any = None) -> LearnedController:
+        """Return the controller of :meth:`document`."""
+        policy = Policy.from_dict(data)
+        try:
+            return cls(policy, LoopSpec.from_dict(data["loop"], controller))
+        except (FileFormatError, InputError):
+            raise
+        except MALFORMED as problem:
+            raise FileFormatError(f"it holds no loop around its policy: {problem}") from problem

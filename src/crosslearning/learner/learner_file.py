@@ -5,12 +5,10 @@ Tasks are rebuilt if they are a named set; otherwise stand-ins with the same spa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import gymnasium
 import numpy as np
 
 from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
@@ -19,8 +17,8 @@ from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.learner.user_input import make_settings, settings_to_plain
 from crosslearning.rkhs import Kernel, kernel_from_dict
 from crosslearning.tasks import Task
-from crosslearning.tasks.controllers import Controller, controller_from_dict
-from crosslearning.tasks.loop import LoopSpec
+from crosslearning.tasks.controllers import controller_from_dict
+from crosslearning.tasks.loop import LoopSpec, space_from_plain, space_to_plain
 from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours, read_source
 
 if TYPE_CHECKING:
@@ -38,10 +36,12 @@ def write_learner(learner: CrossLearner, path: str | Path) -> None:
         "task_source": None if source is None else source.to_plain(),
         "task_options": learner.task_options,
         "tasks": [task.name for task in learner.tasks],
-        "spaces": [_space_to_plain(box) for box in (first.observation_space, first.action_space)],
+        "spaces": [space_to_plain(box) for box in (first.observation_space, first.action_space)],
     }
     if any(task.loop is not None for task in learner.tasks):
-        described["loops"] = [_loop_to_plain(task.loop) for task in learner.tasks]
+        described["loops"] = [
+            None if task.loop is None else task.loop.to_dict() for task in learner.tasks
+        ]
     write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
 
 
@@ -125,15 +125,15 @@ def tasks_of_file(
             raise
         missing = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
     try:
-        observations, actions = (_space_from_plain(space) for space in spaces)
+        observations, actions = (space_from_plain(space) for space in spaces)
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
     tasks = tuple(Task(name, missing, spaces=(observations, actions)) for name in names)
     for task, loop in zip(tasks, description.get("loops", ()), strict=False):
         if loop is not None:
-            spec = _loop_from_plain(loop)
-            controller = missing if spec is None else spec.controller
-            task._set(loop=spec, controller=controller)
+            code = missing if loop["controller"] == "code" else None
+            spec = LoopSpec.from_dict(loop, code)
+            task._set(loop=spec, controller=spec.controller)
     return tasks, None
 
 
@@ -155,7 +155,7 @@ def _check_actions(path: str | Path, description: Mapping[str, Any], task: Task)
     """Refuse a task whose action space differs from that of a learner's file."""
     if "spaces" not in description:
         return
-    saved, given = _space_from_plain(description["spaces"][1]), task.action_space
+    saved, given = space_from_plain(description["spaces"][1]), task.action_space
     before, now = (np.array([space.low, space.high]).ravel() for space in (saved, given))
     if before.shape != now.shape or not np.allclose(before, now):
         raise InputError(
@@ -175,53 +175,6 @@ class MissingEnvironment:
         raise InputError(self.why)
 
 
-# Loops, as plain data ---------------------------------------------------------------------
-
-_NAMES = ("observation_names", "action_names")
-_PARTS = (*_NAMES, "lags", "past_actions", "setpoints", "rate", "circles")
-
-
-def _loop_to_plain(spec: LoopSpec | None) -> dict[str, Any] | None:
-    """Return a loop for JSON; a controller that is code is only mentioned."""
-    if spec is None:
-        return None
-    controller, rates = spec.controller, spec.rates
-    if controller is not None:
-        controller = controller.to_dict() if isinstance(controller, Controller) else "code"
-    return {
-        **{name: getattr(spec, name) for name in _PARTS},
-        "spaces": [_space_to_plain(space) for space in (spec.observations, spec.actions)],
-        "ends": _space_to_plain(gymnasium.spaces.Box(spec.low, spec.high, dtype=np.float64)),
-        "rates": None if rates is None else [str(rate) for rate in rates.tolist()],
-        "controller": controller,
-    }
-
-
-def _loop_from_plain(data: Mapping[str, Any]) -> LoopSpec | None:
-    """Return the loop of :func:`_loop_to_plain`; None if its controller is code."""
-    given = data["controller"]
-    if given == "code":
-        return None
-    observations, actions = map(_space_from_plain, data["spaces"])
-    ends, rates = _space_from_plain(data["ends"]), data["rates"]
-    seen, acting, lags, past, setpoints, rate, circles = (data[name] for name in _PARTS)
-    return LoopSpec(
-        observations,
-        actions,
-        tuple(map(str, seen)),
-        tuple(map(str, acting)),
-        int(lags),
-        int(past),
-        tuple((int(i), aim, at) for i, aim, at in setpoints),
-        ends.low.astype(np.float64),
-        ends.high.astype(np.float64),
-        None if rates is None else np.array([float(rate) for rate in rates]),
-        None if given is None else controller_from_dict(given),
-        None if rate is None else float(rate),
-        tuple((int(cosine), int(sine)) for cosine, sine in circles),
-    )
-
-
 def _around_saved(path: str | Path, tasks: Any, saved: Mapping[str, Any]) -> Any:
     """Return tasks around the controllers of a learner's file, if they have none."""
     for number, loop in enumerate(saved.get("loops", ())):
@@ -238,20 +191,3 @@ def _around_saved(path: str | Path, tasks: Any, saved: Mapping[str, Any]) -> Any
         around = tasks[number].around(controller_from_dict(given))
         tasks = [*tasks[:number], around, *tasks[number + 1 :]]
     return tasks
-
-
-def _space_to_plain(space: gymnasium.spaces.Box) -> dict[str, Any]:
-    """Return a box for JSON: infinite bounds are strings."""
-    low, high = (
-        [v if math.isfinite(v) else str(v) for v in end.ravel().tolist()]
-        for end in (space.low, space.high)
-    )
-    shape, kind = list(space.shape), np.dtype(space.dtype).name
-    return {"low": low, "high": high, "shape": shape, "dtype": kind}
-
-
-def _space_from_plain(data: Mapping[str, Any]) -> gymnasium.spaces.Box:
-    """Return the box of :func:`_space_to_plain`."""
-    shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
-    low, high = (np.array([*map(float, data[end])], kind).reshape(shape) for end in ("low", "high"))
-    return gymnasium.spaces.Box(low, high, shape, kind.type)

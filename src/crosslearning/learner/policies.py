@@ -89,6 +89,8 @@ class Policies:
             policy = Policy(name, mean, self._std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
             policy.corrects = any(task.controller is not None for task in self.tasks)
+            if self.family.kernel.normalised and math.isfinite(self._settings.bound):
+                policy.bound = self._settings.bound
             self._made[function] = policy
         return self._made[function]
 

@@ -176,6 +176,8 @@ class Policy:
         self.scale = ActionScale.none(function.outputs)
         #: Whether its actions are corrections of a controller's.
         self.corrects = False
+        #: The most that its function's RKHS norm can be, with a kernel of at most 1, if known.
+        self.bound: float | None = None
         self.seed(0)
 
     def __repr__(self) -> str:
@@ -280,6 +282,11 @@ class Policy:
         clip(centre + half · Σ_m κ(s, knot m) weights m, low, high).
         """
         plain = self.plain
+        more: dict[str, Any] = {}
+        if self.corrects:
+            more["corrects"] = True
+        if self.bound is not None:
+            more["bound"] = self.bound
         return {
             "name": self.name,
             "observations": self.observations.to_dict(),
@@ -291,6 +298,7 @@ class Policy:
             "kernel": dict(plain.kernel),
             "knots": plain.knots.tolist(),
             "weights": plain.weights[:, 0].tolist(),
+            **more,
         }
 
     @classmethod
@@ -311,6 +319,9 @@ class Policy:
             policy.scale = ActionScale(
                 *(_numbers(key, data["scale"][key], (p,)) for key in ("centre", "half"))
             )
+            policy.corrects = bool(data.get("corrects", False))
+            if data.get("bound") is not None:
+                policy.bound = float(_numbers("bound", [data["bound"]], (1,))[0])
         except (FileFormatError, MissingFormulaError):
             raise
         except KeyError as problem:

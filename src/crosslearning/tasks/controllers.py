@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosslearning._base.files import MALFORMED
 from crosslearning._base.plain_kernels import PlainFamily
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError, unknown_name
 
@@ -47,6 +48,11 @@ class Controller:
         """Return the action for an observation, both flat and in the machine's units."""
         raise NotImplementedError
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether :meth:`to_dict` says all of it; what a subclass of yours adds is code."""
+        return KINDS.get(self.kind) is type(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         values = {one.name: getattr(self, one.name) for one in fields(self) if one.init}
@@ -58,11 +64,11 @@ def controller_from_dict(data: Mapping[str, Any]) -> Controller:
     """Return the controller of :meth:`Controller.to_dict`."""
     values = dict(data)
     kind = values.pop("controller", None)
-    if kind not in _KINDS:
-        raise FileFormatError(str(unknown_name("controller", str(kind), _KINDS)))
+    if kind not in KINDS:
+        raise FileFormatError(str(unknown_name("controller", str(kind), KINDS)))
     try:
-        return _KINDS[kind](**values)
-    except (TypeError, ValueError, InputError) as problem:
+        return KINDS[kind](**values)
+    except (TypeError, ValueError, LookupError, InputError) as problem:
         raise FileFormatError(f"the parts of a controller do not fit: {problem}") from problem
 
 
@@ -308,10 +314,13 @@ class KernelController(Controller):
     weights: Any
     centre: Any
     half: Any
-    low: Any
+    low: Any  #: None is no end
     high: Any
 
     def __post_init__(self) -> None:
+        for name, none in (("low", -np.inf), ("high", np.inf)):
+            ends = [none if end is None else float(end) for end in getattr(self, name)]
+            setattr(self, name, np.array(ends))
         weights = np.asarray(self.weights, dtype=np.float64)
         knots = np.asarray(self.knots, dtype=np.float64).reshape(len(weights), -1)
         self._function = PlainFamily(dict(self.kernel), knots, weights[:, None, :])
@@ -319,41 +328,53 @@ class KernelController(Controller):
     @classmethod
     def of_policy(cls, data: Mapping[str, Any]) -> KernelController:
         """Return the controller of a policy's plain data."""
-        low, high = (
-            [none if end is None else end for end in data["actions"][key]]
-            for key, none in (("low", -np.inf), ("high", np.inf))
-        )
         kernel, knots, weights = (data[key] for key in ("kernel", "knots", "weights"))
-        return cls(kernel, knots, weights, **data["scale"], low=low, high=high)
+        ends = {key: data["actions"][key] for key in ("low", "high")}
+        return cls(kernel, knots, weights, **data["scale"], **ends)
+
+    @property
+    def function(self) -> PlainFamily:
+        """The expansion as a family of one function."""
+        return self._function
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        return {**super().to_dict(), "kernel": dict(self.kernel)}
+        ends = {
+            key: [end if np.isfinite(end) else None for end in getattr(self, key).tolist()]
+            for key in ("low", "high")
+        }
+        return {**super().to_dict(), "kernel": dict(self.kernel), **ends}
 
     def act(self, observation: Floats) -> Floats:
         """Return the action for an observation."""
         seen = np.asarray(observation, dtype=np.float64)[None]
         values: Floats = self._function.expansion(seen)[0, 0]
-        return np.clip(
-            np.asarray(self.centre) + np.asarray(self.half) * values, self.low, self.high
-        )
+        action = np.asarray(self.centre) + np.asarray(self.half) * values
+        return np.asarray(np.minimum(np.maximum(action, self.low), self.high))
 
 
 def read_controller(text: str, source: str) -> Controller:
     """Return the controller of a JSON text: a policy's, or that of :meth:`Controller.to_dict`."""
     try:
         data = json.loads(text)
-        if data.get("kind") == "policy":
-            return KernelController.of_policy(data)
-        return controller_from_dict(data)
-    except (ValueError, TypeError, KeyError, AttributeError, CrossLearningError) as problem:
+        if data.get("kind") != "policy":
+            return controller_from_dict(data)
+        if "loop" in data:
+            return controller_from_dict({"controller": "corrected", "policy": data})
+        if data.get("corrects"):
+            raise FileFormatError(
+                "it is the correction of a controller alone; export the whole controller"
+            )
+        return KernelController.of_policy(data)
+    except (*MALFORMED, CrossLearningError) as problem:
         raise InputError(
             f"{source} holds no controller: {problem}; give a policy's file (crosslearning export "
             "--to json), or package.module:name"
         ) from problem
 
 
-_KINDS: dict[str, type[Controller]] = {
+#: By the names that files have for them; ``tasks/loop.py`` adds one.
+KINDS: dict[str, type[Controller]] = {
     kind.kind: kind for kind in (Constant, StateFeedback, PID, KernelController)
 }
 

@@ -20,7 +20,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,10 +28,17 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 from gymnasium.vector import VectorEnv
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from crosslearning.errors import InputError, describe_exception, unknown_name
-from crosslearning.tasks.controllers import Floats, as_controller
+from crosslearning.errors import FileFormatError, InputError, describe_exception, unknown_name
+from crosslearning.tasks.controllers import (
+    KINDS,
+    Controller,
+    Floats,
+    KernelController,
+    as_controller,
+    controller_from_dict,
+)
 from crosslearning.tasks.vector import InvalidResult
 
 _WITH_UNIT = re.compile(r"(?P<name>.*\S)\s*(?P<unit>\[[^\[\]]*\])")
@@ -265,6 +272,82 @@ class LoopSpec:
             corrections = tuple(f"correction of {name}{unit}" for name, unit in acting)
         return tuple(names), corrections
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; a controller that is code is only mentioned."""
+        controller = self.controller
+        if controller is not None:
+            is_plain = isinstance(controller, Controller) and controller.is_plain
+            controller = controller.to_dict() if is_plain else "code"
+        return {
+            **{name: getattr(self, name) for name in _PARTS},
+            "circles": self.circles,
+            "spaces": [space_to_plain(space) for space in (self.observations, self.actions)],
+            "ends": space_to_plain(Box(self.low, self.high, dtype=np.float64)),
+            "rates": None if self.rates is None else [str(rate) for rate in self.rates.tolist()],
+            "controller": controller,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], controller: Any = None) -> LoopSpec:
+        """Return the loop of :meth:`to_dict`; ``controller`` is that which is code."""
+        given = data["controller"]
+        if given == "code" and controller is None:
+            raise InputError("its controller is code, which files never carry; pass the controller")
+        if given != "code":
+            controller = None if given is None else controller_from_dict(given)
+        observations, actions = map(space_from_plain, data["spaces"])
+        ends, rates = space_from_plain(data["ends"]), data["rates"]
+        seen, acting, lags, past, setpoints, rate = (data[name] for name in _PARTS)
+        spec = cls(
+            observations,
+            actions,
+            tuple(map(str, seen)),
+            tuple(map(str, acting)),
+            int(lags),
+            int(past),
+            tuple((int(i), aim, at) for i, aim, at in setpoints),
+            ends.low.astype(np.float64),
+            ends.high.astype(np.float64),
+            None if rates is None else np.array([float(rate) for rate in rates]),
+            controller,
+            None if rate is None else float(rate),
+            tuple((int(cosine), int(sine)) for cosine, sine in data.get("circles", ())),
+        )
+        q, p = len(spec.observation_names), len(spec.action_names)
+        steps = np.ones(p) if spec.rates is None else spec.rates
+        sizes = [math.prod(observations.shape), math.prod(actions.shape), len(spec.low), len(steps)]
+        fine = sizes == [q, p, p, p] and max(spec.lags, spec.past_actions) <= 100
+        fine &= min(spec.lags, spec.past_actions) >= 0 and bool(np.all(steps > 0.0))
+        fine &= spec.rate is None or 0.0 < spec.rate < math.inf
+        fine &= all(0 <= i < q for pair in spec.circles for i in pair)
+        for i, aim, at in spec.setpoints:
+            number = at is None and isinstance(aim, int | float) and math.isfinite(aim)
+            fine &= 0 <= i < q and (number or (isinstance(at, int) and 0 <= at < q))
+        if not fine:
+            raise FileFormatError("the parts of a loop do not fit")
+        return spec
+
+
+_NAMES = ("observation_names", "action_names")
+_PARTS = (*_NAMES, "lags", "past_actions", "setpoints", "rate")
+
+
+def space_to_plain(space: Box) -> dict[str, Any]:
+    """Return a box for JSON: infinite bounds are strings."""
+    low, high = (
+        [v if math.isfinite(v) else str(v) for v in end.ravel().tolist()]
+        for end in (space.low, space.high)
+    )
+    shape, kind = list(space.shape), np.dtype(space.dtype).name
+    return {"low": low, "high": high, "shape": shape, "dtype": kind}
+
+
+def space_from_plain(data: Mapping[str, Any]) -> Box:
+    """Return the box of :func:`space_to_plain`."""
+    shape, kind = tuple(int(n) for n in data["shape"]), np.dtype(data["dtype"])
+    low, high = (np.array([*map(float, data[end])], kind).reshape(shape) for end in ("low", "high"))
+    return Box(low, high, shape, kind.type)
+
 
 def find_circles(observations: Floats) -> list[tuple[int, int]]:
     """Return pairs of coordinates (n, q) that are a cosine and its sine: their squares add to 1."""
@@ -290,6 +373,11 @@ def _range(name: object, given: Any) -> Range:
     return low, high
 
 
+def _copied(observation: ArrayLike) -> Floats:
+    # A machine may write its next observation to the same place.
+    return np.array(observation, dtype=np.float64).ravel()
+
+
 def memory_of(controller: Any) -> Floats:
     """Return the memory that a controller shows, flat; empty if it shows none."""
     return np.ravel(np.asarray(getattr(controller, "memory", ()), dtype=np.float64))
@@ -305,13 +393,13 @@ class Loop:
             self.controller = as_controller(spec.controller, spec.rate, spec.low, spec.high)
         low, high = (np.ravel(end) for end in (spec.observations.low, spec.observations.high))
         turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6) & np.isclose(np.abs(low), np.pi)
-        self._is_angle = turn | (np.isclose(high, 2.0 * np.pi, rtol=1e-6) & (low == 0.0))
-        self._is_angle[[cosine for cosine, _ in spec.circles]] = True
+        self.is_angle = turn | (np.isclose(high, 2.0 * np.pi, rtol=1e-6) & (low == 0.0))
+        self.is_angle[[cosine for cosine, _ in spec.circles]] = True
         self.steps = 0
 
     def reset(self, observation: ArrayLike) -> Floats:
         """Begin an episode at an observation; return what a policy observes."""
-        spec, seen = self.spec, np.ravel(np.asarray(observation, dtype=np.float64))
+        spec, seen = self.spec, _copied(observation)
         if self.controller is not None:
             self.controller.reset()
         self.observation, self.steps, self._clipped = seen, 0, False
@@ -345,11 +433,16 @@ class Loop:
         if len(self._past):
             self._past = np.concatenate([action[None], self._past[:-1]])
 
+    def gave(self, action: ArrayLike) -> None:
+        """Remember that the machine was given this action instead of the last one."""
+        self.action = np.ravel(np.asarray(action, dtype=np.float64))
+        self._past[:1] = self.action
+
     def observe(self, observation: ArrayLike) -> Floats:
         """Take in the observation after an action; return what a policy observes."""
-        seen = np.ravel(np.asarray(observation, dtype=np.float64))
+        seen = _copied(observation)
         if len(self._changes):
-            change, turning = seen - self.observation, self._is_angle
+            change, turning = seen - self.observation, self.is_angle
             for cosine, sine in self.spec.circles:
                 now, before = (math.atan2(o[sine], o[cosine]) for o in (seen, self.observation))
                 change[cosine] = now - before
@@ -400,9 +493,9 @@ class Loop:
             return np.zeros(len(spec.low))
         where = f"for the observation {np.array2string(o, precision=6)} at step {self.steps}"
         try:
-            answer = np.asarray(
-                self.controller.act(o.reshape(spec.observations.shape)), dtype=np.float64
-            )
+            flat = isinstance(self.controller, Controller)
+            given = o if flat else o.reshape(spec.observations.shape)
+            answer = np.asarray(self.controller.act(given), dtype=np.float64)
         except Exception as problem:
             raise InvalidResult(
                 f"its controller raised {describe_exception(problem)} {where}"
@@ -422,6 +515,59 @@ class Loop:
                 stacklevel=2,
             )
         return clipped
+
+
+class CorrectedController(Controller):
+    """A correction and the loop that it stands in, of a policy's plain data with a ``loop``."""
+
+    kind = "corrected"
+
+    def __init__(self, policy: Mapping[str, Any]) -> None:
+        self._plain = {**policy, "name": str(policy["name"])}
+        function = KernelController.of_policy(policy)
+        self._stand(function.act, LoopSpec.from_dict(policy["loop"]), function.function.dimension)
+
+    def _stand(self, correct: Callable[[Floats], ArrayLike], spec: LoopSpec, reads: int) -> None:
+        """Begin with a function from what a policy observes, ``reads`` numbers, to corrections."""
+        self._correct, self.loop = correct, Loop(spec)
+        self.reset()
+        shown = len(self.loop.reset(np.zeros(len(spec.observation_names))))
+        if shown != reads and self.is_plain:  # what code remembers may not be known here
+            raise InputError(f"the policy reads {reads} numbers, but its loop shows {shown}")
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the controller that it corrects is plain, too."""
+        return bool(self.loop.spec.to_dict()["controller"] != "code")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON."""
+        return {"controller": self.kind, "policy": self.document()}
+
+    def document(self) -> dict[str, Any]:
+        """Return the plain data of the policy with its ``loop``."""
+        return self._plain
+
+    def reset(self) -> None:
+        """Begin an episode."""
+        self._begun = False
+
+    @property
+    def memory(self) -> Floats:
+        """What the next action depends on beside the observation, for learning around it."""
+        if not self._begun:
+            self.loop.reset(np.zeros(len(self.loop.spec.observation_names)))
+        return self.loop.memory
+
+    def act(self, observation: ArrayLike) -> NDArray[Any]:
+        """Return the machine's action for its observation, in the shape of its space."""
+        loop, space = self.loop, self.loop.spec.actions
+        seen = loop.observe(observation) if self._begun else loop.reset(observation)
+        self._begun = True
+        return loop.act(self._correct(seen)).reshape(space.shape).astype(space.dtype)
+
+
+KINDS[CorrectedController.kind] = CorrectedController
 
 
 class LoopEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
