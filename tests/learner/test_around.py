@@ -39,11 +39,12 @@ every_method = pytest.mark.parametrize("method", QUICK)
 @every_method
 def test_no_policy_changes_an_action_by_more_than_its_bound(method):
     learner = quick(method).learn(6, progress=False)
+    family = learner.last.family
     assert learner.settings.bound == 0.2
-    assert np.all(learner.family.norms() <= 0.2)
-    assert learner.family.norms()[:2].max() > 0.02  # something was learned
+    assert np.all(family.norms() <= 0.2)
+    assert family.norms()[:2].max() > 0.02  # something was learned
     states = np.random.default_rng(0).uniform(-10.0, 10.0, (100_000, learner.kernel.dimension))
-    changes = learner.family(states)
+    changes = family(states)
     assert np.abs(changes).max() <= 0.2
 
 
@@ -138,8 +139,8 @@ def test_how_far_must_be_said():
 
 def test_exploration_is_as_wide_as_the_bound():
     learner = quick("models", epsilon=0.1)
-    assert learner.settings.action_std == (0.05,)
-    assert learner.settings.imagined_std == 0.05
+    assert learner.settings.action_std == pytest.approx((0.01,))  # on the machine, where it costs
+    assert learner.settings.imagined_std == 0.025
     assert CrossLearner([drift("one")], method="models").settings.action_std == (0.4,)
 
 

@@ -363,13 +363,11 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around)
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
-        std = self.action_std or (settings.noise_within(0.5),)
         return msgspec.structs.replace(
             settings,
             discount=self._suiting_discount(horizon, 5.0),
             episode_steps=self.episode_steps or episode,
-            action_std=std,
-            least_std=min(self.least_std, *std),
+            action_std=self.action_std or (settings.noise_within(0.5),),
         )
 
     def step_length(self, iteration: int) -> float:
