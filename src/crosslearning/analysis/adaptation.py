@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
 from crosslearning.learner.internals import starting_policy, transfer_settings
@@ -94,9 +95,14 @@ def adapt_run(
     """
     folder = RunFolder.open(run)
     RunFolder(out).require_free()
+    inherited = {k: v for k, v in folder.config().to_plain().items() if k in RUN_FIELDS}
+    if inherited["around"] and not fields.get("around") and not folder.is_own():
+        raise InputError(
+            f"{folder.path} is around the controller {inherited['around']}, and is not a run of "
+            "yours in its place. Nothing was imported. If you trust that code, name it: --around"
+        )
     learner = folder.load()
     policy = starting_policy(learner, start)
-    inherited = {k: v for k, v in folder.config().to_plain().items() if k in RUN_FIELDS}
     inherited |= {"tasks": tasks, "task_options": {}}
     config = make_config({**inherited, **transfer_settings(learner, **one_length(fields))})
     return train(out, config, console, policy.function, related=learner)

@@ -37,7 +37,8 @@ from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.config import EXECUTION_FIELDS
 from crosslearning.runs.metrics import LATE, late_multipliers
 from crosslearning.runs.study import Measurement, Run, claim, run_study
-from crosslearning.tasks import Task, tasks_from
+from crosslearning.tasks import Task
+from crosslearning.tasks.sources import load_tasks, read_source
 
 #: Raised when the same request gets another result: stored results are then made again.
 VERSION = 1
@@ -295,7 +296,7 @@ def held_out_tasks(name: str | None, config: RunConfig) -> tuple[Task, ...]:
         return ()
     # Seed and count draw the training maps.
     options = {k: v for k, v in config.task_options.items() if k not in ("seed", "count")}
-    return tasks_from(name, **options)
+    return load_tasks(read_source(name, config.around), options)
 
 
 def check_held_out(training: Sequence[Task], held_out: Sequence[Task]) -> None:

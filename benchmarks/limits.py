@@ -1,0 +1,115 @@
+"""Do limits of observations hold, in evaluation and while learning, and what do they cost?
+
+``python -m benchmarks.limits [--seeds 10] [--steps 100]``: four stirred-tank reactors, drawn by the
+seed, around a PI that holds 350 K. Less concentration pays, and needs more than the limit of
+352 K. Learned with the limit (chance 0.95) and without it. A number is the share of episodes that
+cross the limit, with the exact (Clopper–Pearson) 95 % interval, over 200 starts of each machine.
+Every seed is kept in a file, and the same question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.around import PARTS, mean_over_seeds
+from benchmarks.table import Row
+from crosslearning import CrossLearner
+from crosslearning.analysis.departure import clopper_pearson
+from crosslearning.learner.evaluation import run_episodes
+from crosslearning.runs.study import Measurement
+from crosslearning.tasks.families import FAMILIES
+
+OUT = Path("runs/limits")
+VERSION, MEMBERS, TRIALS, LIMIT, CHANCE, EPSILON = 1, 4, 200, 352.0, 0.95, 0.3
+
+
+def measure(seed: int, steps: int, limited: bool) -> dict[str, Any]:
+    """Return what one seed gives: crossings of every machine, returns, and rounds that crossed."""
+    part = PARTS["reactors"]
+    limits = {"temperature": (None, LIMIT)}
+    plain = FAMILIES["reactors"](MEMBERS, seed=seed)
+    tasks = [
+        dataclasses.replace(task, limits=limits, chance=CHANCE) if limited else task
+        for task in plain
+    ]
+    learner = CrossLearner(tasks, around=part.in_use(), epsilon=EPSILON, method="models", seed=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the models expect task")
+        learner.learn(steps=steps * MEMBERS, progress=False)
+    answer: dict[str, Any] = {"returns": [], "crossed": [], "before": []}
+    for i, task in enumerate(learner.tasks):
+        for key, policy in (("crossed", learner.policy(i)), ("before", _still)):
+            episodes = run_episodes(policy, task, TRIALS)
+            answer[key].append(int((episodes.observations[:, :, 1].max(axis=1) > LIMIT).sum()))
+            if key == "crossed":
+                answer["returns"].append(float(episodes.rewards.sum(axis=1).mean()))
+    rounds = [_rounds(data) for data in learner.method.data]  # type: ignore[attr-defined]
+    answer["rounds"] = [sum(len(one) for one in rounds), int(sum(sum(one) for one in rounds))]
+    return answer
+
+
+def _still(observation: Any) -> Any:
+    return np.zeros(1)
+
+
+def _rounds(data: Any) -> list[bool]:
+    """Return which real episodes of a machine crossed the limit."""
+    hot = np.maximum(data.states[:, 1], data.after[:, 1]) > LIMIT
+    return [bool(part.any()) for part in np.split(hot, np.flatnonzero(data.first)[1:])]
+
+
+def rows_of(seeds: int, steps: int, out: Path) -> list[Row]:
+    """Measure every seed that was not measured before; return the rows."""
+    rows = []
+    for limited in (True, False):
+        found = []
+        for seed in range(seeds):
+            question = {"version": VERSION, "seed": seed, "steps": steps, "limited": limited}
+            path = out / f"{'with' if limited else 'without'}-{steps}-{seed}.json"
+            found.append(Measurement(path, question, measure, (seed, steps, limited)).answer())
+        what = f"reactors:{MEMBERS}, {steps} steps each, {seeds} seeds, "
+        what += f"limit {LIMIT:g} K {'asked for' if limited else 'ignored'}"
+        crossed = [sum(one["crossed"]) / (TRIALS * MEMBERS) for one in found]
+        fine = sum(share <= 1.0 - CHANCE for share in crossed)
+        before = clopper_pearson(sum(sum(o["before"]) for o in found), TRIALS * MEMBERS * seeds)
+        text = f"share by seed {[round(share, 3) for share in crossed]}; "
+        text += f"under the controller {before.percent()}"
+        wanted = ("≥ 0.9", fine >= 0.9 * seeds) if limited else ("", None)
+        rows.append(Row(f"{what}: seeds with at most 5 % crossed", text, fine / seeds, *wanted))
+        worst = max(max(one["crossed"]) for one in found) / TRIALS
+        rows.append(Row("the same, worst machine of any seed", f"{worst:.3f}", worst, "", None))
+        total, over = (sum(one["rounds"][k] for one in found) for k in (0, 1))
+        seen = clopper_pearson(over, total)
+        met = seen.low <= 1.0 - CHANCE if limited else None
+        text = f"{over} of {total} episodes, {seen.percent()}"
+        rows.append(Row("the same, while learning", text, seen.value, "interval ≤ 5 %", met))
+        returns = mean_over_seeds([float(np.mean(one["returns"])) for one in found])
+        rows.append(Row("the same, return", str(returns), returns.value, "", None))
+    return rows
+
+
+def main() -> None:
+    """Print the table."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.table import show
+
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--out", type=Path, default=OUT)
+    asked = parser.parse_args()
+    with threadpool_limits(1, user_api="blas"):
+        rows = rows_of(asked.seeds, asked.steps, asked.out)
+    show(rows, Console(width=140))
+
+
+if __name__ == "__main__":
+    main()
