@@ -1,4 +1,4 @@
-"""Can machines be learned whose speed is not measured, or whose actions arrive late?
+"""Machines whose speed is not measured, or whose actions arrive late.
 
 ``python -m benchmarks.hidden [speed] [delay] [--seeds 10] [--steps 200]``: three pendulums by
 ``models``, drawn by the seed. ``speed`` shows the cosine and the sine alone, with ``lags=1``;
