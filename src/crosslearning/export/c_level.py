@@ -102,6 +102,7 @@ class Level:
                 KernelController: "a policy",
             }[type(self.controller)]  # fmt: skip
         # A limited rate needs the last action even if the policy does not observe it.
+        self.changes = "${NAME}_OBSERVATIONS" if not self.spec.circles else len(self.spec.changing)
         self.kept = max(self.spec.past_actions, int(self.spec.rates is not None))
         self.wide = Numbers("double")
 
@@ -134,7 +135,7 @@ class Level:
         lines = ["int begun; /* whether there was an action since the reset */"]
         if self.spec.lags:
             lines += ["int newest_change;", "${name}_real observation[${NAME}_OBSERVATIONS];"]
-            lines += [number + "changes[$LAGS][${NAME}_OBSERVATIONS]; /* a ring */"]
+            lines += [number + f"changes[$LAGS][{self.changes}]; /* a ring */"]
         if self.kept:
             lines += ["int newest_action;"]
             lines += ["${name}_real actions[$KEPT][${NAME}_ACTIONS]; /* a ring */"]
@@ -226,7 +227,7 @@ class Level:
         if spec.lags:
             lines += ["state->newest_change = 0;"]
             lines += _loop("i", "${NAME}_OBSERVATIONS", ["state->observation[i] = 0;"])
-            inside = _loop("i", "${NAME}_OBSERVATIONS", ["state->changes[k][i] = 0;"])
+            inside = _loop("i", self.changes, ["state->changes[k][i] = 0;"])
             lines += _loop("k", "$LAGS", inside)
         if self.kept:
             lines += ["state->newest_action = 0;"]
@@ -263,11 +264,15 @@ class Level:
         if self.kind == "a constant":
             yield f"static const double constant[] = {{{self._table(self.controller.action)}}};"
         if spec.lags and self.is_angle.any():
-            angles = ", ".join(str(int(angle)) for angle in self.is_angle)
+            angles = ", ".join(str(int(angle)) for angle in self.is_angle[spec.changing])
             yield f"static const int is_angle[] = {{{angles}}};"
+        if spec.lags and spec.circles:
+            sines = [dict(spec.circles).get(c, -1) for c in spec.changing]
+            yield f"static const int changing[] = {{{', '.join(map(str, spec.changing))}}};"
+            yield f"static const int sine[] = {{{', '.join(map(str, sines))}}};"
         yield f"real seen[{self.policy.observations.size}];"
         if spec.lags:
-            yield "double change[${NAME}_OBSERVATIONS];"
+            yield f"double change[{self.changes}];"
         if count:
             yield f"double error[{count}], integral[{count}];"
         if isinstance(self.controller, PID):
@@ -289,7 +294,7 @@ class Level:
 
     def _observe(self) -> Iterator[str]:
         """Yield the lines that fill what the policy observes, in the order of Loop."""
-        spec, q, p = self.spec, self.q, self.p
+        spec, q, p, n = self.spec, self.q, self.p, len(self.spec.changing)
         yield ""
         yield "/* What the policy observes. */"
         yield from _loop("i", "${NAME}_OBSERVATIONS", ["seen[i] = (real)observation[i];"])
@@ -302,16 +307,25 @@ class Level:
                     f"change[i] += (change[i] < 0 ? {2 * math.pi!r} : 0) - {math.pi!r};",
                 ],
             )
-            lines = ["change[i] = (double)observation[i] - (double)state->observation[i];"]
+            c = "changing[i]" if spec.circles else "i"
+            lines = [f"change[i] = (double)observation[{c}] - (double)state->observation[{c}];"]
+            if spec.circles:  # the difference of the angle
+                lines += _if(
+                    "sine[i] >= 0",
+                    [
+                        f"change[i] = atan2(observation[sine[i]], observation[{c}])",
+                        f"    - atan2(state->observation[sine[i]], state->observation[{c}]);",
+                    ],
+                )
             lines += wrap if self.is_angle.any() else []
             lines += _if("!state->begun", ["change[i] = 0;"])
             lines += [f"seen[{at} + i] = (real)change[i];"]
             if spec.lags > 1:
                 old = "(state->newest_change + k - 1) % $LAGS"
                 lines += ["for (k = 1; k < $LAGS; k++) {"]
-                lines += [f"    seen[{at} + k * {q} + i] = (real)state->changes[{old}][i];", "}"]
-            yield from _loop("i", "${NAME}_OBSERVATIONS", lines)
-            at += q * spec.lags
+                lines += [f"    seen[{at} + k * {n} + i] = (real)state->changes[{old}][i];", "}"]
+            yield from _loop("i", self.changes, lines)
+            at += len(spec.changing) * spec.lags
         if spec.past_actions:
             old = "(state->newest_action + k) % $KEPT"
             lines = [f"seen[{at} + k * {p} + i] = (real)state->actions[{old}][i];"]
@@ -355,7 +369,7 @@ class Level:
         """Yield what this level remembers, in the order of Loop.memory."""
         for k in range(self.spec.lags):
             ring = f"({state}newest_change + {k}) % {self._macro('LAGS')}"
-            yield from (f"{state}changes[{ring}][{i}]" for i in range(self.q))
+            yield from (f"{state}changes[{ring}][{i}]" for i in range(len(self.spec.changing)))
         for k in range(self.spec.past_actions):
             ring = f"({state}newest_action + {k}) % {self._macro('PAST_ACTIONS')}"
             yield from (f"{state}actions[{ring}][{i}]" for i in range(self.p))
@@ -418,10 +432,13 @@ class Level:
         yield "/* All is known to be finite: remember it. */"
         if spec.lags:
             yield "state->newest_change = (state->newest_change + $LAGS - 1) % $LAGS;"
-            inside = ["state->observation[i] = observation[i];"]
             number = self.arithmetic
-            inside += [f"state->changes[state->newest_change][i] = ({number})change[i];"]
-            yield from _loop("i", "${NAME}_OBSERVATIONS", inside)
+            keep = ["state->observation[i] = observation[i];"]
+            more = [f"state->changes[state->newest_change][i] = ({number})change[i];"]
+            if spec.circles:
+                yield from _loop("i", "${NAME}_OBSERVATIONS", keep)
+                keep = []
+            yield from _loop("i", self.changes, [*keep, *more])
         inside = ["action[i] = result[i];"]
         if self.kept:
             yield "state->newest_action = (state->newest_action + $KEPT - 1) % $KEPT;"

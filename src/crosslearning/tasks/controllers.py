@@ -330,6 +330,9 @@ class KernelController(Controller):
         """Return the controller of a policy's plain data."""
         kernel, knots, weights = (data[key] for key in ("kernel", "knots", "weights"))
         ends = {key: data["actions"][key] for key in ("low", "high")}
+        if not len(knots):  # a knot without weight tells how many numbers it reads
+            sizes = (len(data[signals]["low"]) for signals in ("observations", "actions"))
+            knots, weights = ([[0.0] * size] for size in sizes)
         return cls(kernel, knots, weights, **data["scale"], **ends)
 
     @property
