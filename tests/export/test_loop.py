@@ -27,9 +27,17 @@ from crosslearning.export.program import TYPES
 from crosslearning.export.signals import machine_signals
 from crosslearning.export.sources import renamed
 from crosslearning.learner.deployment import LearnedController
+from crosslearning.rkhs import Gaussian
 from crosslearning.tasks.controllers import PID, Constant, as_controller, read_controller
 from crosslearning.tasks.loop import CorrectedController, Loop
-from tests.export.examples import CONTROLLERS, SETPOINTS, Remembering, compare, controller_of
+from tests.export.examples import (
+    CONTROLLERS,
+    SETPOINTS,
+    Remembering,
+    compare,
+    controller_of,
+    policy_of,
+)
 from tests.export.test_export import schema
 
 COMPILER = find_compiler()
@@ -482,6 +490,25 @@ def test_a_subclass_of_a_controller_is_code():
     controller = controller_of(Careful(kp=[[1.0], [1.0]]))
     assert arguments_of(controller) == [3, 2]
     assert controller.loop.spec.to_dict()["controller"] == "code"
+
+
+def test_a_policy_as_the_controller_is_data():
+    policy = policy_of(Gaussian(std=[1.0, 2.0, 3.0]), outputs=1)
+    learner = CrossLearner("pendulums:2", around=policy, epsilon=0.2)
+    controller = learner.controller(0)
+    assert controller.is_plain
+    assert controller.loop.spec.to_dict()["controller"]["controller"] == "policy"
+    for state in np.random.default_rng(0).normal(size=(5, 3)):
+        np.testing.assert_allclose(
+            controller.loop.controller.act(state), policy.predict(state)[0], rtol=1e-6
+        )
+
+    class Careful(Policy):
+        def predict(self, observation, deterministic=True, **more):
+            return 0.5 * super().predict(observation)[0], None
+
+    careful = Careful.from_dict(policy.to_dict())
+    assert not CrossLearner("pendulums:2", around=careful, epsilon=0.2).controller(0).is_plain
 
 
 def test_loops_pass_plain_controllers_flat_observations():
