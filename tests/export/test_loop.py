@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crosslearning import CrossLearner, Policy
+from crosslearning import CrossLearner, Policy, task_set
 from crosslearning._base.files import read_document
 from crosslearning.errors import FileFormatError, InputError, NumericalError
 from crosslearning.export import export_policy, open_policy
@@ -27,9 +27,17 @@ from crosslearning.export.program import TYPES
 from crosslearning.export.signals import machine_signals
 from crosslearning.export.sources import renamed
 from crosslearning.learner.deployment import LearnedController
+from crosslearning.rkhs import Gaussian
 from crosslearning.tasks.controllers import PID, Constant, as_controller, read_controller
 from crosslearning.tasks.loop import CorrectedController, Loop
-from tests.export.examples import CONTROLLERS, SETPOINTS, Remembering, compare, controller_of
+from tests.export.examples import (
+    CONTROLLERS,
+    SETPOINTS,
+    Remembering,
+    compare,
+    controller_of,
+    policy_of,
+)
 from tests.export.test_export import schema
 
 COMPILER = find_compiler()
@@ -47,6 +55,9 @@ LOOPS |= {
     "setpoint": ("none", {"setpoints": {"x": 0.3}}),
     "setpoint-observed": ("pid", {"setpoints": {"y": "x"}}),
     "rates": ("constant", {"rates": {"push": 0.05, "turn": 0.2}}),
+    "circle": ("pid", {"lags": 2, "circles": [(0, 1)]}),
+    "circle-of-others": ("code-with-memory", {"lags": 3, "circles": [(2, 0)]}),
+    "circle-and-all": ("pid-of-two", {**EVERYTHING, "circles": [(1, 0)]}),
 }
 
 
@@ -78,10 +89,12 @@ def test_c_is_python(name, options):
     past=st.integers(0, 3),
     aims=st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from([0.1, "phase"])),
     rates=st.dictionaries(st.sampled_from(["push", "turn"]), st.floats(0.01, 1.0)),
+    circles=st.sampled_from([[], [(0, 1)], [(2, 1)]]),
     single=st.booleans(),
 )
-def test_c_is_python_in_any_loop(name, lags, past, aims, rates, single):
+def test_c_is_python_in_any_loop(name, lags, past, aims, rates, circles, single):
     options = {"lags": lags, "past_actions": past, "setpoints": aims, "rates": rates}
+    options["circles"] = circles
     controller = controller_of(CONTROLLERS[name], **options)
     agreement(controller, "float" if single else "double", episodes=5)
 
@@ -95,7 +108,7 @@ def test_floats_computed_in_doubles_and_actions_that_the_machine_rounds():
 @with_compiler
 @pytest.mark.parametrize("precision", ["double", "float"])
 def test_a_controller_around_a_learned_one(precision):
-    once = controller_of(CONTROLLERS["pid"], **EVERYTHING)
+    once = controller_of(CONTROLLERS["pid"], **EVERYTHING, circles=[(0, 1)])
     twice = controller_of(once, lags=1, setpoints=SETPOINTS)
     assert twice.is_plain
     agreement(twice, precision, flags=CLEAN)
@@ -103,6 +116,32 @@ def test_a_controller_around_a_learned_one(precision):
     of_code = controller_of(controller_of(CONTROLLERS["code"], lags=1))
     assert not of_code.is_plain
     agreement(of_code, precision)
+
+
+@with_compiler
+def test_angles_of_cosines_and_sines(tmp_path):
+    """Of pendulums the loop finds the circle by itself; exports show its angle turning."""
+    task = replace(task_set("pendulums:1")[0], lags=2)
+    learner = CrossLearner([task], around=PID(kp=2.0, kd=0.1, measured=1), epsilon=0.3)
+    controller = learner.controller(0)
+    spec = controller.loop.spec
+    assert spec.circles == ((0, 1),)
+    assert controller.policy.observations.size == 3 + 2 * 2 + 1
+    policy = controller.policy.to_dict()
+    generator = np.random.default_rng(0)  # one that does depend on the angle
+    policy["knots"] = generator.normal(size=(9, 8)).tolist()
+    policy["weights"] = generator.normal(size=(9, 1)).tolist()
+    controller = LearnedController(Policy.from_dict(policy), spec)
+    rows = random_episodes(controller, sensible_ends(controller.policy), 20, 20)
+    np.testing.assert_allclose(rows[:, 1] ** 2 + rows[:, 2] ** 2, 1.0)
+    angles = np.arctan2(rows[:, 2], rows[:, 1])
+    assert np.sum(np.abs(np.diff(angles))[rows[1:, 0] == 0] > np.pi) > 10
+    for target, precision in (("c", "double"), ("c", "float"), ("json", "double")):
+        made = export_policy(controller, target, tmp_path / precision, precision)
+        assert made.agreement.share <= (1e-5 if precision == "float" else 1e-12)
+        schema("contract").validate(json.loads(made.files[-1].read_text()))
+    again = open_policy(tmp_path / "double.json").controller
+    assert again.loop.spec.circles == ((0, 1),)
 
 
 def test_the_episodes_of_the_check_are_telling():
@@ -451,6 +490,25 @@ def test_a_subclass_of_a_controller_is_code():
     controller = controller_of(Careful(kp=[[1.0], [1.0]]))
     assert arguments_of(controller) == [3, 2]
     assert controller.loop.spec.to_dict()["controller"] == "code"
+
+
+def test_a_policy_as_the_controller_is_data():
+    policy = policy_of(Gaussian(std=[1.0, 2.0, 3.0]), outputs=1)
+    learner = CrossLearner("pendulums:2", around=policy, epsilon=0.2)
+    controller = learner.controller(0)
+    assert controller.is_plain
+    assert controller.loop.spec.to_dict()["controller"]["controller"] == "policy"
+    for state in np.random.default_rng(0).normal(size=(5, 3)):
+        np.testing.assert_allclose(
+            controller.loop.controller.act(state), policy.predict(state)[0], rtol=1e-6
+        )
+
+    class Careful(Policy):
+        def predict(self, observation, deterministic=True, **more):
+            return 0.5 * super().predict(observation)[0], None
+
+    careful = Careful.from_dict(policy.to_dict())
+    assert not CrossLearner("pendulums:2", around=careful, epsilon=0.2).controller(0).is_plain
 
 
 def test_loops_pass_plain_controllers_flat_observations():

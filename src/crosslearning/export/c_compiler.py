@@ -15,45 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
+from crosslearning.export.c_source import TEMPLATES
 
 FLAGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic")
-
-#: Reads arguments and writes actions as binary numbers, then measures the time of an action.
-_HARNESS = """\
-#include "{name}.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-int main(void)
-{{
-    static {name}_real given[{row}], action[{NAME}_ACTIONS];
-    {state}
-    long calls = 0;
-    clock_t start, now;
-
-    while (fread(given, sizeof given, 1, stdin) == 1) {{
-        {begin}
-        if ({name}_act({arguments}, action) != 0) {{
-            return 1;
-        }}
-        fwrite(action, sizeof action, 1, stdout);
-    }}
-    start = clock();
-    do {{
-        int i;
-        for (i = 0; i < 100; i++) {{
-            given[{first}] = (({name}_real)i) / 100;
-            {name}_act({arguments}, action);
-        }}
-        calls += i;
-        now = clock();
-    }} while (now - start < CLOCKS_PER_SEC / 50);
-    fprintf(stderr, "%g\\n", (double)(now - start) / CLOCKS_PER_SEC / (double)calls);
-    return 0;
-}}
-"""
 
 
 class Compiled(NamedTuple):
@@ -83,19 +47,13 @@ def compile_and_run(
     lengths of its arguments, and a number before them tells whether to reset it.
     """
     name = next(Path(file).stem for file in files)
-    parts = {"arguments": "given", "state": "", "begin": "", "first": 0}
-    if arguments:
-        starts = [1 + sum(arguments[:i]) for i in range(len(arguments))]
-        parts["arguments"] = ", ".join(["&state", *(f"given + {start}" for start in starts)])
-        parts["state"], parts["first"] = f"static {name}_state state;", 1
-        parts["begin"] = f"if (given[0] != 0) {name}_reset(&state);"
+    starts = [1 + sum(arguments[:i]) for i in range(len(arguments))]
+    given = ", ".join(["&state", *(f"given + {start}" for start in starts)]) if starts else "given"
+    harness = TEMPLATES.get_template("check.c.j2").render(
+        name=name, NAME=name.upper(), row=rows.shape[1], starts=starts, arguments=given
+    )
     with tempfile.TemporaryDirectory(prefix="crosslearning-") as folder:
-        harness = {
-            "main_of_check.c": _HARNESS.format(
-                name=name, NAME=name.upper(), row=rows.shape[1], **parts
-            )
-        }
-        for file, text in {**files, **harness}.items():
+        for file, text in {**files, "main_of_check.c": harness}.items():
             Path(folder, file).write_text(text, encoding="utf-8")
         _run([compiler, *flags, "-c", f"{name}.c", "-o", "policy.o"], folder)
         _run([compiler, *flags, "main_of_check.c", "policy.o", "-lm", "-o", "check"], folder)

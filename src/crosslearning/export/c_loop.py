@@ -7,95 +7,34 @@ take nearly all of the time, are computed in the arithmetic that is asked for.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from string import Template
+from typing import Any
 
+import numpy as np
+
+from crosslearning.errors import InputError
 from crosslearning.export import Precision
-from crosslearning.export.c_level import Level
 from crosslearning.export.c_source import (
-    Numbers,
-    check_name,
+    arguments_in_c,
     comment,
-    described,
-    expansion,
-    helpers,
+    declared,
+    named_expansions,
+    rendered,
 )
-from crosslearning.export.signals import machine_signals
+from crosslearning.export.program import Floats, Program
+from crosslearning.export.signals import machine_signals, remembered_by_code, unknown_controller
 from crosslearning.learner.deployment import LearnedController
+from crosslearning.rollouts.data import ActionScale
+from crosslearning.tasks.controllers import PID, Constant, KernelController, StateFeedback
+from crosslearning.tasks.loop import CorrectedController
 
-_HEADER = Template("""\
-/* $title
-
-   Observations:
-$observations
-
-   Actions, each within its range:
-$actions
-
-$about
-*/
-#ifndef ${NAME}_H
-#define ${NAME}_H
-
-#define ${NAME}_OBSERVATIONS $q
-#define ${NAME}_ACTIONS $p
-$sizes
-typedef $real ${name}_real;
-
-$states#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* Begin: before the first action, and again whenever the machine starts anew. */
-void ${name}_reset(${name}_state *state);
-
-/* Fill the action for an observation, and return 0. If a number that is given, or that follows
-   from it, is not finite, return 1 and leave the action and the state as they were.$more */
-$signature;
-
-#ifdef __cplusplus
+_KINDS: dict[type, str] = {
+    type(None): "none",
+    PID: "a PID",
+    StateFeedback: "a state feedback",
+    Constant: "a constant",
+    KernelController: "a policy",
 }
-#endif
-
-#endif
-""")
-
-_SOURCE = Template("""\
-/* $title */
-#include "$name.h"
-
-#include <math.h>
-
-/* What expansions are computed in. */
-typedef $inside real;
-
-$levels""")
-
-_EXPAND = Template("""\
-static void ${pre}expand(const real *s, double *value)
-{
-    real z[${PRE}FEATURES];
-    real sum[${NAME}_ACTIONS];
-    int i, m;
-
-    ${pre}embed(s, z);
-    for (i = 0; i < ${NAME}_ACTIONS; i++) {
-        sum[i] = 0;
-    }
-    for (m = 0; m < ${PRE}KNOTS; m++) {
-        const real height = ${pre}kernel(z, ${pre}knots[m]);
-        for (i = 0; i < ${NAME}_ACTIONS; i++) {
-            sum[i] += height * ${pre}weights[m][i];
-        }
-    }
-    for (i = 0; i < ${NAME}_ACTIONS; i++) {
-        const double a = (double)(${pre}centre[i] + ${pre}half[i] * sum[i]);
-        value[i] = a > ${pre}low[i] ? (a < ${pre}high[i] ? a : ${pre}high[i]) : ${pre}low[i];
-    }
-}
-
-""")
 
 
 def c_loop_files(
@@ -105,56 +44,120 @@ def c_loop_files(
 
     The precision is that of observations and actions, the arithmetic that of the expansions.
     """
-    check_name(name)
-    level, write = Level(controller, name, precision, arithmetic), Numbers(arithmetic)
-    levels = list(level.inwards())
     title = f"The controller {comment(controller.name)} of crosslearning, in {precision} precision"
     title += "." if arithmetic == precision else f", expansions computed in {arithmetic}."
-    common = {"name": name, "NAME": name.upper(), "title": title}
-    signals = machine_signals(controller)
-    header = _HEADER.substitute(
-        common,
-        observations=described(signals[0]),
-        actions=described(signals[1]),
-        about="\n".join(f"   {line}" for line in _about(controller, level)),
-        q=level.q,
-        p=level.p,
-        sizes="".join(one.sizes() for one in levels),
-        real=precision,
-        states="".join(one.state() for one in reversed(levels)),
-        signature=level.signature(),
-        more=level.about_code(),
+    level = Level(controller, name)
+    levels = list(level.inwards())
+    return rendered(
+        "loop.c.j2",
+        name,
+        (precision, arithmetic),
+        title=title,
+        signals=machine_signals(controller),
+        expansions=named_expansions(each for one in levels for each in one.programs()),
+        level=level,
+        levels=levels,
+        signature=level.signature,
     )
-    expansions = [each for one in levels for each in one.expansions()]
-    needed, texts = helpers([program for _, program in expansions], write), []
-    for pre, program in expansions:
-        texts.append(f"#define {pre.upper()}KNOTS {len(program.knots)}\n")
-        texts.append(f"#define {pre.upper()}FEATURES {program.knots.shape[1]}\n\n")
-        texts += [expansion(program, write, name, "real", needed, pre, level.wide)]
-        texts += [_EXPAND.substitute(common, pre=pre, PRE=pre.upper())]
-        needed = ""
-    texts += [text for one in reversed(levels) for text in one.functions()]
-    source = _SOURCE.substitute(common, inside=arithmetic, levels="".join(texts))
-    return {f"{name}.h": header, f"{name}.c": source.rstrip("\n") + "\n"}
 
 
-def _about(controller: LearnedController, level: Level) -> Iterator[str]:
-    """Yield the lines of the header's comment on what is inside."""
-    spec = controller.loop.spec
-    inner = {
-        "none": "It corrects no controller.",
-        "code": "The controller that it corrects is computed by the caller.",
-    }
-    yield inner.get(level.kind, f"Inside is the controller that it corrects: {level.kind}.")
-    if spec.rate is not None:
-        yield f"Call it {spec.rate:g} times a second; integrals and derivatives count on it."
-    change = controller.change
-    if change is not None:
-        rates = "" if spec.rates is None else ", before the limits of rates"
-        yield f"The action differs from the controller's by at most{rates}:"
-        units = machine_signals(controller)[1].to_dict()["units"]
-        for i, (most, unit) in enumerate(zip(change, units, strict=True)):
-            yield f"  [{i}] +-{most:g}{f' {comment(unit)}' if unit else ''}"
-    for i, step in enumerate([] if spec.rates is None else spec.rates):
-        if math.isfinite(step):
-            yield f"Action [{i}] changes by at most {step:g} from call to call."
+class Level:
+    """A loop and its controller; that of a controller which has a loop itself is one inwards."""
+
+    def __init__(self, controller: LearnedController, name: str, pre: str = "") -> None:
+        loop = controller.loop
+        self.name, self.pre, self.spec, self.is_angle = name, pre, loop.spec, loop.is_angle
+        self.policy, self.change = controller.policy, controller.change
+        self.reads = controller.policy.observations.size
+        self.controller: Any = loop.controller
+        self.inner: Level | None = None
+        self.code_memory = 0
+        if unknown_controller(controller):
+            self.kind, self.code_memory = "code", remembered_by_code(controller)
+            if self.code_memory < 0:
+                raise InputError(
+                    f"the policy reads {self.reads} numbers, its loop shows "
+                    f"{self.reads - self.code_memory} or more"
+                )
+        elif isinstance(self.controller, CorrectedController):
+            inside = LearnedController.from_document(self.controller.document())
+            self.kind, self.inner = "a learned controller", Level(inside, name, f"{pre}inner_")
+        else:
+            self.kind = _KINDS[type(self.controller)]
+        # A limited rate needs the last action even if the policy does not observe it.
+        self.kept = max(self.spec.past_actions, int(self.spec.rates is not None))
+        self.sizes = {"LAGS": self.spec.lags, "PAST_ACTIONS": self.kept, "MEMORY": self.code_memory}
+        circles, changing = dict(self.spec.circles), self.spec.changing
+        self.changes = str(len(changing)) if circles else f"{name.upper()}_OBSERVATIONS"
+        self.sines = [circles.get(c, -1) for c in changing]
+        rates = np.ravel([] if self.spec.rates is None else self.spec.rates)
+        self.limits = [(i, step) for i, step in enumerate(rates) if np.isfinite(step)]
+        self.slack = 4.0 * float(np.finfo(str(self.spec.actions.dtype)).eps)
+
+    def inwards(self) -> Iterator[Level]:
+        """Yield this and all levels inside."""
+        yield self
+        if self.inner is not None:
+            yield from self.inner.inwards()
+
+    def macro(self, what: str) -> str:
+        """Return the name of one of the ``sizes``."""
+        return f"{self.name.upper()}_{self.pre.upper()}{what}"
+
+    @property
+    def signature(self) -> str:
+        """The declaration of the function that acts."""
+        begin = f"static int {self.pre}act(" if self.pre else f"int {self.name}_act("
+        state, (observation, action) = f"{self.name}_{self.pre}state", arguments_in_c(self.name)
+        code = {"action": f"{self.name.upper()}_ACTIONS"} if self.kind == "code" else {}
+        code |= {"memory": self.macro("MEMORY")} if self.code_memory else {}
+        given = [f"const {self.name}_real controller_{what}[{n}]" for what, n in code.items()]
+        return declared(begin, f"{state} *state", observation, *given, action)
+
+    def programs(self) -> Iterator[tuple[str, Program]]:
+        """Yield the programs of this level with the beginnings of their names."""
+        yield self.pre, Program.of(self.policy)
+        given = self.controller
+        if self.kind == "a policy":
+            scale = ActionScale(*(np.asarray(v, np.float64) for v in (given.centre, given.half)))
+            program = Program.of_function(given.function, scale, given.low, given.high)
+            yield f"{self.pre}controller_", program
+
+    @property
+    def middle(self) -> Floats:
+        """What stands for past actions before the first."""
+        with np.errstate(invalid="ignore"):
+            return np.nan_to_num(0.5 * (self.spec.low + self.spec.high), posinf=0.0, neginf=0.0)
+
+    @property
+    def shown(self) -> list[str]:
+        """What the policy observes after past actions, in the order of Loop."""
+        aims = self.spec.setpoints
+        errors = [f"error[{j}]" for j, (_, _, held) in enumerate(aims) if held is not None]
+        integrals = [f"integral[{j}]" for j in range(len(aims))]
+        return [*errors, *integrals, *self._controller_memory("state->")]
+
+    def _controller_memory(self, state: str) -> Iterator[str]:
+        """Yield what the controller remembers, in the order of its ``memory``."""
+        given = self.controller
+        if self.kind == "code":
+            yield from (f"controller_memory[{i}]" for i in range(self.code_memory))
+        elif self.kind == "a PID":
+            for name, gains in (("pid_integral", given.ki), ("pid_error", given.kd)):
+                used = np.flatnonzero(np.any(gains != 0.0, axis=0))
+                yield from (f"{state}{name}[{j}]" for j in used)
+        elif self.inner is not None:
+            yield from self.inner._memory(f"{state}inner.")
+
+    def _memory(self, state: str) -> Iterator[str]:
+        """Yield what this level remembers, in the order of Loop.memory."""
+        rings = (
+            ("change", self.macro("LAGS"), self.spec.lags, len(self.spec.changing)),
+            ("action", self.macro("PAST_ACTIONS"), self.spec.past_actions, len(self.spec.low)),
+        )
+        for what, size, count, width in rings:
+            for k in range(count):
+                at = f"({state}newest_{what} + {k}) % {size}"
+                yield from (f"{state}{what}s[{at}][{i}]" for i in range(width))
+        yield from (f"{state}integral[{j}]" for j in range(len(self.spec.setpoints)))
+        yield from self._controller_memory(state)

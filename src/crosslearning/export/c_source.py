@@ -4,166 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Set
+from typing import Any, NamedTuple
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from crosslearning.errors import InputError
 from crosslearning.export import Precision
-from crosslearning.export.program import TYPES, Part, Program
+from crosslearning.export.program import TYPES, Program
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import BoxSpec
 
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 #: Numbers of a table per line.
 _WIDTH = 4
-
-_HEADER = """\
-/* {title}
-
-   Observations:
-{observations}
-
-   Actions, each within its range:
-{actions}
-*/
-#ifndef {NAME}_H
-#define {NAME}_H
-
-#define {NAME}_OBSERVATIONS {q}
-#define {NAME}_ACTIONS {p}
-
-typedef {real} {name}_real;
-
-#ifdef __cplusplus
-extern "C" {{
-#endif
-
-/* Fill the action for an observation, and return 0. If an observation is not a finite number,
-   return 1 and leave the action as it was. It keeps nothing from call to call. */
-int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
-{blank}{name}_real action[{NAME}_ACTIONS]);
-
-#ifdef __cplusplus
-}}
-#endif
-
-#endif
-"""
-
-_SOURCE = """\
-/* {title} */
-#include "{name}.h"
-
-#include <math.h>
-
-#define KNOTS {knots}
-#define FEATURES {features}
-
-/* What is computed in. */
-typedef {inside} real;
-
-{expansion}int {name}_act(const {name}_real observation[{NAME}_OBSERVATIONS],
-{blank}{name}_real action[{NAME}_ACTIONS])
-{{
-    real z[FEATURES];
-    real sum[{NAME}_ACTIONS];
-    int i, m;
-
-    for (i = 0; i < {NAME}_OBSERVATIONS; i++) {{
-        if (!isfinite(observation[i])) {{
-            return 1;
-        }}
-    }}
-    embed(observation, z);
-    for (i = 0; i < {NAME}_ACTIONS; i++) {{
-        sum[i] = 0;
-    }}
-    for (m = 0; m < KNOTS; m++) {{
-        const real value = kernel(z, knots[m]);
-        for (i = 0; i < {NAME}_ACTIONS; i++) {{
-            sum[i] += value * weights[m][i];
-        }}
-    }}
-    for (i = 0; i < {NAME}_ACTIONS; i++) {{
-        const real a = centre[i] + half[i] * sum[i];
-        action[i] = ({name}_real)(a > low[i] ? (a < high[i] ? a : high[i]) : low[i]);
-    }}
-    return 0;
-}}
-"""
-
-#: Tables and functions whose names begin with {pre}.
-_EXPANSION = """\
-/* The knots as the kernel sees them, and what each adds to the actions. */
-static const real {pre}knots[{PRE}KNOTS][{PRE}FEATURES] = {{
-{knot_rows}
-}};
-static const real {pre}weights[{PRE}KNOTS][{NAME}_ACTIONS] = {{
-{weight_rows}
-}};
-
-/* From the function's values to actions, and the ends of these. */
-static const real {pre}centre[{NAME}_ACTIONS] = {{{centre}}};
-static const real {pre}half[{NAME}_ACTIONS] = {{{half}}};
-static const {ends} {pre}low[{NAME}_ACTIONS] = {{{low}}};
-static const {ends} {pre}high[{NAME}_ACTIONS] = {{{high}}};
-
-{helpers}/* The observation as the kernel sees it. */
-static void {pre}embed(const {given} *s, real *z)
-{{
-{embedding}
-}}
-
-/* The kernel between an observation and a knot, both embedded. */
-static real {pre}kernel(const real *z, const real *k)
-{{
-{kernel}
-}}
-
-"""
-
-_DISTANCE = """\
-/* {about} */
-static real {name}(const real *z, const real *k, int n)
-{{
-    real total = 0;
-    int d;
-
-    for (d = 0; d < n; d++) {{
-{body}
-    }}
-    return total;
-}}
-
-"""
-_SQUARE = _DISTANCE.format(
-    about="The squared distance of n features.",
-    name="square",
-    body="        const real apart = z[d] - k[d];\n        total += apart * apart;",
+#: The templates of headers, sources and the check.
+TEMPLATES = Environment(
+    loader=PackageLoader("crosslearning.export", ""),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    keep_trailing_newline=True,
 )
-_LENGTH = _DISTANCE.format(
-    about="The sum of the n features' distances.",
-    name="length",
-    body="        total += FABS(z[d] - k[d]);",
-)
-_POLYNOMIAL = """\
-/* (bias + the product of n features) to a power. */
-static real polynomial(const real *z, const real *k, int n, real bias, int degree)
-{
-    real base = bias, power;
-    int d;
-
-    for (d = 0; d < n; d++) {
-        base += z[d] * k[d];
-    }
-    power = base;
-    for (d = 1; d < degree; d++) {
-        power *= base;
-    }
-    return power;
-}
-
-"""
+TEMPLATES.globals["inf"] = math.inf
 
 
 def c_files(
@@ -173,80 +37,54 @@ def c_files(
 
     The precision is that of observations and actions, the arithmetic that of all other numbers.
     """
-    check_name(name)
-    program, write = Program.of(policy), Numbers(arithmetic)
     title = f"The policy {comment(policy.name)} of crosslearning, in {precision} precision"
     title += "." if arithmetic == precision else f", computed in {arithmetic}."
-    common = {"name": name, "NAME": name.upper(), "title": title}
-    common["blank"] = " " * len(f"int {name}_act(")
-    header = _HEADER.format(
-        **common,
-        observations=described(policy.observations),
-        actions=described(policy.actions),
-        q=policy.observations.size,
-        p=policy.actions.size,
-        real=precision,
+    return rendered(
+        "policy.c.j2",
+        name,
+        (precision, arithmetic),
+        title=title,
+        signals=(policy.observations, policy.actions),
+        expansions=named_expansions([("", Program.of(policy))]),
+        level=None,
+        levels=(),
+        signature=declared(f"int {name}_act(", *arguments_in_c(name)),
     )
-    source = _SOURCE.format(
-        **common,
-        inside=arithmetic,
-        knots=len(program.knots),
-        features=program.knots.shape[1],
-        expansion=expansion(program, write, name, f"{name}_real", helpers([program], write)),
-    )
-    return {f"{name}.h": header, f"{name}.c": source}
 
 
-def check_name(name: str) -> None:
-    """Refuse a name that cannot begin the names of a C file."""
+def rendered(
+    source: str, name: str, numbers: tuple[Precision, Precision], **content: Any
+) -> dict[str, str]:
+    """Return the texts of ``name.h`` and ``name.c``, this of the template ``source``."""
     if not _IDENTIFIER.fullmatch(name) or name == "math":
         raise InputError(
             f"{name!r} cannot begin the names of a C file; take letters, digits and underscores, "
             "a letter first, such as policy.c"
         )
+    precision, arithmetic = numbers
+    content |= {"name": name, "NAME": name.upper(), "precision": precision}
+    content |= {"arithmetic": arithmetic, "described": described, "comment": comment}
+    content |= {"write": Numbers(arithmetic), "outside": Numbers(precision)}
+    files = {f"{name}.h": "policy.h.j2", f"{name}.c": source}
+    return {
+        file: TEMPLATES.get_template(text).render(content, wide=Numbers("double"))
+        for file, text in files.items()
+    }
 
 
-def helpers(programs: Iterable[Program], write: Numbers) -> str:
-    """Return the functions that the kernels of programs call."""
-    kinds = {part.factor.formula for program in programs for part in program.parts}
-    text = _SQUARE if kinds & {"gaussian", "matern32", "matern52"} else ""
-    text += _LENGTH.replace("FABS", write.function("fabs")) if "laplacian" in kinds else ""
-    return text + (_POLYNOMIAL if "polynomial" in kinds else "")
+def declared(begin: str, *arguments: str) -> str:
+    """Return the declaration of a function, a line for each argument."""
+    return begin + f",\n{' ' * len(begin)}".join(arguments) + ")"
 
 
-def expansion(
-    program: Program,
-    write: Numbers,
-    name: str,
-    given: str,
-    helpers: str = "",
-    pre: str = "",
-    wide: Numbers | None = None,
-) -> str:
-    """Return the tables and functions of an expansion, of states of the C type ``given``.
-
-    ``wide`` writes the ends of its values, in double.
-    """
-    return _EXPANSION.format(
-        NAME=name.upper(),
-        given=given,
-        pre=pre,
-        PRE=pre.upper(),
-        knot_rows=write.table(program.knots),
-        weight_rows=write.table(program.weights),
-        centre=write.row(program.scale.centre),
-        half=write.row(program.scale.half),
-        ends="real" if wide is None else "double",
-        low=(wide or write).row(program.low),
-        high=(wide or write).row(program.high),
-        helpers=helpers,
-        embedding="\n".join(_embedding(program, write)),
-        kernel="\n".join(_kernel(program, write)),
-    )
+def arguments_in_c(name: str) -> tuple[str, str]:
+    """Return the arguments of every function that acts."""
+    observation = f"const {name}_real observation[{name.upper()}_OBSERVATIONS]"
+    return observation, f"{name}_real action[{name.upper()}_ACTIONS]"
 
 
 class Numbers:
-    """Writes numbers and functions of one precision."""
+    """Writes numbers of one precision."""
 
     def __init__(self, precision: Precision) -> None:
         self.type, self.suffix = TYPES[precision], "f" if precision == "float" else ""
@@ -259,74 +97,61 @@ class Numbers:
         # The shortest text that reads back as the same bits.
         return f"{self.type(number)!s}{self.suffix}"
 
-    def function(self, name: str) -> str:
-        """Return the name of a function of ``math.h``."""
-        return name + self.suffix
+    def array(self, values: Iterable[Any]) -> str:
+        """Return numbers, or rows of them, in braces."""
+        parts = (self.array(value) if np.ndim(value) else self(value) for value in values)
+        return f"{{{', '.join(parts)}}}"
 
-    def row(self, values: Iterable[Any]) -> str:
-        """Return numbers with commas between them."""
-        return ", ".join(self(value) for value in values)
-
-    def table(self, rows: Any) -> str:
-        """Return rows of numbers, in braces."""
+    def rows(self, table: Any) -> str:
+        """Return rows of numbers, each in braces, on lines of their own."""
         lines = []
-        for row in rows:
-            pieces = [self.row(row[i : i + _WIDTH]) for i in range(0, len(row), _WIDTH)]
+        for row in table:
+            pieces = [", ".join(map(self, row[i : i + _WIDTH])) for i in range(0, len(row), _WIDTH)]
             lines.append("    {" + ",\n     ".join(pieces) + "},")
         return "\n".join(lines)
 
 
-def _embedding(program: Program, write: Numbers) -> Iterator[str]:
-    """Yield the lines that fill the features z from the observation s."""
-    for part in program.parts:
-        factor, place = part.factor, part.start
-        sizes = dict(factor.logarithmic)
-        for scales in factor.whitening:
-            terms = []
-            for d, scale in zip(factor.reads, scales, strict=True):
-                value = f"s[{d}]"
-                if d in sizes:
-                    value = f"{write.function('asinh')}({write(1.0 / sizes[d])} * {value})"
-                    scale = scale * sizes[d]
-                if scale != 0.0:
-                    terms.append(f"{write(scale)} * {value}")
-            yield f"    z[{place}] = {' + '.join(terms)};"
-            place += 1
-        for d, frequency, radius in factor.circles:
-            for wave in ("cos", "sin"):
-                value = f"{write.function(wave)}({write(frequency)} * s[{d}])"
-                yield f"    z[{place}] = {write(radius)} * {value};"
-                place += 1
+class Expansion(NamedTuple):
+    """A program whose names in C begin with ``pre``, and the formulas to define before it."""
+
+    pre: str
+    program: Program
+    formulas: Set[str]
+
+    def products(self, write: Numbers) -> list[str]:
+        """Return the terms of the kernel, of the values v of its parts."""
+        return [
+            " * ".join([*([] if scale == 1.0 else [write(scale)]), *(f"v{part}" for part in parts)])
+            for scale, parts in self.program.products
+        ]
+
+    def embedding(self, write: Numbers) -> Iterator[str]:
+        """Yield the features z, in order, as expressions of the observation s."""
+        for factor in (part.factor for part in self.program.parts):
+            sizes = dict(factor.logarithmic)
+            for scales in factor.whitening:
+                terms = []
+                for d, scale in zip(factor.reads, scales, strict=True):
+                    value = f"s[{d}]"
+                    if d in sizes:
+                        value = f"asinh{write.suffix}({write(1.0 / sizes[d])} * {value})"
+                        scale = scale * sizes[d]
+                    if scale != 0.0:
+                        terms.append(f"{write(scale)} * {value}")
+                yield " + ".join(terms)
+            for d, frequency, radius in factor.circles:
+                for wave in ("cos", "sin"):
+                    value = f"{wave}{write.suffix}({write(frequency)} * s[{d}])"
+                    yield f"{write(radius)} * {value}"
 
 
-def _kernel(program: Program, write: Numbers) -> Iterator[str]:
-    """Yield the lines of the kernel's value from features z and k."""
-    exp = write.function("exp")
-    for number, part in enumerate(program.parts):
-        formula, value = part.factor.formula, f"    const real v{number}"
-        if formula == "gaussian":
-            yield f"{value} = {exp}({write(-0.5)} * {_call('square', part)});"
-        elif formula == "laplacian":
-            yield f"{value} = {exp}(-{_call('length', part)});"
-        elif formula == "polynomial":
-            more = f", {write(part.factor.bias)}, {part.factor.degree}"
-            yield f"{value} = {_call('polynomial', part, more)};"
-        else:
-            r, rough = f"r{number}", formula == "matern32"
-            root = f"{write(math.sqrt(3.0 if rough else 5.0))} * {write.function('sqrt')}"
-            third = "" if rough else f" + {r} * {r} / {write(3.0)}"
-            yield f"    const real {r} = {root}({_call('square', part)});"
-            yield f"{value} = ({write(1.0)} + {r}{third}) * {exp}(-{r});"
-    products = []
-    for scale, numbers in program.products:
-        factors = [] if scale == 1.0 else [write(scale)]
-        products.append(" * ".join([*factors, *(f"v{number}" for number in numbers)]))
-    yield f"\n    return {' + '.join(products)};"
-
-
-def _call(function: str, part: Part, more: str = "") -> str:
-    at = f" + {part.start}" if part.start else ""
-    return f"{function}(z{at}, k{at}, {part.stop - part.start}{more})"
+def named_expansions(programs: Iterable[tuple[str, Program]]) -> list[Expansion]:
+    """Return programs by the beginnings of their names; the first defines what all need."""
+    named = dict(programs)
+    formulas = {part.factor.formula for one in named.values() for part in one.parts}
+    return [
+        Expansion(pre, one, set() if i else formulas) for i, (pre, one) in enumerate(named.items())
+    ]
 
 
 def described(signals: BoxSpec) -> str:

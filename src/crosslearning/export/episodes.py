@@ -65,8 +65,8 @@ def random_episodes(
     """Return rows of arguments after a number that is 1 at the start of an episode, else 0.
 
     Observations walk within ``ends``, those of all that the policy observes, in small steps or
-    large ones, and go on at one end when they leave by the other, as angles do. Half of the
-    episodes begin at a knot.
+    large ones, and go on at one end when they leave by the other, as angles do; cosines and
+    sines stay on their circle. Half of the episodes begin at a knot.
     """
     generator, sizes = np.random.default_rng(seed), arguments_of(controller)
     q, p, spec = sizes[0], len(controller.loop.spec.low), controller.loop.spec
@@ -80,6 +80,8 @@ def random_episodes(
         chosen = knots[generator.integers(len(knots), size=(episodes + 1) // 2)]
         walk[::2, 0] = (chosen - low) / width
     observations = low + width * (np.cumsum(walk, axis=1) % 1.0)
+    for pair in map(list, spec.circles):
+        observations[..., pair] /= np.linalg.norm(observations[..., pair], axis=-1, keepdims=True)
     parts = [np.zeros((episodes, steps, 1)), observations]
     parts[0][:, 0] = 1.0
     if len(sizes) > 1:  # now and then beyond the bounds

@@ -24,6 +24,7 @@ def unknown_controller(controller: LearnedController) -> bool:
 def remembered_by_code(controller: LearnedController) -> int:
     """Return how many numbers of the memory of a controller that is code the policy observes."""
     spec = controller.loop.spec
-    known = len(spec.observation_names) * (1 + spec.lags) + len(spec.low) * spec.past_actions
+    known = len(spec.observation_names) + len(spec.changing) * spec.lags
+    known += len(spec.low) * spec.past_actions
     known += sum(1 + (at is not None) for _, _, at in spec.setpoints)
     return controller.policy.observations.size - known

@@ -18,7 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from crosslearning._base.files import MALFORMED
 from crosslearning._base.plain_kernels import PlainFamily
-from crosslearning.errors import CrossLearningError, FileFormatError, InputError, unknown_name
+from crosslearning.errors import (
+    CrossLearningError,
+    FileFormatError,
+    InputError,
+    MissingFormulaError,
+    unknown_name,
+)
 
 Floats = NDArray[np.float64]
 _NO_MEMORY = np.empty(0)
@@ -330,6 +336,9 @@ class KernelController(Controller):
         """Return the controller of a policy's plain data."""
         kernel, knots, weights = (data[key] for key in ("kernel", "knots", "weights"))
         ends = {key: data["actions"][key] for key in ("low", "high")}
+        if not len(knots):  # a knot without weight tells how many numbers it reads
+            sizes = (len(data[signals]["low"]) for signals in ("observations", "actions"))
+            knots, weights = ([[0.0] * size] for size in sizes)
         return cls(kernel, knots, weights, **data["scale"], **ends)
 
     @property
@@ -371,6 +380,18 @@ def read_controller(text: str, source: str) -> Controller:
             f"{source} holds no controller: {problem}; give a policy's file (crosslearning export "
             "--to json), or package.module:name"
         ) from problem
+
+
+def plain_if_policy(given: Any) -> Any:
+    """Return a learned policy as plain data, which files can hold; all else as it is."""
+    # What a subclass of yours adds is code, as is a kernel of yours. A correction is no controller.
+    ours = type(given).__module__ == "crosslearning.learner.policy"
+    if not ours or getattr(given, "corrects", True):
+        return given
+    try:
+        return KernelController.of_policy(given.to_dict())
+    except MissingFormulaError:
+        return given
 
 
 #: By the names that files have for them; ``tasks/loop.py`` adds one.

@@ -38,6 +38,7 @@ from crosslearning.tasks.controllers import (
     KernelController,
     as_controller,
     controller_from_dict,
+    plain_if_policy,
 )
 from crosslearning.tasks.vector import InvalidResult
 
@@ -141,6 +142,7 @@ class LoopSpec:
         if not (lags or past_actions or aims or rates or controller is not None or tight):
             return None, bounds
         if controller is not None:
+            controller = plain_if_policy(controller)
             as_controller(controller)  # refuse what is none
         return cls(
             *spaces,
