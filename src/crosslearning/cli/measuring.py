@@ -277,7 +277,7 @@ def departure(
     best: options.Best = False,
     as_json: options.Json = False,
 ) -> None:
-    """Show how far a run departs from its controller, and what that is worth."""
+    """Show how far a run departs from its controller."""
     from crosslearning._base.plain_data import to_plain
     from crosslearning.analysis.departure import departures
     from crosslearning.figures.departure import departure_figure

@@ -26,7 +26,7 @@ _WIDTH = 0.25
 #: The share of the allowed crossings that is aimed at: models err.
 _AIM = 0.5
 #: Growth of a multiplier for a limit that is always crossed, in standard deviations of rewards.
-_GROWTH = 0.5
+_GROWTH = 2.0
 
 
 class Penalties(NamedTuple):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.imagination import Outputs, Values, World
 from crosslearning.rkhs import Family, Gaussian, Linear, Sum
 
@@ -23,7 +24,23 @@ class Example(NamedTuple):
     values: Values
 
 
-def example(ends: int = 1, room: float = 10.0, bound: float = 10.0, size: float = 0.3) -> Example:
+#: Limits of observations, by policy: an upper end of the first and a lower one of the second.
+PENALTIES = Penalties(
+    np.array([0, 1]),
+    np.array([1.0, -1.0]),
+    np.array([[0.2, -0.1], [0.4, -0.3]]),
+    np.array([0.5, 0.3]),
+    np.array([[2.0, 1.0], [0.5, 3.0]]),
+)
+
+
+def example(
+    ends: int = 1,
+    room: float = 10.0,
+    bound: float = 10.0,
+    size: float = 0.3,
+    penalties: Penalties = NO_PENALTIES,
+) -> Example:
     """Return a world with limits ``room`` on observations and ``bound`` on actions."""
     draw = np.random.default_rng(3)
     own = Gaussian(std=[1.0, 1.5, 0.8], periodic=[2])
@@ -46,6 +63,7 @@ def example(ends: int = 1, room: float = 10.0, bound: float = 10.0, size: float 
         actions=bound * np.array([[-1.0, -1.5], [1.2, 0.9]]),
         is_angle=np.array([0, 0, 1]),
         ends=ends,
+        penalties=penalties,
     )
     values = Values(critic.expansion, np.array([0.5, -1.0]))
     return Example(policies, outputs, world, critic, values)
@@ -63,6 +81,16 @@ def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) 
     return np.clip(after, low[:Q], high[:Q]), np.clip(result[Q], low[Q], high[Q]), going
 
 
+def plain_penalties(table: Penalties, policy: int, states: np.ndarray) -> np.ndarray:
+    """Return Σ_l λ_l c(z_l) with c(z) = 0, ½ (1 + z)², ½ + z below −1, up to 0 and above."""
+    if not len(table.sign):
+        return np.zeros(len(states))
+    beyond = table.sign * (states[:, table.coordinate] - table.end[policy])
+    z = beyond / table.width
+    charge = np.where(z > 0.0, 0.5 + z, 0.5 * np.maximum(1.0 + z, 0.0) ** 2)
+    return charge @ table.weight[policy]
+
+
 def plain_returns(
     one: Example,
     policy: int,
@@ -72,7 +100,11 @@ def plain_returns(
     discount: float,
     trace: float,
 ) -> np.ndarray:
-    """Return λ-returns: G_t = r_t + γ c_t ((1 − λ) V(s_{t+1}) + λ G_{t+1}), V alone at the end."""
+    """Return λ-returns: G_t = r_t + γ c_t ((1 − λ) V(s_{t+1}) + λ G_{t+1}), V alone at the end.
+
+    Rewards are less the penalties of the limits.
+    """
+    rewards = rewards - plain_penalties(one.world.penalties, policy, states[1:])
     worth = one.critic(states[1:])[:, policy, 0] + one.values.offsets[policy]
     result, later = np.zeros(len(rewards)), worth[-1]
     for t in reversed(range(len(rewards))):

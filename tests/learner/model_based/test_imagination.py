@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crosslearning.learner.model_based.imagination import backpropagate, imagine
-from tests.learner.model_based.examples import P, Q, example, plain_returns, plain_step
+from tests.learner.model_based.examples import PENALTIES, P, Q, example, plain_returns, plain_step
 
 N, H = 6, 5
 POLICY, MODEL = np.array([0, 1, 0, 1, 0, 1]), np.array([0, 1, 2, 0, 1, 2])
@@ -15,6 +15,7 @@ CASES = {
     "ends": {"ends": 1},
     "tight room": {"ends": 1, "room": 0.7},
     "tight actions": {"ends": 1, "bound": 0.5},
+    "limits": {"ends": 1, "penalties": PENALTIES},
 }
 every_case = pytest.mark.parametrize("case", CASES)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
-from crosslearning.learner.limits import Penalties, penalty, penalty_slope
+from crosslearning.learner.limits import NO_PENALTIES, Penalties, penalty, penalty_slope
 from crosslearning.rkhs import Family, Linear, Sum
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import (
@@ -138,7 +138,7 @@ class World(NamedTuple):
     #: 1 if the functions predict termination.
     ends: int
     #: The limits of observations, by policy.
-    penalties: Penalties
+    penalties: Penalties = NO_PENALTIES
 
 
 class Values(NamedTuple):

@@ -315,12 +315,17 @@ class ModelBasedMethod(core.Method):
     ) -> Floats:
         """Return the share of imagined episodes that cross each limit, shape (N, L).
 
-        Episodes begin where real ones began, of any task; ``std`` is that of the noise, and the
-        posterior samples take turns.
+        Episodes begin near where real ones began, of any task; ``std`` is that of the noise, and
+        the posterior samples take turns.
         """
         N, known = len(self.data), [*self.data, *self.related]
         firsts = np.concatenate([steps.states[steps.first == 1.0] for steps in known])
         starts = firsts[generator.integers(len(firsts), size=N * _EPISODES)]
+        # A density of the starts: few were seen, and others will come.
+        width = len(firsts) ** (-1.0 / (firsts.shape[1] + 4)) * firsts.std(axis=0)
+        starts = starts + width * generator.standard_normal(starts.shape)
+        assert self.frame is not None
+        starts = np.clip(starts, *self.frame.limits[:, : starts.shape[1]])
         task = np.repeat(np.arange(N), _EPISODES)
         model = task + N * (np.tile(np.arange(_EPISODES), N) % max(1, self.settings.samples))
         horizon = min(max(one.horizon for one in self.executor.tasks), _LONGEST)
