@@ -1,10 +1,10 @@
 """Whether limits of observations hold, in evaluation and while learning, and what they cost.
 
-``python -m benchmarks.limits [--seeds 10] [--steps 100]``: four stirred-tank reactors, drawn by the
-seed, around a PI that holds 350 K. Less concentration pays, and needs more than the limit of
-354 K. Learned with the limit (chance 0.95) and without it. A number is the share of episodes that
-cross the limit, with the exact (Clopper–Pearson) 95 % interval, over 200 starts of each machine.
-Every seed is kept in a file, and the same question is not measured twice.
+``python -m benchmarks.limits [--seeds 10] [--steps 100]``: four hovering masses, drawn by the seed,
+around the PD for the mass in the middle. Faster is better, but for a limit of 0.9 m/s. Learned
+with the limit (chance 0.95) and without it. A number is the share of episodes that cross the
+limit, over 200 starts of each machine. Every seed is kept in a file, and the same question is not
+measured twice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from crosslearning.runs.study import Measurement
 from crosslearning.tasks.families import FAMILIES
 
 OUT = Path("runs/limits")
-VERSION, MEMBERS, TRIALS, LIMIT, CHANCE, EPSILON = 1, 4, 200, 354.0, 0.95, 0.3
+VERSION, MEMBERS, TRIALS, LIMIT, CHANCE, EPSILON = 1, 4, 200, 0.9, 0.95, 0.6
 
 
 def measure(seed: int, steps: int, limited: bool) -> dict[str, Any]:
     """Return what one seed gives: crossings of every machine, returns, and rounds that crossed."""
-    part = PARTS["reactors"]
-    limits = {"temperature": (None, LIMIT)}
-    plain = FAMILIES["reactors"](MEMBERS, seed=seed)
+    part = PARTS["hovering-masses"]
+    limits = {"speed": (-LIMIT, LIMIT)}
+    plain = FAMILIES["hovering-masses"](MEMBERS, seed=seed)
     tasks = [
         dataclasses.replace(task, limits=limits, chance=CHANCE) if limited else task
         for task in plain
@@ -46,7 +46,9 @@ def measure(seed: int, steps: int, limited: bool) -> dict[str, Any]:
     for i, task in enumerate(learner.tasks):
         for key, policy in (("crossed", learner.policy(i)), ("before", _still)):
             episodes = run_episodes(policy, task, TRIALS)
-            answer[key].append(int((episodes.observations[:, :, 1].max(axis=1) > LIMIT).sum()))
+            answer[key].append(
+                int((np.abs(episodes.observations[:, :, 1]).max(axis=1) > LIMIT).sum())
+            )
             if key == "crossed":
                 answer["returns"].append(float(episodes.rewards.sum(axis=1).mean()))
     rounds = [_rounds(data) for data in learner.method.data]  # type: ignore[attr-defined]
@@ -60,8 +62,8 @@ def _still(observation: Any) -> Any:
 
 def _rounds(data: Any) -> list[bool]:
     """Return which real episodes of a machine crossed the limit."""
-    hot = np.maximum(data.states[:, 1], data.after[:, 1]) > LIMIT
-    return [bool(part.any()) for part in np.split(hot, np.flatnonzero(data.first)[1:])]
+    fast = np.maximum(np.abs(data.states[:, 1]), np.abs(data.after[:, 1])) > LIMIT
+    return [bool(part.any()) for part in np.split(fast, np.flatnonzero(data.first)[1:])]
 
 
 def rows_of(seeds: int, steps: int, out: Path) -> list[Row]:
@@ -73,8 +75,8 @@ def rows_of(seeds: int, steps: int, out: Path) -> list[Row]:
             question = {"version": VERSION, "seed": seed, "steps": steps, "limited": limited}
             path = out / f"{'with' if limited else 'without'}-{steps}-{seed}.json"
             found.append(Measurement(path, question, measure, (seed, steps, limited)).answer())
-        what = f"reactors:{MEMBERS}, {steps} steps each, {seeds} seeds, "
-        what += f"limit {LIMIT:g} K {'asked for' if limited else 'ignored'}"
+        what = f"hovering-masses:{MEMBERS}, {steps} steps each, {seeds} seeds, "
+        what += f"limit {LIMIT:g} m/s {'asked for' if limited else 'ignored'}"
         crossed = [sum(one["crossed"]) / (TRIALS * MEMBERS) for one in found]
         fine = sum(share <= 1.0 - CHANCE for share in crossed)
         before = clopper_pearson(sum(sum(o["before"]) for o in found), TRIALS * MEMBERS * seeds)

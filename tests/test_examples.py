@@ -15,12 +15,14 @@ SMALL = {
     "own_environment": (3, "compiled: "),
     "choose_epsilon": (4, "How to read it."),
     "new_machine": (10, "After 1 iterations from the nearest task"),
+    "around_controller": (25, "the thrust changes by up to"),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_example_runs(name, monkeypatch, capsys):
+def test_the_example_runs(name, monkeypatch, capsys, tmp_path):
     length, said = SMALL[name]
+    monkeypatch.chdir(tmp_path)
     if name == "mujoco_family":
         pytest.importorskip("mujoco")
     path = EXAMPLES / f"{name}.py"

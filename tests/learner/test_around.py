@@ -265,6 +265,35 @@ def test_a_policys_file_is_a_controller(tmp_path, monkeypatch):
     np.testing.assert_allclose(plain.total_return.value, zero.total_return.value, rtol=1e-9)
 
 
+def test_the_certificate_checks_the_distance_from_the_controller(tmp_path, monkeypatch):
+    from safetensors.numpy import load_file, save_file
+
+    from crosslearning.certificates import certify
+
+    monkeypatch.chdir(tmp_path)
+    fields = {"tasks": "hovering-masses:2", "method": "models", "epsilon": 0.3, "max_knots": 30}
+    fields |= {"iterations": 4, "updates_per_round": 4, "round_steps": 20}
+    (tmp_path / "hover.py").write_text(
+        "from crosslearning import StateFeedback\npd = StateFeedback([[4.0, 3.9]], bias=[9.81])\n"
+    )
+    train("run", make_config({**fields, "around": "hover:pd"}))
+    sys.modules.pop("hover", None)
+    found = {check.name: check.status for check in certify("run", samples=50).checks}
+    names = ["model.safetensors: distance from the controller", "model.safetensors: kept policies"]
+    assert [found[name] for name in names] == ["pass", "pass"]
+    # Kept policies that somebody has made longer are noticed, whatever the record says.
+    import safetensors
+
+    path = tmp_path / "run" / "model.safetensors"
+    with safetensors.safe_open(path, "np") as file:
+        metadata = file.metadata()
+    arrays = load_file(path)
+    arrays["kept.policies.weights"] = 50.0 * arrays["kept.policies.weights"] + 0.5
+    save_file(arrays, path, metadata)
+    found = {check.name: check.status for check in certify("run", samples=50).checks}
+    assert found[names[1]] == "fail"
+
+
 # Limits -----------------------------------------------------------------------------------
 
 

@@ -83,6 +83,7 @@ def check_model(
             _check_slots(checks, content, label, gram, scale)
             model = _measure(content, gram, error, scale)
             _check_constraint(checks, model, label)
+            _check_kept(checks, content, model, label, formula)
     return model
 
 
@@ -234,6 +235,37 @@ def _check_constraint(checks: Checks, model: PlainModel, label: str) -> None:
         expected = f"at most ε₀ = {float(bound):g}: no action changes by more half ranges"
         name = f"{label}: distance from the controller"
         checks.expect(name, fine, found, expected, topic="constraint")
+
+
+def _check_kept(
+    checks: Checks, content: PlainFile, model: PlainModel, label: str, formula: Formula | None
+) -> None:
+    """Check the policies that are kept beside the last ones, which exports and evaluations use."""
+    if "kept.policies.weights" not in content.arrays:
+        return
+    knots, weights = (content.arrays[f"kept.policies.{part}"] for part in ("knots", "weights"))
+    if not np.all(np.isfinite(weights)) or weights.shape[:2] != (len(knots), len(model.tasks) + 1):
+        raise ValueError("the kept policies do not fit")
+    try:
+        gram = kernel_matrix(content.description["kernel"], knots)[0]
+    except MissingFormulaError:
+        if formula is None:
+            return
+        gram = np.asarray(formula(knots))
+    rows = weights.transpose(1, 2, 0)
+
+    def longest(functions: Floats) -> float:
+        squares = np.einsum("fpl,lm,fpm->f", functions, gram, functions, optimize=True)
+        return float(np.sqrt(max(np.max(squares, initial=0.0), 0.0)))
+
+    bound = float(model.settings.get("controller_epsilon") or math.inf)
+    relaxed = model.settings["projection"] == "relaxed"
+    radius = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
+    apart, norm = longest(rows[:-1] - rows[-1]), longest(rows)
+    fine = apart <= radius + model.tolerance(radius) and norm <= bound + model.tolerance(bound)
+    found = f"largest distance {apart:.6g}, largest norm {norm:.6g}"
+    expected = f"distances of at most {radius:g}, norms of at most {bound:g}"
+    checks.expect(f"{label}: kept policies", fine, found, expected, topic="constraint")
 
 
 def _largest(values: Floats) -> float:
