@@ -98,7 +98,7 @@ def assert_optimal(points, epsilon, bound, tolerance=1e-9):
     return result, outcome
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(6))
 def test_every_random_case_is_solved(block):
     kinds = set()
     for seed in range(1000 * block, 1000 * (block + 1)):

@@ -6,6 +6,7 @@ learned policies, and the steps are counted at which the models are uncertain.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from gymnasium.spaces import Box
 from scipy.linalg import cho_factor, cho_solve
 
 from crosslearning.analysis.logged.log import Episode, check_content, spaces_of
-from crosslearning.analysis.logged.reading import read_log
+from crosslearning.analysis.logged.reading import column_names, read_log
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.learner_file import MissingEnvironment
@@ -26,7 +27,7 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.preparation import kernel_for
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.loop import Loop, find_circles
 from crosslearning.tasks.sources import around_controllers
 
 if TYPE_CHECKING:
@@ -125,6 +126,10 @@ def learn_from(
     log = read_log(data, columns)
     check_content(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
+    fields = {**column_names(data, columns), **(task or {})}
+    if fields.get("lags"):
+        every = np.concatenate([one.observations for one in itertools.chain(*log.values())])
+        fields.setdefault("circles", find_circles(every))
     tasks: Sequence[Task] = [
         Task(
             name,
@@ -133,7 +138,7 @@ def learn_from(
             horizon=max(len(one.rewards) for one in episodes),
             reward=reward,
             terminated=terminated,
-            **(task or {}),
+            **fields,
         )
         for name, episodes in log.items()
     ]

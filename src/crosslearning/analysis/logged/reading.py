@@ -224,6 +224,18 @@ def _rows(path: Path) -> tuple[list[str], list[_Row]]:
     return header, rows
 
 
+def column_names(data: Any, columns: Mapping[str, Any] | None) -> dict[str, tuple[str, ...]]:
+    """Return the names of a table's observations and actions, as fields of a task."""
+    if not isinstance(data, str | Path):
+        return {}
+    path = Path(data)
+    header, _ = _rows(path)
+    return {
+        f"{kind}_names": tuple(_columns(path, header, f"{kind}s", columns or {}))
+        for kind in ("observation", "action")
+    }
+
+
 def _columns(path: Path, header: list[str], kind: str, columns: Mapping[str, Any]) -> list[str]:
     """Return the names of the columns of a kind; none if an optional kind is missing."""
     given = columns.get(kind, COLUMNS[kind])
