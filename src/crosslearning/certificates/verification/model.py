@@ -66,6 +66,12 @@ class PlainModel:
         """‖h_i − g‖ in the norm of κ, shape (N,)."""
         return np.sqrt(self.squared_distances)
 
+    @property
+    def farthest(self) -> float:
+        """The largest distance of one policy: ε, or √N ε if their mean square is bounded."""
+        relaxed = self.settings["projection"] == "relaxed"
+        return self.epsilon * (math.sqrt(len(self.tasks)) if relaxed else 1.0)
+
     def tolerance(self, bound: float) -> float:
         """Return by how much a distance may exceed its bound because of rounding."""
         return DISTANCE_TOLERANCE * bound + 1e-9 * float(np.max(self.norms))
@@ -258,9 +264,8 @@ def _check_kept(
         squares = np.einsum("fpl,lm,fpm->f", functions, gram, functions, optimize=True)
         return float(np.sqrt(max(np.max(squares, initial=0.0), 0.0)))
 
-    bound = float(model.settings.get("controller_epsilon") or math.inf)
-    relaxed = model.settings["projection"] == "relaxed"
-    radius = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
+    radius, given = model.farthest, model.settings.get("controller_epsilon")
+    bound = math.inf if given is None else float(given)
     apart, norm = longest(rows[:-1] - rows[-1]), longest(rows)
     fine = apart <= radius + model.tolerance(radius) and norm <= bound + model.tolerance(bound)
     found = f"largest distance {apart:.6g}, largest norm {norm:.6g}"

@@ -311,8 +311,7 @@ def _check_metrics(
     checks.expect("metrics.jsonl: complete", not lacking, found, f"a line every {every} iterations")
     # A line holds each task's largest distance since the line before. The relaxed projection
     # bounds only their mean square, so a single distance may be √N ε.
-    relaxed = model.settings["projection"] == "relaxed"
-    bound = model.epsilon * (math.sqrt(len(model.tasks)) if relaxed else 1.0)
+    relaxed, bound = model.settings["projection"] == "relaxed", model.farthest
     largest = max(max(line["distance"].values()) for line in lines)
     fine, found = largest <= bound + model.tolerance(bound), f"largest distance {largest:.6g}"
     expected = f"at most {'√N ε' if relaxed else 'ε'} = {bound:g} at every line"
