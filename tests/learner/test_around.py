@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 
 from crosslearning import PID, CrossLearner, StateFeedback, Task, evaluate, learn_from
 from crosslearning.errors import InputError, TaskError
@@ -82,6 +83,28 @@ def test_a_file_needs_the_controller_that_is_code(tmp_path):
     # Without tasks its corrections can be used, as those of any policies.
     alone = CrossLearner.load(tmp_path / "file")
     assert alone.predict([0.1, 0.2])[0].shape == (2,)
+
+
+def test_another_controller_or_set_point_than_learned_around_is_refused(tmp_path):
+    tasks = [dataclasses.replace(drift("one"), setpoints={0: 0.0})]
+    quick("models", tasks=tasks).learn(3, progress=False).save(tmp_path / "file")
+    other = dataclasses.replace(PLAIN_PID, setpoint=[0.5, 0.0])
+    with pytest.raises(InputError, match="was learned with controller"):
+        CrossLearner.load(tmp_path / "file", tasks=tasks, around=other)
+    moved = [dataclasses.replace(drift("one"), setpoints={0: 0.5})]
+    with pytest.raises(InputError, match="was learned with setpoints"):
+        CrossLearner.load(tmp_path / "file", tasks=moved)
+
+
+def test_a_bad_observation_changes_nothing_that_a_controller_remembers():
+    task = dataclasses.replace(drift("one"), lags=1, setpoints={0: 0.0})
+    learner = quick("models", tasks=[task]).learn(3, progress=False)
+    one, other = learner.controller(0), learner.controller(0)
+    for observation in np.random.default_rng(0).normal(size=(5, 2)):
+        for bad in ([np.nan, 0.0], [1.0], [1.0, 2.0, 3.0]):
+            with pytest.raises(InputError, match="give 2 finite numbers: observation 0"):
+                one.act(bad)
+        np.testing.assert_array_equal(one.act(observation), other.act(observation))
 
 
 def test_the_controller_of_a_machine_does_what_the_task_does():
@@ -178,9 +201,13 @@ def test_logged_data_of_other_controllers():
         log[name] = [{"observations": [*seen, place], "actions": actions, "rewards": rewards}]
     limits = {"lags": 1, "limits": {"x": (-8.0, None)}}
     names = {"observation_names": ["x", "y"], "action_names": ["u", "v"]}
-    learner = learn_from(
-        log, 0.3, iterations=3, around=FEEDBACK, task=limits | names, progress=False
-    )
+    given = {"iterations": 3, "around": FEEDBACK, "progress": False}
+    with pytest.raises(InputError, match="action_space=Box"):
+        learn_from(log, 0.3, task=limits | names, **given)
+    given["action_space"] = Box(-1.0, 1.0, (2,), np.float64)
+    with pytest.raises(InputError, match="did you mean 'lags'"):
+        learn_from(log, 0.3, task={"lag": 1}, **given)
+    learner = learn_from(log, 0.3, task=limits | names, **given)
     assert learner.tasks[0].observation_names == ("x", "y", "change 1 of x", "change 1 of y")
     assert np.all(learner.family.norms() <= 0.3)
     assert learner.controller("one").act([0.1, 0.2]).shape == (2,)

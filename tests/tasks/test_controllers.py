@@ -120,6 +120,7 @@ def test_parts_that_do_not_fit_are_refused():
         (lambda: PID(kp=1.0, rate=0.0), "rate"),
         (lambda: StateFeedback([[1.0]], target=[1.0, 2.0]), "target"),
         (lambda: as_controller(3), "the controller is 3"),
+        (lambda: as_controller(PID), "the controller is the class PID"),
     ],
 )
 def test_wrong_parameters_are_named(make, problem):

@@ -50,6 +50,7 @@ def _draw_returns(axes: Axes, machines: Sequence[Departure], rows: np.ndarray) -
             axes.plot([result.low, result.high], [row + shift] * 2, color=colour, lw=1.4)
             axes.plot(result.value, row + shift, "o", ms=4, color=colour)
     axes.set(title="Return", xlabel="undiscounted, 95 %")
+    axes.locator_params(axis="x", nbins=4)
     axes.grid(axis="x", color=LIGHT, alpha=0.4, lw=0.5)
 
 
@@ -64,7 +65,11 @@ def _draw_changes(axes: Axes, machines: Sequence[Departure], rows: np.ndarray) -
     axes.axvline(1.0, color=ALARM, ls="--", lw=1.2)
     bounds = machines[0].actions
     text = "; ".join(f"{one.action}: ±{one.bound:.3g}" for one in bounds if one.bound < math.inf)
-    axes.set(title="Change of the action", xlabel=f"of its bound\n{text}", xlim=(0.0, 1.08))
+    axes.set(
+        title="Change of the action",
+        xlabel=f"of its bound: largest, ● typical\n{text}",
+        xlim=(0.0, 1.08),
+    )
     axes.grid(axis="x", color=LIGHT, alpha=0.4, lw=0.5)
 
 

@@ -400,6 +400,8 @@ class CrossLearner:
         **settings
             Settings that differ from this learner's, such as ``step_size``.
         """
+        if not isinstance(task, Task):
+            raise InputError(f"task is {task!r}; give one Task, such as task_set('pendulums:1')[0]")
         policy = starting_policy(self, start)
         (task,) = behind_controller(self, [task])
         values = transfer_settings(self, **settings)

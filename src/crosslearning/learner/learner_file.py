@@ -5,7 +5,8 @@ Tasks are rebuilt if they are a named set; otherwise stand-ins with the same spa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -85,6 +86,7 @@ def read_learner(
         if names != saved["tasks"]:
             raise InputError(f"{path} was learned on {saved['tasks']}, got {names}")
         _check_actions(path, saved, learner.tasks[0])
+        _check_loops(path, saved, learner.tasks)
         learner._core.restore(arrays, saved)
     except FileFormatError as problem:
         raise FileFormatError(f"{path}: {problem}") from problem
@@ -162,6 +164,22 @@ def _check_actions(path: str | Path, description: Mapping[str, Any], task: Task)
             f"{path} was learned with the action_space {saved}, but that of task {task.name!r} is "
             f"{given}: the policies' actions would mean something else"
         )
+
+
+def _check_loops(path: str | Path, saved: Mapping[str, Any], tasks: Sequence[Task]) -> None:
+    """Refuse tasks behind another controller or loop than those of a learner's file."""
+    for task, before in zip(tasks, saved.get("loops", ()), strict=False):
+        if before is None or task.loop is None:
+            continue
+        now = json.loads(json.dumps(task.loop.to_dict()))
+        for name, value in before.items():
+            # A controller that is code cannot be compared.
+            if value != "code" and now.get(name) not in (value, "code"):
+                raise InputError(
+                    f"{path} was learned with {name} = {value} of task {task.name!r}, got "
+                    f"{now.get(name)}: what was learned would mean something else. Give the same, "
+                    "or learn anew"
+                )
 
 
 class MissingEnvironment:

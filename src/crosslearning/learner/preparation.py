@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
+from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
+from crosslearning.tasks.controllers import read_controller
 from crosslearning.tasks.loop import find_circles
 from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
@@ -51,7 +54,12 @@ def resolve_tasks(
     if not resolved:
         raise InputError("no tasks were given; give at least one")
     if isinstance(around, str) and not isinstance(tasks, TaskSource):
-        raise InputError(f"around is {around!r}: with tasks of Python give the controller itself")
+        if not around.endswith(".json"):
+            raise InputError(
+                f"around is {around!r}: with tasks of Python give the controller itself, or a JSON "
+                "file"
+            )
+        around = read_controller(read_bytes(Path(around)).decode(), around)
     if around is not None and not isinstance(around, str):
         resolved = around_controllers(resolved, around)
     first, names = resolved[0], Counter(task.name for task in resolved)

@@ -423,6 +423,9 @@ def as_controller(given: Any, rate: float | None = None, *bounds: Floats) -> Any
 
     ``rate`` and ``bounds`` of the actions are those of a PID which states none.
     """
+    if isinstance(given, type):
+        name = given.__name__
+        raise InputError(f"the controller is the class {name}; give an object of it: {name}(...)")
     if isinstance(given, PID):
         ends = [end if np.all(np.isfinite(end)) else None for end in bounds] or [None, None]
         low = ends[0] if given.low is None else given.low

@@ -125,7 +125,9 @@ class LoopSpec:
                 low[i] = low[i] if least is None else max(low[i], least)
                 high[i] = high[i] if most is None else min(high[i], most)
             else:
-                bounds[find_name(name, seen, "limit, an observation or an action,")] = least, most
+                known = (*seen, *acting)
+                i = find_name(name, known, "limit, an observation or an action,")
+                bounds[i] = least, most
         aims: list[tuple[int, float | None, int | None]] = []
         for name, aim in (setpoints or {}).items():
             i = find_name(name, seen, "set-point, an observation,")
@@ -564,6 +566,13 @@ class CorrectedController(Controller):
     def act(self, observation: ArrayLike) -> NDArray[Any]:
         """Return the machine's action for its observation, in the shape of its space."""
         loop, space = self.loop, self.loop.spec.actions
+        names, given = loop.spec.observation_names, np.asarray(observation, dtype=np.float64)
+        # Refused before anything is remembered: the next observation finds all as it was.
+        if given.size != len(names) or not np.all(np.isfinite(given)):
+            raise InputError(
+                f"the observation is {observation!r}; give {len(names)} finite numbers: "
+                f"{', '.join(names)}"
+            )
         seen = loop.observe(observation) if self._begun else loop.reset(observation)
         self._begun = True
         return loop.act(self._correct(seen)).reshape(space.shape).astype(space.dtype)

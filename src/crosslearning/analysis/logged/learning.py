@@ -28,6 +28,7 @@ from crosslearning.learner.preparation import kernel_for
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
 from crosslearning.tasks.loop import Loop, find_circles
+from crosslearning.tasks.numbers import check_names
 from crosslearning.tasks.sources import around_controllers
 
 if TYPE_CHECKING:
@@ -126,7 +127,13 @@ def learn_from(
     log = read_log(data, columns)
     check_content(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
+    if around is not None and action_space is None:
+        raise InputError(
+            "the logged actions do not tell the range of the actuators, within which a controller "
+            "acts; give it: action_space=Box(low, high)"
+        )
     fields = {**column_names(data, columns), **(task or {})}
+    check_names("field of a task", fields, Task.__dataclass_fields__)
     if fields.get("lags"):
         every = np.concatenate([one.observations for one in itertools.chain(*log.values())])
         fields.setdefault("circles", find_circles(every))
