@@ -196,7 +196,7 @@ def with_data(tasks: int, steps: int, **settings: Any) -> CrossLearner:
     more = steps - learner.steps // tasks
     plan = plan_episodes(np.random.default_rng(0), learner.tasks, 1, more, np.array([0.7]))
     policies = learner._core.iterate.policies
-    learner.method.begin(learner._executor.episodes(policies, plan))
+    learner.method.begin([learner._executor.episodes(policies, plan)])
     return learner
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from crosslearning.analysis.comparison import compare
     from crosslearning.analysis.identification import identify
     from crosslearning.analysis.logged import learn_from
+    from crosslearning.analysis.verdict import verdict
     from crosslearning.learner import CrossLearner, IterationReport, LearnerSettings, Policy
     from crosslearning.learner.callbacks import EvaluationCallback
     from crosslearning.learner.evaluation import evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "learn_from",
     "register_task_set",
     "task_set",
+    "verdict",
 ]
 
 __getattr__ = lazy_exports(
@@ -69,6 +71,7 @@ __getattr__ = lazy_exports(
         "learn_from": "crosslearning.analysis.logged",
         "register_task_set": "crosslearning.tasks",
         "task_set": "crosslearning.tasks",
+        "verdict": "crosslearning.analysis.verdict",
     },
 )
 

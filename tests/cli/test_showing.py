@@ -26,7 +26,7 @@ def test_runs_lists_what_is_there_and_what_to_do(tmp_path):
     assert lines[0] == f"{tmp_path}: 2 runs"
     assert lines[3].startswith("broken damaged – –")
     assert lines[4].startswith("first finished policy-gradient linear-quadratic (3) ")
-    assert "Returns with ~ are of the last iterations" in result.output
+    assert "Returns with ~ are discounted, of the last iterations" in result.output
     assert f"crosslearning evaluate {shlex.quote(str(tmp_path / 'first'))}" in lines
     assert lines[-2].startswith(f"crosslearning certify {shlex.quote(str(tmp_path / 'broken'))} # ")
     rows = json.loads(called("runs", tmp_path, "--json").output)

@@ -14,15 +14,18 @@ def small():
     return CrossLearner("linear-quadratic", **SMALL)
 
 
-def test_steps_are_taken_from_here_on_until_there_are_enough():
+def test_steps_are_taken_from_here_on_while_there_are_enough():
     taken = []
     learner = small().learn(3)
     before = learner.steps
     learner.learn(steps=700, callback=lambda report: taken.append(report.steps))
-    assert learner.steps == before + sum(taken)
-    # The last iteration was needed, and none came after it.
-    assert sum(taken[:-1]) < 700 <= sum(taken)
+    assert learner.steps == before + sum(taken) <= before + 700
+    needed = learner.method.steps_needed(learner._core.iterate)
+    assert sum(taken) + needed > 700
     assert_same_bits(learner.family, small().learn(3 + len(taken)).family)
+    # One more iteration needs that many, and no more.
+    assert learner.learn(steps=before + 700 - learner.steps).iteration == 3 + len(taken)
+    assert learner.learn(steps=needed).iteration == 4 + len(taken)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,10 @@ def test_settings_of_two_methods_leave_the_choice_to_the_steps():
     assert CrossLearner("pendulums:2", step_rule="adam").settings.method == "policy-gradient"
 
 
-def test_steps_that_exploration_takes_up_are_refused():
+def test_steps_that_are_too_few_are_refused_before_any_is_taken():
     learner = CrossLearner("pendulums:2", method="trust-region", max_knots=30)
-    with pytest.raises(InputError, match=r"steps is 100, but initial exploration alone took \d+"):
+    with pytest.raises(InputError, match=r"steps is 100, but trust-region needs 427 to learn"):
         learner.learn(steps=100, progress=False)
+    assert learner.steps == 0
+    assert 320 < learner.learn(steps=427, progress=False).steps <= 427
+    assert learner.iteration == 1

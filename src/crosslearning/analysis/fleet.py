@@ -119,17 +119,17 @@ def train_fleet(
                 def advance(report: IterationReport, part: float = 1.0 / iterations) -> None:
                     shown.advance(bar, part)
 
-                learner.learn(iterations, advance, progress=False)
+                learner.learn(steps=machines * steps, callback=advance, progress=False)
                 results.append(_evaluated(kind, learner, trials))
     return Fleet(learner.tasks, seed, learner.steps // machines, tuple(results))
 
 
 def _iterations(learner: CrossLearner, steps: int) -> int:
-    """Return the iterations of the whole rounds that hold so many steps per task."""
+    """Return the iterations of the rounds that hold so many steps per task."""
     settings: Any = learner.settings
     seen = rounds = 0
     while seen < steps:
-        seen += settings.next_round(seen, learner.tasks[0].horizon)
+        seen += settings.next_round(seen, learner.tasks[0].horizon, steps - seen)
         rounds += 1
     return int(settings.updates_per_round * rounds)
 

@@ -17,6 +17,7 @@ from crosslearning.certificates.verification import Check, Checks, Verification
 from crosslearning.certificates.verification.checks import read_plain_file
 from crosslearning.errors import CrossLearningError, NumericalError
 from crosslearning.learner import CrossLearner, IterationReport
+from crosslearning.learner.internals import choose_method
 from crosslearning.learner.user_input import Length
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import Averages
@@ -75,7 +76,9 @@ def _replay(
         checks.expect("replay", "not possible", reason, "train it again from where it started")
         return
     first = learner.iteration
-    target = config.length if finished else Length("iterations", int(source.stem.split("-")[1]))
+    stages = _stages(source, config.length if finished else None)
+    if stages[0][0].unit == "steps":  # of which the initial exploration is a share
+        choose_method(learner, stages[0][0].amount)
     saved = {k: p for k, p in kept if p != source and k > first}
     logged = {k: line for line in verification.metrics if (k := line["iteration"]) > first}
     averages = Averages([task.name for task in learner.tasks])
@@ -99,7 +102,14 @@ def _replay(
                 _compare(checks, learner, saved[report.iteration], again, "checkpoints/")
 
         with closing(learner):
-            learner.learn(callback=after, progress=console or False, **target.left(learner))
+            for length, end in stages:
+
+                def reached(_: IterationReport, end: int | None = end) -> bool:
+                    return learner.iteration == end
+
+                if end is None or learner.iteration < end:
+                    left = length.left(learner)
+                    learner.learn(callback=[after, reached], progress=console or False, **left)
         _compare(checks, learner, source, again, "" if finished else "checkpoints/")
     if finished:
         missing = [k for k in logged if k > learner.iteration]
@@ -114,6 +124,22 @@ def _replay(
         )
     expected = "every line as the replay gives it"
     checks.expect("replay: metrics.jsonl", not different, found, expected)
+
+
+def _stages(source: Path, length: Length | None) -> list[tuple[Length, int | None]]:
+    """Return the lengths that a run was given, one after the other, each until an iteration.
+
+    None: until it ends by itself. ``length`` is that of a finished run.
+    """
+    description = read_plain_file(source).description
+    last = description["iteration"]
+    limits = description.get("step_limits") or [[0, None]]
+    ends = [begin for begin, _ in limits[1:]] + [last]
+    stages: list[tuple[Length, int | None]] = [
+        (Length("iterations", end) if most is None else Length("steps", most), end)
+        for (_, most), end in zip(limits, ends, strict=True)
+    ]
+    return stages if length is None else [*stages[:-1], (length, None)]
 
 
 def _alike(old: Any, new: Any) -> bool:

@@ -20,7 +20,7 @@ from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.gradients import IndependentEstimates
 from crosslearning.learner.internals import radii_of
-from crosslearning.learner.sampling import Sampling, sample_gaps
+from crosslearning.learner.sampling import Sampling, draw_plans, sample_gaps
 
 Verdict = Literal["stationary", "not stationary", "undecided"]
 
@@ -82,7 +82,9 @@ def stationarity_gaps(
     gaps = []
     with threadpool_limits(1, user_api="blas"):
         generator = np.random.default_rng([seed, 1])
-        measured, _ = sample_gaps(sampling, learner.family, samples, generator)
+        measured, _ = sample_gaps(
+            sampling, learner.family, draw_plans(sampling, samples, generator)
+        )
         places = zip(names, measured, learner.family.distances(), radii_of(learner), strict=True)
         for name, one, distance, radius in places:
             if math.isinf(epsilon):

@@ -53,6 +53,7 @@ Open = Annotated[bool, option("Show the page in a browser.", "--open/--no-open")
 Json = Annotated[bool, option("Print JSON.", "--json")]
 Best = Annotated[bool, option("The best policies of a run with evaluations on the way.")]
 RunTasks = Annotated[str | None, option("The run's tasks, if they are missing: as for training.")]
+Verdict = Annotated[int, whole("Episodes that judge each policy at the end; 0: none.", least=0)]
 Workers = Annotated[int | None, whole("Processes; default: one for every processor.")]
 On = Annotated[str, option("Where runs go: processes, or a Ray cluster: ray, ray://host:port.")]
 Config = Annotated[Path | None, option("TOML file with fields; flags win over it.")]

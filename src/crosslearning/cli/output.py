@@ -18,6 +18,7 @@ from crosslearning.cli.application import console
 
 if TYPE_CHECKING:
     from crosslearning.analysis.comparison import Comparison
+    from crosslearning.analysis.verdict import Verdict
     from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
 
@@ -72,6 +73,24 @@ def show_numbers(
         rows.append([*row, *(getattr(one, name) for name in after)])
     headings = ["discounted return\nand total", *(f"{name}, %" for name in rates), *means]
     show_table(title, [*before, *headings, *after], rows)
+
+
+def show_verdict(found: Verdict) -> None:
+    """Print the returns of the policies beside what they began with, and the sentence."""
+    names = list(found.tasks[0].references)
+    shown = sorted(found.tasks, key=lambda one: one.gain.value)[:WORST]
+    title = f"Total returns, {found.trials} episodes each, 95 % intervals"
+    if len(found.tasks) < MANY_TASKS:
+        shown = list(found.tasks)
+    else:
+        title += f"; the {WORST} of {len(found.tasks)} tasks that gain least"
+    rows = [
+        [one.task, str(one.policy), *(str(one.references[name]) for name in names), str(one.gain)]
+        for one in shown
+    ]
+    show_table(title, ["task", "policy", *names, "gain over the best"], rows)
+    show_line(found.facts)
+    show_line(found.sentence)
 
 
 def describe_kernel(kernel: Mapping[str, Any]) -> str:

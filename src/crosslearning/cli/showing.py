@@ -49,13 +49,22 @@ def list_runs(
     headings = ["run", "state", "method", "tasks", "steps", "return", "ε", "knots"]
     show_table(f"{folder}: {count}", headings, [_cells(one, folder) for one in summaries])
     show_line("")
-    if any(one.best_return is None and one.recent_return is not None for one in summaries):
-        show_line("Returns with ~ are of the last iterations, while exploring; others are the best")
-        show_line("of the evaluations on the way (--evaluate-every).")
+    if any(one.final_return is not None for one in summaries):
+        show_line("Returns are totals of episodes, from the verdict at the end.")
+    if any(one.final_return is None and one.best_return is not None for one in summaries):
+        show_line("Returns with * are discounted: the best of the evaluations on the way.")
+    if any(_first_return(one)[0] == "~" for one in summaries):
+        show_line("Returns with ~ are discounted, of the last iterations, while exploring.")
     show_line("What next:")
     for one in summaries:
         remark = one.problem or (f"written by {one.writer}" if one.writer else "")
         show_line(f"  {one.next}" + (f"    # {remark}" if remark else ""))
+
+
+def _first_return(one: RunSummary) -> tuple[str, float | None]:
+    """Return the mark and the number of the return that says most of a run."""
+    returns = {"": one.final_return, "*": one.best_return, "~": one.recent_return}
+    return next(((mark, one) for mark, one in returns.items() if one is not None), ("", None))
 
 
 def _cells(one: RunSummary, folder: Path) -> list[str]:
@@ -63,9 +72,7 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
     from crosslearning._base.statistics import readable
 
     name = Path(one.run).relative_to(folder).as_posix()
-    count, mark, number = one.task_count, "", one.best_return
-    if number is None:
-        mark, number = "~", one.recent_return
+    count, (mark, number) = one.task_count, _first_return(one)
     cells = [
         *(one.run if name == "." else name, one.state, one.method),
         one.tasks and one.tasks + (f" ({count})" if count is not None else ""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Any
@@ -15,6 +15,8 @@ from rich.table import Table
 
 # The names of this package are imported when they are used.
 from crosslearning import runs
+from crosslearning._base.files import write_atomically
+from crosslearning._base.plain_data import json_text
 from crosslearning.cli import options, output
 from crosslearning.cli.application import announce_compilation, app, console
 from crosslearning.cli.options import option, whole
@@ -56,6 +58,7 @@ def train(
     *,
     out: Annotated[Path, options.folder("Folder of the run; must not hold one yet.")],
     config: options.Config = None,
+    verdict: options.Verdict = 10,
     **fields: Any,
 ) -> None:
     """Learn a task set, in a new run folder."""
@@ -67,7 +70,7 @@ def train(
             show_line(f"Method: {methods[0]}, for a setting that it alone has. Another: --method.")
         announce_compilation()
         outcome = runs.train(out, checked, console)
-    _finish(out, outcome)
+        _finish(out, outcome, verdict)
 
 
 @app.command()
@@ -78,6 +81,7 @@ def adapt(
     tasks: Annotated[str, option("The tasks to adapt to: a set, module:function, or tasks.toml.")],
     out: Annotated[Path, options.folder("Folder of the new run; must not hold one yet.")],
     start: Annotated[str, option("The policy to start from: central, or a task's.")] = "central",
+    verdict: options.Verdict = 10,
     **fields: Any,
 ) -> None:
     """Learn other tasks from a run's central policy.
@@ -90,7 +94,7 @@ def adapt(
         runs.RunFolder(out).require_free()
         announce_compilation()
         outcome = adapt_run(run, out, tasks, start, console, **options.read_flags(fields))
-    _finish(out, outcome)
+        _finish(out, outcome, verdict)
 
 
 @app.command()
@@ -103,13 +107,14 @@ def resume(
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
     tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
     around: Annotated[str | None, option("The controller of such a run, with --tasks.")] = None,
+    verdict: options.Verdict = 10,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     with _reporting_interrupts(run):
         announce_compilation()
         length = iterations, steps
         outcome = runs.resume(run, workers, console, tasks, *length, on, step_seconds, around)
-    _finish(run, outcome)
+        _finish(run, outcome, verdict)
 
 
 @app.command()
@@ -212,6 +217,15 @@ def _report(outcome: runs.Outcome) -> runs.Outcome:
     return outcome
 
 
-def _finish(run: Path, outcome: runs.Outcome) -> None:
+def _finish(run: Path, outcome: runs.Outcome, trials: int) -> None:
+    """Print how a run ended and, if that is new, the verdict on it, which its folder keeps."""
     _report(outcome)
+    folder = runs.RunFolder(run)
+    if trials and not folder.verdict.exists():
+        from crosslearning.analysis.verdict import verdict
+
+        with console.status("Judging the policies …") if console.is_terminal else nullcontext():
+            found = verdict(outcome.learner, max(2, trials))
+        output.show_verdict(found)
+        write_atomically(folder.verdict, f"{json_text(found.to_dict(), indent=1)}\n".encode())
     show_line(f"The run is in {run}. Next: crosslearning evaluate {shlex.quote(str(run))}")

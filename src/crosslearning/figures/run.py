@@ -25,8 +25,9 @@ _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_b
 _TITLES = {
     "return": "Discounted return while exploring",
     "total_return": "Total return while exploring",
+    "imagined_return": "Imagined: discounted return",
     "seen_reward": "Reward of a real step, last round",
-    "imagined_reward": "Reward of an imagined step",
+    "imagined_reward": "Imagined: reward of a step",
     "model_distance": "Models: distance to the central one",
     "model_multiplier": "Models: multiplier",
     "length": "Length of an episode, steps",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 
 #: Squares of sums of such rewards are still finite.
 _LARGEST_REWARD = 1e100
+#: Rewards that differ by less, relatively, are the same up to the rounding of their means.
+_ROUNDING = 1e-12
 Arrays = Mapping[str, Floats]
 #: What the next iteration depends on, for a file: arrays by name, and plain data.
 State = tuple[dict[str, Floats], dict[str, Any]]
@@ -130,8 +132,22 @@ class Iterate:
         self.dictionary = Dictionary(kernel, tasks + 1 + more, outputs, guarded=tasks + 1)
         self.generator = np.random.default_rng(settings.seed)
         self.iteration = self.steps = 0
+        #: The most steps in all, and since which iteration; None: as many as it takes. They are
+        #: part of what was learned, since the last iteration before a limit may be shorter.
+        self.step_limits: list[tuple[int, int | None]] = []
         #: None where the last policies are the ones to use.
         self.keeper: Keeper | None = None
+
+    def allow(self, most_steps: int | None) -> None:
+        """Set how many environment steps may be taken in all; None: as many as it takes."""
+        if most_steps != (self.step_limits[-1][1] if self.step_limits else None):
+            self.step_limits.append((self.iteration, most_steps))
+
+    @property
+    def steps_left(self) -> float:
+        """How many environment steps may still be taken."""
+        most = self.step_limits[-1][1] if self.step_limits else None
+        return math.inf if most is None else most - self.steps
 
     @property
     def policies(self) -> Expansion:
@@ -157,8 +173,11 @@ class Iterate:
             weights = np.broadcast_to(family.weights, shape)
             self.dictionary.extend(family.knots, self.padded(weights))
 
-    def saw(self, returns: Floats, again: Again) -> int:
-        """Take in real returns (N, n) of the policies; return the steps of a test of them."""
+    def saw(self, returns: Floats, again: Again | None) -> int:
+        """Take in real returns (N, n) of the policies; return the steps of a test of them.
+
+        Nothing is tested if there is no ``again``, for want of steps.
+        """
         if self.keeper is None:
             return 0
         return self.keeper.saw(returns, self.iteration, lambda: self.family, again)
@@ -239,16 +258,21 @@ class Method(ABC):
         paper, gamma = ESTIMATORS["antithetic"], self.settings.gamma
         return Sampling(self.executor, paper, self.kernel, self.noise, gamma)
 
-    def begin(self, episodes: Episodes) -> None:  # noqa: B027  (most methods do not use them)
+    def begin(self, parts: Sequence[Episodes]) -> None:  # noqa: B027  (most do not use them)
         """Use the episodes of the initial exploration."""
 
     def use_data_of(self, other: Method) -> None:  # noqa: B027
         """Use the data of another learner's method, whose tasks are related."""
 
+    def steps_needed(self, iterate: Iterate) -> int:
+        """Return the fewest environment steps with which the next iteration can be made."""
+        return len(self.executor.tasks)
+
     @abstractmethod
     def improve(self, iterate: Iterate) -> Improvement:
         """Propose a step; random numbers come from the iterate's generator alone.
 
+        It takes no more environment steps than are left, if those that it needs are.
         An exception that a rollout raises must leave the method unchanged.
         """
 
@@ -304,6 +328,20 @@ def refuse_huge_rewards(executor: Executor, episodes: Episodes) -> None:
     for task, rewards in zip(executor.tasks, episodes.rewards, strict=True):
         if np.max(np.abs(rewards)) > _LARGEST_REWARD:
             raise too_large(task.name)
+
+
+def refuse_constant_rewards(rewards: Floats, terminated: bool = False) -> None:
+    """Refuse rewards that are the same in all steps so far, of all tasks.
+
+    Unless an episode terminated: then its length makes the difference, if they are not zero.
+    """
+    first = float(rewards[0])
+    if np.ptp(rewards) <= _ROUNDING * abs(first) and not (terminated and first):
+        raise InputError(
+            f"the reward was {first:g} in every step of every task so far: no policy is better "
+            "than another. Check the reward; if it changes at a goal alone, reward the way to it, "
+            "or begin nearer to it"
+        )
 
 
 # The core ---------------------------------------------------------------------------------
@@ -408,6 +446,8 @@ class Core:
         more, plain = self.method.state()
         arrays |= prefixed("method", more)
         numbers: dict[str, Any] = {}
+        if iterate.step_limits:
+            numbers["step_limits"] = [list(limit) for limit in iterate.step_limits]
         if self.keeper is not None:
             best, numbers["kept"] = self.keeper.state()
             arrays |= prefixed("kept", best)
@@ -441,6 +481,9 @@ class Core:
             raise FileFormatError(f"the state of its generator is damaged: {problem}") from problem
         iterate.dictionary = dictionary
         iterate.iteration, iterate.steps = counts
+        iterate.step_limits = [(int(k), most) for k, most in numbers.get("step_limits", ())]
+        if any(type(most) not in (int, type(None)) for _, most in iterate.step_limits):
+            raise misfit("step_limits")
         if self.keeper is not None and "kept" in numbers:
             self.keeper.restore(fresh.kernel, part_of(arrays, "kept"), numbers["kept"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -39,8 +40,8 @@ from crosslearning.learner.user_input import (
     make_settings,
     refuse_lengths,
 )
-from crosslearning.rkhs import Family, Kernel
-from crosslearning.rollouts import Executor, executor_for
+from crosslearning.rkhs import Family, Gaussian, Kernel
+from crosslearning.rollouts import Episodes, Executor, executor_for
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import TaskSource, read_source
 from crosslearning.tasks.task import warn_of_no_limit
@@ -133,6 +134,8 @@ class CrossLearner:
         self._given = _given_settings(settings, kernel, keywords)
         self._around = any(task.controller is not None for task in self.tasks)
         self._kernel, self._start = kernel, start
+        #: The steps of the run, for the initial exploration; infinite until they are known.
+        self._most_steps = math.inf
         # Report errors now, whichever method the length will select.
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
@@ -140,9 +143,13 @@ class CrossLearner:
         self._executor = executor or executor_for(self.tasks, *how)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
-        known_kernel(kernel, start, self.tasks, self.settings)
-        if self._resolved(1).method == self.settings.method:
-            _ = self._core  # no length would change the method: its errors, too, are reported now
+        known = known_kernel(kernel, start, self.tasks, self.settings)
+        #: Whether no length would change the method.
+        self._is_decided = self._resolved(1).method == self.settings.method
+        if self._is_decided:
+            # Its errors, too, are reported now.
+            any_kernel = known or Gaussian(std=[1.0] * self.tasks[0].observation_size)
+            _METHODS[self.settings.method](self._executor, self.settings, any_kernel)
 
     def _resolved(self, steps: int | None) -> LearnerSettings:
         """Return the settings with nothing left open, for learning of so many steps, if known."""
@@ -165,21 +172,36 @@ class CrossLearner:
     @cached_property
     def _core(self) -> Core:
         """The method and its iterate, made when they are first needed."""
-        settings, explored = self.settings, None
+        settings = self.settings
+        explored: list[Episodes] = []
         kernel = known_kernel(self._kernel, self._start, self.tasks, settings)
         if kernel is None:
+            self._refuse_too_few(settings)
             with threadpool_limits(1, user_api="blas"):  # as in learn
                 scaled = self._scale is not None
-                kernel, explored = observed_kernel(self._executor, scaled, settings)
+                kernel, explored = observed_kernel(
+                    self._executor, scaled, settings, self._most_steps
+                )
         method = _METHODS[settings.method](self._executor, settings, kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(kernel, settings, len(self.tasks), p, method.functions)
-        if explored is not None:
+        if explored:
             method.begin(explored)
-            iterate.steps += int(explored.lengths.sum())
+            iterate.steps += sum(int(part.lengths.sum()) for part in explored)
         if self._start is not None:
             iterate.start_from(self._start)
         return Core(iterate, method)
+
+    def _refuse_too_few(self, settings: LearnerSettings) -> None:
+        """Refuse too few steps before the initial exploration takes any."""
+        N, share = len(self.tasks), settings.initial_exploration.share
+        needed = math.ceil(N * settings.fewest_steps / (1.0 - share if share < 1.0 else 1.0))
+        if self._most_steps < needed:
+            raise InputError(
+                f"steps is {self._most_steps}, but {settings.method} needs {needed} to learn "
+                f"anything: {settings.fewest_steps} of each of {N} tasks for an iteration"
+                f"{', after episodes with random actions' if share < 1.0 else ''}; ask for more"
+            )
 
     @property
     def kernel(self) -> Kernel:
@@ -188,7 +210,7 @@ class CrossLearner:
 
     def __repr__(self) -> str:
         # Until it is made, the length of learning may decide the method.
-        method = self.settings.method if self._is_made else None
+        method = self.settings.method if self._is_made or self._is_decided else None
         knots = len(self._core.iterate.dictionary) if self._is_made else 0
         return (
             f"CrossLearner({len(self.tasks)} tasks, method={method!r}, "
@@ -233,8 +255,8 @@ class CrossLearner:
             Called with an :class:`IterationReport` after each iteration; returning True stops.
             ``crosslearning.EvaluationCallback`` evaluates during learning.
         steps : int, optional
-            Further environment steps, over all tasks. The last iteration is completed and may
-            exceed them.
+            The most further environment steps, over all tasks, with those of the initial
+            exploration. Learning ends when fewer are left than an iteration needs.
         progress : bool or Console
             Whether to show a progress bar, if standard error is a terminal; or its console.
 
@@ -265,11 +287,13 @@ class CrossLearner:
             deferred() as interrupted,
             learning_bar(progress, length.unit, made, goal.amount) as show,
         ):
+            iterate = self._core.iterate
+            iterate.allow(goal.amount if goal.unit == "steps" else None)
             if length.amount and not self.iteration and goal.reached(self):
+                needed = self.method.steps_needed(iterate)
                 raise InputError(
-                    f"steps is {length.amount}, but initial exploration alone took "
-                    f"{self.steps}, and nothing was learned; ask for more steps, give a kernel, or "
-                    "take the method models"
+                    f"steps is {length.amount}, of which {self.steps} are taken, and the first "
+                    f"iteration needs {needed}: nothing was learned; ask for more steps"
                 )
             while not goal.reached(self):
                 report = self._core.step()

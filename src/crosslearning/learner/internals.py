@@ -12,6 +12,7 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.learner.settings import LearnerSettings
+from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
 
@@ -24,6 +25,7 @@ def choose_method(learner: CrossLearner, steps: int | None) -> CrossLearner:
     """Choose the method, if none was given, by the number of steps; return the learner."""
     if not learner._is_made:
         learner.settings = learner._resolved(steps)
+        learner._most_steps = math.inf if steps is None else steps
     return learner
 
 
@@ -43,6 +45,15 @@ def kept_line(learner: CrossLearner) -> str:
     what = "controller" if learner._around else "policy at the start"
     where = ", ".join(names) if len(names) < len(kept) else "every task"
     return f"Kept the {what} on {where}: no policy was better by its lower bound."
+
+
+def first_policies(learner: CrossLearner) -> Family | None:
+    """Return the policies h_1 … h_N and g that learning started from; None if they were zero."""
+    keeper = learner._core.keeper
+    first = learner._start if keeper is None else keeper.start.family
+    if first is None or not len(first.knots):
+        return None
+    return first.select(*[0] * (len(learner.tasks) + 1)) if first.functions == 1 else first
 
 
 def worker_status(learner: CrossLearner) -> str:

@@ -168,11 +168,11 @@ class Keeper:
         return choose([self.start, kept, current], self.settings)
 
     def saw(
-        self, returns: Floats, iteration: int, family: Callable[[], Family], again: Again
+        self, returns: Floats, iteration: int, family: Callable[[], Family], again: Again | None
     ) -> int:
         """Take in real returns (N, n) of the policies after an iteration, ``family()``.
 
-        Returns the environment steps of a test.
+        Returns the environment steps of a test; without ``again`` there is none.
         """
         n = returns.shape[1]
         if n < 2:
@@ -182,7 +182,8 @@ class Keeper:
             self.first = now
             return 0
         margin = student_quantile(CONFIDENCE, n - 1) * np.sqrt(now[1] + self.first[1])
-        if np.all(now[0] - self.first[0] - margin <= np.maximum(self.kept.gains, 0.0)):
+        looks_worse = np.all(now[0] - self.first[0] - margin <= np.maximum(self.kept.gains, 0.0))
+        if again is None or looks_worse:
             return 0
         before, steps = again(self.start.family.expansion)
         self.tests += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,12 @@ import numpy as np
 from crosslearning.learner import core
 from crosslearning.learner.gradients import ESTIMATORS, Gradients, gradient_geometry
 from crosslearning.learner.limits import refuse_limits
-from crosslearning.learner.sampling import Sampling, sample_gaps
+from crosslearning.learner.sampling import Sampling, draw_plans, sample_gaps
 from crosslearning.learner.settings import PolicyGradient
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts import Executor, plan_samples
+from crosslearning.rollouts import Executor, SamplePlan, plan_samples
 
 
 class PolicyGradientMethod(core.Method):
@@ -40,20 +41,34 @@ class PolicyGradientMethod(core.Method):
         """How many functions the method keeps: a momentum direction for each task, or none."""
         return len(self.executor.tasks) if self.rule.momentum else 0
 
+    def steps_needed(self, iterate: core.Iterate) -> int:
+        """Return the steps of the next plan, if no episode ends early."""
+        return self._plan(deepcopy(iterate.generator)).most_steps(self.estimator.mirrored)
+
+    def _plan(self, generator: np.random.Generator) -> SamplePlan:
+        settings = self.settings
+        sizes = settings.batch_size, settings.gamma, self.noise.std
+        return plan_samples(generator, self.executor.tasks, *sizes)
+
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's gradient estimate: one iteration of this method."""
         settings, tasks = self.settings, self.executor.tasks
         # Algorithm 1, lines 1 to 5: trajectories of geometric length, and their rewards.
-        plan = plan_samples(
-            iterate.generator, tasks, settings.batch_size, settings.gamma, self.noise.std
-        )
+        plan = self._plan(iterate.generator)
         samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
+
+        if not iterate.iteration:
+            sums = np.concatenate([samples.returns, samples.values[..., 0]])
+            means = sums / (1 + np.concatenate([plan.before, plan.after]))
+            core.refuse_constant_rewards(means.ravel())
 
         def again(policies: Expansion) -> tuple[Floats, int]:
             others = self.executor.samples(policies, plan, self.estimator.mirrored)
             return others.returns, int(others.steps.sum())
 
-        tested = iterate.saw(samples.returns, again)
+        steps = int(samples.steps.sum())
+        may_test = plan.most_steps(self.estimator.mirrored) <= iterate.steps_left - steps
+        tested = iterate.saw(samples.returns, again if may_test else None)
         # Algorithm 1, lines 6 and 7: Q̂ and the gradient estimates (Algorithm 2, line 4).
         gradients = self.estimator.estimate(samples, self.noise.variance, settings.gamma)
         squares, towards = gradient_geometry(iterate.policies, gradients)
@@ -68,7 +83,7 @@ class PolicyGradientMethod(core.Method):
         return core.Improvement(
             knots=knots,
             weights=weights,
-            steps=int(samples.steps.sum()) + tested,
+            steps=steps + tested,
             episodes=len(knots) * (1 + self.estimator.mirrored),
             returns=samples.returns.mean(axis=1),
             numbers={"gradient_norm": norms, "gap": gaps},
@@ -88,6 +103,8 @@ class PolicyGradientMethod(core.Method):
         if iterate.iteration % settings.check_every:
             return core.StopDecision()
         check = check_gaps(iterate, self.sampling, settings)
+        if check is None:
+            return core.StopDecision()
         return core.StopDecision(check.bound <= settings.alpha, check)
 
     def why(self, report: core.IterationReport) -> str:
@@ -209,8 +226,10 @@ def check_level(number: int, tasks: int, delta: float) -> float:
 
 def check_gaps(
     iterate: core.Iterate, sampling: Sampling, settings: PolicyGradient
-) -> core.GapCheck:
+) -> core.GapCheck | None:
     """Return upper confidence bounds of the policies' gaps, from a separate batch.
+
+    None if there might not be enough steps left for it.
 
     The paper compares the estimated gap of every iteration with α. A run makes thousands of such
     estimates from a few samples each, so noise alone stops it sooner or later. Here the errors of
@@ -222,7 +241,11 @@ def check_gaps(
     level = check_level(number, iterate.tasks, settings.check_delta)
     generator = np.random.default_rng([settings.seed, iterate.iteration])
     samples = sampling.count(settings.check_batch)
-    gaps, steps = sample_gaps(sampling, iterate.family, samples, generator)
+    plans = draw_plans(sampling, samples, generator)
+    most = sum(plan.most_steps(sampling.estimator.mirrored) for plan, _ in plans)
+    if most > iterate.steps_left:
+        return None
+    gaps, steps = sample_gaps(sampling, iterate.family, plans)
     bounds = [
         gap.mean.upper_bound(gap.towards, radius, level)
         for gap, radius in zip(gaps, iterate.radii(), strict=True)

@@ -181,9 +181,12 @@ def _kernel_of_start(
 
 
 def observed_kernel(
-    executor: Executor, scaled: bool, settings: LearnerSettings
-) -> tuple[Kernel, Episodes]:
-    """Return a kernel with widths from episodes with random actions, and the episodes."""
+    executor: Executor, scaled: bool, settings: LearnerSettings, most_steps: float
+) -> tuple[Kernel, list[Episodes]]:
+    """Return a kernel with widths from episodes with random actions, and the episodes.
+
+    ``most_steps`` are those of the whole run, over all tasks.
+    """
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, settings.noise_within(_RESTLESS))
@@ -193,14 +196,20 @@ def observed_kernel(
         half = 0.5 * np.subtract(high, low, out=np.full(low.shape, 2.0), where=bounded)
         std = _RESTLESS * half.ravel()
     still = Family(Linear(std=[1.0] * q), np.zeros((1, q)), np.zeros((1, len(tasks), p)))
-    exploration = settings.initial_exploration
+    exploration = settings.initial_exploration.within(most_steps / len(tasks))
     generator = np.random.default_rng([settings.seed, _STREAM])
-    horizon = min(exploration.steps, max(task.horizon for task in tasks))
-    plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
-    episodes = executor.episodes(still.expansion, plan)
-    there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
+    if exploration.episodes == 1:
+        parts = executor.rounds(still.expansion, generator, exploration.steps, std)
+    else:
+        horizon = min(exploration.steps, max(task.horizon for task in tasks))
+        plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
+        parts = [executor.episodes(still.expansion, plan)]
+    seen = [
+        part.observations[np.arange(part.observations.shape[2]) <= part.lengths[:, :, None]]
+        for part in parts
+    ]
     around = any(task.controller is not None for task in tasks)
-    return kernel_for(episodes.observations[there], tasks[0].observation_space, around), episodes
+    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around), parts
 
 
 def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:

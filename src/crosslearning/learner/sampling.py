@@ -117,14 +117,14 @@ class GapSample(NamedTuple):
 
 
 def sample_gaps(
-    sampling: Sampling, family: Family, samples: int, generator: np.random.Generator
+    sampling: Sampling, family: Family, plans: Sequence[tuple[SamplePlan, Floats]]
 ) -> tuple[list[GapSample], int]:
     """Return a :class:`GapSample` for every task, and the environment steps.
 
-    The family is h_1 … h_N and g; ``samples`` is a number that ``sampling.count`` returned.
+    The family is h_1 … h_N and g; the plans are those of :func:`draw_plans`.
     """
     expansion = family.expansion
-    units, steps = run_plans(sampling, expansion, draw_plans(sampling, samples, generator))
+    units, steps = run_plans(sampling, expansion, plans)
     result = []
     for i, unit in enumerate(units):
         U, B, q = unit.knots.shape

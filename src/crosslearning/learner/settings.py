@@ -27,6 +27,8 @@ _DISCOUNT, _STEP, _SCALED_STEP, _VARIANCE = 0.9, 2.0, 0.5, 0.05
 _LARGEST_DISCOUNT = 0.999999
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
+#: One episode cannot separate the effect of actions from that of its start.
+FEWEST_EPISODES = 2
 #: Noise around a controller, relative to the largest change of an action: on the machine, where
 #: it costs, and imagined.
 _REAL_SHARE, _IMAGINED_SHARE, _NO_NOISE = 0.1, 0.25, 1e-30
@@ -48,6 +50,13 @@ class InitialExploration(NamedTuple):
 
     episodes: int
     steps: int
+    share: float = 0.25  #: of all steps of a run, at most
+
+    def within(self, most: float) -> InitialExploration:
+        """Return what at most so many steps of a task allow, at least one."""
+        allowed = max(1.0, self.share * most)
+        steps = int(min(self.steps, allowed))
+        return InitialExploration(int(min(self.episodes, allowed / steps)), steps, self.share)
 
 
 Count = Annotated[int, Meta(ge=1)]
@@ -178,6 +187,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def noise_within(self, usual: float, share: float = _REAL_SHARE) -> float:
         """Return a standard deviation of noise: the usual one, or less around a controller."""
         return max(min(usual, share * self.bound), _NO_NOISE)
+
+    @property
+    def fewest_steps(self) -> int:
+        """The fewest environment steps of a task with which an iteration is made."""
+        return 1
 
     def aims(self, iteration: int) -> Mapping[str, float]:
         """Return target values of an iteration's reported numbers, by name; k from 1."""
@@ -370,6 +384,12 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
             action_std=self.action_std or (settings.noise_within(0.5),),
         )
 
+    @property
+    def fewest_steps(self) -> int:
+        """The steps of the fewest episodes."""
+        assert self.episode_steps is not None, "these settings were not resolved"
+        return FEWEST_EPISODES * self.episode_steps
+
     def step_length(self, iteration: int) -> float:
         """Return δ of an iteration, from 0."""
         return self.step_kl / (1.0 + iteration / self.step_decay)
@@ -403,7 +423,7 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
     round_steps: Annotated[
         Count,
         "Real steps of every task in the first round. A later round is as long as all before it "
-        "together, so that each doubles the data.",
+        "together, so that each doubles the data; the last one ends with the steps of the run.",
     ] = 50
     longest_round: Annotated[
         Count | None,
@@ -461,12 +481,18 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
     @property
     def initial_exploration(self) -> InitialExploration:
         """The first round serves to estimate widths, too."""
-        return InitialExploration(1, self.round_steps)
+        return InitialExploration(1, self.round_steps, share=1.0)
 
-    def next_round(self, seen: int, horizon: int) -> int:
-        """Return the length of a round after ``seen`` steps of every task."""
+    def next_round(self, seen: int, horizon: int, left: float) -> int:
+        """Return the length of a round after ``seen`` steps of every task, with so many left.
+
+        A rest that is shorter than half of the first round is part of the round before it.
+        """
         most = horizon if self.longest_round is None else self.longest_round
-        return max(self.round_steps, min(seen, most))
+        length = max(self.round_steps, min(seen, most))
+        if self.longest_round is None and left < length + self.round_steps / 2:
+            return int(left)
+        return int(min(length, left))
 
     def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
         """Return the settings with defaults for the tasks' horizon."""

@@ -16,18 +16,16 @@ import numpy as np
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner import core
 from crosslearning.learner.limits import Limits
-from crosslearning.learner.settings import TrustRegion
+from crosslearning.learner.settings import FEWEST_EPISODES, TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
-from crosslearning.rollouts import Episodes, Executor, Noise, plan_episodes
+from crosslearning.rollouts import Episodes, Executor, Noise
 
 #: How often the critic's returns are computed from the values that were fitted to them.
 _SWEEPS = 2
-#: One episode cannot separate the effect of actions from that of its start.
-_FEWEST = 2
 #: The largest share of a step's divergence that the noise may take.
 _NOISE_SHARE = 0.5
 #: A mean action so many standard deviations beyond its bounds is nearly always clipped.
@@ -65,15 +63,23 @@ class TrustRegionMethod(core.Method):
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
+    def steps_needed(self, iterate: core.Iterate) -> int:
+        """Return the steps of the fewest episodes, if none of them ends early."""
+        return len(self.executor.tasks) * self.settings.fewest_steps
+
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
         assert settings.episode_steps is not None
         # 1. Run episodes of every task (Algorithm 2, line 3).
         sizes = self._episodes(settings.episode_steps), settings.episode_steps
-        plan = plan_episodes(iterate.generator, tasks, *sizes, std)
-        episodes = self.executor.episodes(iterate.policies, plan)
+        plan, episodes = self.executor.episodes_within(
+            iterate.policies, iterate.generator, *sizes, std, iterate.steps_left
+        )
         core.refuse_huge_rewards(self.executor, episodes)
+        if not iterate.iteration:
+            there = np.arange(episodes.rewards.shape[2]) < episodes.lengths[..., None]
+            core.refuse_constant_rewards(episodes.rewards[there], bool(episodes.terminated.any()))
         learned, numbers = self._limited(episodes)
         discounts = settings.gamma ** np.arange(settings.episode_steps)
         returns = episodes.rewards @ discounts
@@ -82,7 +88,9 @@ class TrustRegionMethod(core.Method):
             others = self.executor.episodes(policies, plan)
             return others.rewards @ discounts, int(others.lengths.sum())
 
-        tested = iterate.saw(returns, again)
+        steps = int(episodes.lengths.sum())
+        may_test = plan.most_steps <= iterate.steps_left - steps
+        tested = iterate.saw(returns, again if may_test else None)
         newest = []
         for i in range(len(tasks)):
             mean = partial(_function, iterate.policies, i)
@@ -102,7 +110,7 @@ class TrustRegionMethod(core.Method):
         return core.Improvement(
             knots=knots,
             weights=weights,
-            steps=int(episodes.lengths.sum()) + tested,
+            steps=steps + tested,
             episodes=episodes.lengths.size,
             returns=returns.mean(axis=1),
             numbers={
@@ -134,7 +142,7 @@ class TrustRegionMethod(core.Method):
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
         wanted = max(settings.episodes * length, settings.least_steps)
-        return max(_FEWEST, math.ceil(min(wanted, settings.most_steps) / length))
+        return max(FEWEST_EPISODES, math.ceil(min(wanted, settings.most_steps) / length))
 
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""

@@ -173,10 +173,11 @@ class Length(NamedTuple):
         return self.made(learner) if learner.iteration else 0
 
     def reached(self, learner: CrossLearner) -> bool:
-        """Return whether a learner has this length; a round is completed first."""
-        if self.unit == "steps" and not learner.method.round_finished:
-            return False
-        return self.made(learner) >= self.amount
+        """Return whether a learner has this length, or too few steps are left for an iteration."""
+        if self.unit == "iterations":
+            return learner.iteration >= self.amount
+        needed = learner.method.steps_needed(learner._core.iterate)
+        return needed > 0 and learner.steps + needed > self.amount
 
     def left(self, learner: CrossLearner) -> dict[str, int]:
         """Return the arguments of ``learn`` for the rest of this length."""

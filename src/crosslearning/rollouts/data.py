@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -150,6 +151,16 @@ class Episodes(NamedTuple):
             actions=np.zeros((N, n, horizon, p)),
             states=np.zeros((N, n, horizon + 1, state_size)) if state_size else None,
             outcomes=() if state_size else np.empty((N, n), dtype=np.object_),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Episodes]) -> Episodes:
+        """Return episodes of the same tasks and horizon as one; outcomes are not collected yet."""
+        return cls(
+            *(
+                np.concatenate(arrays, axis=1) if isinstance(arrays[0], np.ndarray) else arrays[0]
+                for arrays in zip(*parts, strict=True)
+            )
         )
 
     def of_task(self, task: int) -> Episodes:

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import NumericalError
 from crosslearning.rkhs.program import Expansion
-from crosslearning.rollouts.data import ActionScale, Episodes, Samples
-from crosslearning.rollouts.plan import EpisodePlan, Plan, SamplePlan
+from crosslearning.rollouts.data import ActionScale, Episodes, Floats, Samples
+from crosslearning.rollouts.plan import EpisodePlan, Plan, SamplePlan, plan_episodes
 from crosslearning.tasks import Task
 
 #: The result of a plan of samples, or of episodes.
@@ -60,6 +60,47 @@ class Executor(ABC):
         result = self.run(policies, plan)
         assert isinstance(result, Episodes)
         return collect_outcomes(self.tasks, result)
+
+    def episodes_within(
+        self,
+        policies: Expansion,
+        generator: np.random.Generator,
+        count: int,
+        horizon: int,
+        noise_std: Floats,
+        most: float,
+    ) -> tuple[EpisodePlan, Episodes]:
+        """Run ``count`` episodes of every task, or fewer that fit into ``most`` steps in all.
+
+        Episodes are begun only if they fit even without early ends; the steps that these leave
+        over are used for more of them. Returns the plan of all of them, too.
+        """
+        plans: list[EpisodePlan] = []
+        parts: list[Episodes] = []
+        each = len(self.tasks) * horizon
+        while n := int(min(count, most / each)):
+            plans.append(plan_episodes(generator, self.tasks, n, horizon, noise_std))
+            result = self.run(policies, plans[-1])
+            assert isinstance(result, Episodes)
+            parts.append(result)
+            count, most = count - n, most - int(result.lengths.sum())
+        plan = EpisodePlan(*(np.concatenate(arrays, axis=1) for arrays in zip(*plans, strict=True)))
+        return plan, collect_outcomes(self.tasks, Episodes.joined(parts))
+
+    def rounds(
+        self, policies: Expansion, generator: np.random.Generator, length: int, noise_std: Floats
+    ) -> list[Episodes]:
+        """Run one episode of every task after the other, until ``length`` steps of each are taken.
+
+        Tasks whose episodes do not end early may take more of them, those that do fewer.
+        """
+        N, longest = len(self.tasks), max(task.horizon for task in self.tasks)
+        left, parts = N * length, []
+        while horizon := min(left // N, longest):
+            plan = plan_episodes(generator, self.tasks, 1, horizon, noise_std)
+            parts.append(self.episodes(policies, plan))
+            left -= int(parts[-1].lengths.sum())
+        return parts
 
 
 def empty_result(tasks: Sequence[Task], plan: Plan) -> Result:

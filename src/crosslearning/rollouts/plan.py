@@ -40,6 +40,10 @@ class SamplePlan(NamedTuple):
     after: Integers
     noise: Floats
 
+    def most_steps(self, mirrored: bool) -> int:
+        """Return the environment steps of the samples if no episode ends early."""
+        return (1 + mirrored) * int(np.sum(self.before + self.after + 1))
+
 
 class EpisodePlan(NamedTuple):
     """Random numbers for n episodes of every task, as in :class:`SamplePlan`.
@@ -50,6 +54,11 @@ class EpisodePlan(NamedTuple):
     seeds: Integers
     uniforms: Floats
     noise: Floats
+
+    @property
+    def most_steps(self) -> int:
+        """The environment steps if no episode ends early."""
+        return int(np.prod(self.noise.shape[:3]))
 
 
 Plan = SamplePlan | EpisodePlan

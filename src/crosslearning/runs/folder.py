@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict, cast
 
 import msgspec
@@ -60,6 +61,20 @@ class UnfitError(InputError):
     """A learner does not match the configuration of its folder."""
 
 
+class _Return(msgspec.Struct):
+    value: float
+
+
+class _TaskVerdict(msgspec.Struct):
+    policy: _Return
+
+
+class _Verdict(msgspec.Struct):
+    """What is read of a verdict."""
+
+    tasks: list[_TaskVerdict]
+
+
 class RunFolder:
     """The files of one run."""
 
@@ -71,6 +86,7 @@ class RunFolder:
         self.model = self.path / "model.safetensors"  #: the finished learner
         self.record = self.path / "record.json"  #: see :func:`make_record`
         self.certificate = self.path / "certificate"  #: the folder that ``certify`` writes
+        self.verdict = self.path / "verdict.json"  #: what the end of the run was like
         self.figures = self.path / "figures"
         self._version = self.path / "run.json"
         self._config = self.path / "config.toml"
@@ -222,8 +238,8 @@ class RunFolder:
         with suppress(InputError):  # only runs of the user are signed
             sign(self.path, content, self.source())
         files.write_atomically(self._config, content)
-        files.remove_file(self.model)
-        files.remove_file(self.record)
+        for path in (self.model, self.record, self.verdict):
+            files.remove_file(path)
         return changed
 
     def source(self) -> TaskSource:
@@ -355,6 +371,15 @@ class RunFolder:
     def read_metrics(self) -> list[dict[str, Any]]:
         """Return the metrics, one dict a line."""
         return read_lines(self.metrics, MetricsLine)
+
+    def final_return(self) -> float | None:
+        """Return the mean total return of the verdict at the end; None if there is none."""
+        try:
+            found = decode(files.read_file(self.verdict), _Verdict, self.verdict)
+        except FileNotFoundError:
+            return None
+        returns = [one.policy.value for one in found.tasks]
+        return fmean(returns) if returns else None
 
     def read_evaluations(self) -> list[dict[str, Any]]:
         """Return the evaluations during training, one dict a line."""

@@ -53,6 +53,7 @@ class RunSummary:
     steps: int | None = None
     knots: int | None = None  #: in the last line of metrics
     epsilon: float | None = None
+    final_return: float | None = None  #: mean total return of the verdict at the end
     best_return: float | None = None  #: highest mean discounted return of the evaluations
     recent_return: float | None = None  #: mean over the tasks in the last line, while exploring
     changed: str | None = None  #: when a file was last written, in UTC
@@ -121,6 +122,7 @@ def _read(folder: RunFolder, fields: dict[str, Any]) -> State:
         fields["recent_return"] = fmean(returns) if returns else None
     known = [one["mean_return"] for one in folder.read_evaluations()]
     fields["best_return"] = max((float(r) for r in known if r is not None), default=None)
+    fields["final_return"] = folder.final_return()
     if (description := _newest(folder)) is not None:
         fields |= {"task_count": len(description["tasks"]), "steps": int(description["steps"])}
         fields["iteration"] = int(description["iteration"])

@@ -36,23 +36,27 @@ def counts(learner):
 
 def test_learning_by_steps_ends_after_whole_rounds():
     learner = two()
-    assert not learner.method.round_finished  # the first look is still to be learned from
     learner.learn(steps=25)
-    # Two tasks with twelve steps each are not 25: another round, each with its three iterations.
-    assert (learner.steps, learner.iteration, counts(learner)) == (48, 6, [24, 24])
+    # A round of twelve steps of two tasks leaves one, with which no other can begin.
+    assert (learner.steps, learner.iteration, counts(learner)) == (24, 3, [12, 12])
     assert learner.method.round_finished
-    learner.learn(1)
+    learner.learn(4)
     # The third round is as long as both before it.
     assert (learner.steps, learner.method.round_finished) == (96, False)
     # Steps that were taken are learned from before learning ends.
     learner.learn(steps=1)
-    assert (learner.steps, learner.iteration, learner.method.round_finished) == (192, 12, True)
+    assert (learner.steps, learner.iteration, learner.method.round_finished) == (96, 9, True)
+    # The last round has the steps that are left: those of a short one belong to the one before.
+    learner.learn(steps=100)
+    assert (learner.steps, learner.iteration) == (196, 12)
+    assert two().learn(steps=58).method.data[0].first.nonzero()[0].tolist() == [0, 12]
 
 
 def test_the_first_look_is_the_first_round_and_counted():
     learner = two()
-    assert (learner.steps, counts(learner)) == (24, [12, 12])
+    assert learner.steps == 0  # the machines do not move before learning begins
     report = recorded_reports(learner, 1)[0]
+    assert (learner.steps, counts(learner)) == (24, [12, 12])
     assert report.steps == 0
     assert counts(learner) == [12, 12]
     # A kernel that is given needs no look: the first iteration acts, with noise alone.
@@ -233,7 +237,7 @@ def test_rewards_that_are_too_large_are_told_of():
             return observation, 1e200, *rest
 
     with pytest.raises(NumericalError, match="'rich' is too large"):
-        CrossLearner([Task("rich", lambda render_mode=None: Rich(), horizon=50)], **SMALL)
+        CrossLearner([Task("rich", lambda render_mode=None: Rich(), horizon=50)], **SMALL).learn(1)
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.5, np.inf])

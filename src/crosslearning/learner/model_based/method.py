@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
-from crosslearning.rollouts import Episodes, Executor, plan_episodes
+from crosslearning.rollouts import Episodes, Executor
 from crosslearning.tasks.loop import KnownChange
 
 #: Noise of policies that are still zero: actions fill most of [−1, 1].
@@ -96,8 +96,8 @@ class ModelBasedMethod(core.Method):
         #: The actions at the visited states a round ago; rounds in a row that changed nothing.
         self.before: list[Floats] = []
         self.quiet = 0
-        #: Mean rewards of a step of the last round, and limits that were crossed in it.
-        self.seen_rewards = np.full(N, np.nan)
+        #: The real episodes of the last round, and the share of them that crossed a limit.
+        self.seen = Seen(*np.full((4, N), np.nan))
         self.crossed = np.zeros((N, len(self.limits)))
         #: Rewards of every task in the first episodes here, in which the first policies acted; and
         #: after which iteration the policies acted last.
@@ -109,13 +109,14 @@ class ModelBasedMethod(core.Method):
 
     # Data ------------------------------------------------------------------------------
 
-    def begin(self, episodes: Episodes) -> None:
-        """Add episodes to the data."""
-        core.refuse_huge_rewards(self.executor, episodes)
+    def begin(self, parts: Sequence[Episodes]) -> None:
+        """Add the episodes of a round to the data."""
         N, scale = len(self.data), self.executor.scale
-        self.take_in([Transitions.of(episodes.of_task(i), scale, self.bounds) for i in range(N)])
-        self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
-        self.crossed = self.limits.episodes_crossed(episodes)
+        for part in parts:
+            core.refuse_huge_rewards(self.executor, part)
+            self.take_in([Transitions.of(part.of_task(i), scale, self.bounds) for i in range(N)])
+        self.seen = Seen.of(parts, self.settings.gamma)
+        self.crossed = np.mean([self.limits.episodes_crossed(part) for part in parts], axis=0)
         if self.settings.compares and not self.first_rewards:
             self.first_rewards = [_last_episode(steps).rewards for steps in self.data]
 
@@ -151,11 +152,16 @@ class ModelBasedMethod(core.Method):
 
     # Learning --------------------------------------------------------------------------
 
+    def steps_needed(self, iterate: core.Iterate) -> int:
+        """Return a step of every task if a round begins, else none."""
+        begins = self.made % self.settings.updates_per_round == 0 and not self.fresh
+        return len(self.data) if begins else 0
+
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         steps = episodes = 0
         if self.made % self.settings.updates_per_round == 0:
-            before = self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh
+            before = self.data, self.seen, self.first_rewards, self.made, self.fresh
             try:
                 # 1. At the start of a round: act in the real tasks (Algorithm 2, line 3) ...
                 if not self.fresh:
@@ -163,7 +169,7 @@ class ModelBasedMethod(core.Method):
                 # 2. ... and fit the models to all data.
                 self._learn_models(iterate)
             except BaseException:
-                self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh = before
+                self.data, self.seen, self.first_rewards, self.made, self.fresh = before
                 raise
         # 3. Imagine rollouts from visited states, and propagate gradients back (line 4).
         self._imagined = imagined = self._imagine(iterate)
@@ -177,10 +183,13 @@ class ModelBasedMethod(core.Method):
             weights=weights,
             steps=steps,
             episodes=episodes,
-            returns=imagined.returns[:, 0].reshape(N, -1).mean(axis=1),
+            returns=self.seen.returns.copy(),
             numbers={
+                "total_return": self.seen.total.copy(),
+                "length": self.seen.length.copy(),
+                "imagined_return": imagined.returns[:, 0].reshape(N, -1).mean(axis=1),
+                "seen_reward": self.seen.reward.copy(),
                 "imagined_reward": imagined.rewards.reshape(N, -1).mean(axis=1),
-                "seen_reward": self.seen_rewards.copy(),
                 "model_distance": dynamics.distances[:N],
                 "model_multiplier": dynamics.multipliers[:N],
                 **self._limit_numbers(),
@@ -194,11 +203,12 @@ class ModelBasedMethod(core.Method):
         return {"limit_crossed": self.crossed.max(axis=1), "limit_multiplier": multiplier}
 
     def _act(self, iterate: core.Iterate) -> tuple[int, int]:
-        """Run an episode of every task; return the steps and the episodes."""
+        """Run a round of every task; return the steps and the episodes."""
         settings, tasks = self.settings, self.executor.tasks
         policies, std = iterate.policies, self.noise.std
         seen = max(len(steps.rewards) for steps in self.data)
-        length = settings.next_round(seen, max(task.horizon for task in tasks))
+        horizon, left = max(task.horizon for task in tasks), iterate.steps_left / len(tasks)
+        length = settings.next_round(seen, horizon, left)
         if len(iterate.dictionary) == 0:
             std = np.full(len(std), settings.noise_within(_RESTLESS))
         elif settings.explorers and self.models:
@@ -208,11 +218,11 @@ class ModelBasedMethod(core.Method):
             std = _WHITE * std
         if len(self.limits) and self.models:
             policies, std = self._within_limits(policies, std, iterate.generator)
-        plan = plan_episodes(iterate.generator, tasks, 1, length, std)
-        episodes = self.executor.episodes(policies, plan)
-        self.begin(episodes)
+        parts = self.executor.rounds(policies, iterate.generator, length, std)
+        self.begin(parts)
         self.acted = iterate.iteration
-        return int(episodes.lengths.sum()), episodes.lengths.size
+        lengths = np.concatenate([part.lengths for part in parts], axis=1)
+        return int(lengths.sum()), lengths.size
 
     def _within_limits(
         self, policies: Expansion, std: Floats, generator: np.random.Generator
@@ -257,6 +267,9 @@ class ModelBasedMethod(core.Method):
 
     def _learn_models(self, iterate: core.Iterate) -> None:
         """Fit the models, and draw posterior samples of them."""
+        if not self.models and not self.formulas:
+            every = Transitions.joined(self.data)
+            core.refuse_constant_rewards(every.rewards, bool(every.terminated.any()))
         settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
         q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
@@ -460,8 +473,8 @@ class ModelBasedMethod(core.Method):
         for o, family in enumerate(self.models):
             function = {"knots": family.knots.copy(), "weights": family.weights.copy()}
             arrays |= core.prefixed(f"models.{o}", function)
-        if np.all(np.isfinite(self.seen_rewards)):
-            arrays["seen_rewards"] = self.seen_rewards.copy()
+        if np.all(np.isfinite(self.seen)):
+            arrays["seen"] = np.array(self.seen)
         arrays |= {f"before.{i}": actions.copy() for i, actions in enumerate(self.before)}
         plain = {"critic": numbers, "related": len(self.related), "made": self.made}
         plain |= {"fresh": self.fresh, "quiet": self.quiet}
@@ -491,12 +504,12 @@ class ModelBasedMethod(core.Method):
         families = models.unpack_models(
             core.part_of(arrays, "models"), chosen, self.is_angle, functions
         )
-        seen = arrays.get("seen_rewards", np.zeros(N))
+        seen = arrays.get("seen", np.zeros((4, N)))
         before = core.part_of(arrays, "before")
         first = core.part_of(arrays, "first_rewards")
         if len(first) not in (0, N) or any(a.ndim != 1 or not a.size for a in first.values()):
             raise core.misfit("first_rewards")
-        core.check_shapes({"seen_rewards": seen}, {"seen_rewards": (N,)})
+        core.check_shapes({"seen": seen}, {"seen": (4, N)})
         if any(a.size == 0 or not np.all(np.isfinite(a)) for a in before.values()):
             raise core.misfit("before")
         self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
@@ -504,7 +517,7 @@ class ModelBasedMethod(core.Method):
         self.data, self.related, self.pseudo = data[:N], data[N:known], pseudo
         self.frame = self._new_frame(pseudo) if families else None
         self.before = [before[str(i)].copy() for i in range(len(before))]
-        self.seen_rewards = seen.copy() if "seen_rewards" in arrays else np.full(N, np.nan)
+        self.seen = Seen(*(seen.copy() if "seen" in arrays else np.full((4, N), np.nan)))
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
         if len(self.limits):
             self.limits.restore(arrays["limits"])
@@ -514,6 +527,24 @@ class ModelBasedMethod(core.Method):
         self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
         self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
         self._world = self._dynamics = None
+
+
+class Seen(NamedTuple):
+    """Means over the real episodes of a round, of every task, shape (N,)."""
+
+    reward: Floats  #: of a step
+    returns: Floats  #: discounted
+    total: Floats  #: not discounted
+    length: Floats
+
+    @classmethod
+    def of(cls, parts: Sequence[Episodes], gamma: float) -> Seen:
+        """Return the means over all parts, whose episodes may have other horizons."""
+        returns = [part.rewards @ gamma ** np.arange(part.rewards.shape[2]) for part in parts]
+        every = returns, [part.rewards.sum(axis=2) for part in parts], [p.lengths for p in parts]
+        discounted, total, length = (np.concatenate(one, axis=1) for one in every)
+        means = (one.mean(axis=1) for one in (discounted, total, length))
+        return cls(total.sum(axis=1) / length.sum(axis=1), *means)
 
 
 def _last_episode(steps: Transitions) -> Transitions:
