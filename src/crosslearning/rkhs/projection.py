@@ -277,8 +277,9 @@ def free_projection(differences: ArrayLike, epsilon: float) -> Projection:
             share = share_of_the_way(squares - epsilon**2, along, float(ball @ along))
             centre = (1.0 - share) * mean + share * np.append(ball, 0.0)
             apart = squares - 2.0 * share * along + share**2 * float(ball @ along)
-            parts = np.zeros(N), np.ones(N), centre, np.zeros(N)
-            return Projection(*parts, np.sqrt(np.maximum(apart, 0.0)), 0.0, 0, Status.CENTRED)
+            distances = np.sqrt(np.maximum(apart, 0.0))
+            parts = np.zeros(N), np.ones(N), centre, np.zeros(N), distances
+            return Projection(*parts, 0.0, 0, Status.CENTRED)
     c, pulls, distances, steps = _solved(D / spread**2, 0.0, epsilon / spread)
     # g = mean + Σ c_i (h̄_i − mean), and Σ c_i is 1 up to the residual.
     centre = np.append(c + (1.0 - c.sum()) / N, 0.0)
