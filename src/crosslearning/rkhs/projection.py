@@ -172,7 +172,7 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     _, pulls, distances, steps = _solved(D / largest, 1.0, epsilon / spread)
     # g = (ḡ + Σ a_i h̄_i)/(1 + A).
     centre = np.append(pulls, 1.0) / (1.0 + _sum(pulls))
-    return _pulled(centre, pulls, spread * distances, *steps)
+    return _pulled(centre, pulls, spread, distances, *steps)
 
 
 @compiled
@@ -190,15 +190,15 @@ def _solved(
 
 
 def _pulled(
-    centre: Floats, pulls: Floats, distances: Floats, iterations: int, residual: float
+    centre: Floats, pulls: Floats, spread: float, distances: Floats, steps: int, residual: float
 ) -> Projection:
-    """Return the projection h_i = a_i g + (1 − a_i) h̄_i, from ‖h̄_i − g‖."""
+    """Return the projection h_i = a_i g + (1 − a_i) h̄_i; ‖h̄_i − g‖ is spread · distances_i."""
     status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
     # A pull that rounds to 1 is consensus, whose multiplier is infinite.
     unbounded = np.full(len(pulls), np.inf)
     multipliers = np.divide(pulls, 1.0 - pulls, out=unbounded, where=pulls < 1.0)
-    parts = pulls, 1.0 - pulls, centre, multipliers, distances * (1.0 - pulls)
-    return Projection(*parts, residual, iterations, status)
+    parts = pulls, 1.0 - pulls, centre, multipliers, distances * (spread * (1.0 - pulls))
+    return Projection(*parts, residual, steps, status)
 
 
 def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
@@ -283,7 +283,7 @@ def free_projection(differences: ArrayLike, epsilon: float) -> Projection:
     c, pulls, distances, steps = _solved(D / spread**2, 0.0, epsilon / spread)
     # g = mean + Σ c_i (h̄_i − mean), and Σ c_i is 1 up to the residual.
     centre = np.append(c + (1.0 - c.sum()) / N, 0.0)
-    return _pulled(centre, pulls, spread * distances, *steps)
+    return _pulled(centre, pulls, spread, distances, *steps)
 
 
 def bounded_projection(gram: ArrayLike, epsilon: float, bound: float) -> Projection:
