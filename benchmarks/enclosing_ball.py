@@ -26,7 +26,7 @@ import clarabel
 import numpy as np
 from scipy import sparse
 
-from crosslearning.rkhs.multipliers import smallest_ball
+from crosslearning.rkhs.enclosing_ball import smallest_ball
 
 KINDS: dict[str, Callable[[np.random.Generator, int, int], np.ndarray]] = {
     "normal": lambda draw, n, q: draw.normal(size=(n, q)),

@@ -333,6 +333,7 @@ def test_metrics_of_an_earlier_version_leave_gaps_in_the_page(run, certificate):
         ({"epsilon": "inf"}, ["none was asked (ε = ∞)", "the gap is infinite unless"]),
         ({"tasks": "paper:r=1"}, ["1 task,"]),
         ({"projection": "relaxed"}, ["root mean square"]),
+        ({"projection": "free"}, ["free projection", "every task policy is"]),
         ({"step_rule": "constant", "step_size": 1e-4}, ["every task policy is"]),
         ({"step_rule": "adam"}, ["Constraint: certified"]),
         ({"estimator": "baseline"}, ["Constraint: certified"]),

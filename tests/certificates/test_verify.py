@@ -74,7 +74,7 @@ def assert_passes(path):
     return verification
 
 
-@pytest.mark.parametrize("projection", ["exact", "relaxed"])
+@pytest.mark.parametrize("projection", ["exact", "relaxed", "free"])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_fresh_run_passes(tmp_path, kernel, projection):
     extra = {} if KERNELS[kernel] is None else {"kernel": KERNELS[kernel]}
@@ -89,6 +89,7 @@ def test_a_fresh_run_passes(tmp_path, kernel, projection):
         {"epsilon": 0.0},
         {"epsilon": "inf"},
         {"epsilon": 0.0, "projection": "relaxed"},
+        {"epsilon": 0.0, "projection": "free"},
         {"tasks": "paper:r=1"},
         {"tasks": "paper:r=1", "epsilon": "inf", "projection": "relaxed"},
         {"step_rule": "adam", "step_clip": "inf"},

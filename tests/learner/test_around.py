@@ -156,8 +156,9 @@ def test_how_far_must_be_said():
         CrossLearner([drift("one")], around=FEEDBACK)
     two = CrossLearner([drift("one")], around=FEEDBACK, controller_epsilon=0.5)
     assert (two.settings.epsilon, two.settings.bound) == (3.0, 0.5)
-    with pytest.raises(InputError, match="relaxed"):
-        CrossLearner([drift("one")], around=FEEDBACK, epsilon=0.5, projection="relaxed")
+    for projection in ("relaxed", "free"):
+        with pytest.raises(InputError, match=f"the {projection} projection.*take exact"):
+            CrossLearner([drift("one")], around=FEEDBACK, epsilon=0.5, projection=projection)
 
 
 def test_exploration_is_as_wide_as_the_bound():

@@ -26,13 +26,13 @@ from tests.rkhs.examples import extended_distances
 from tests.rollouts.examples import gain_of
 
 SYSTEMS = list(linear_quadratic_set().values())
-both_projections = pytest.mark.parametrize("projection", ["exact", "relaxed"])
+all_projections = pytest.mark.parametrize("projection", ["exact", "relaxed", "free"])
 
 
 # The constraint ------------------------------------------------------------------------------
 
 
-@both_projections
+@all_projections
 def test_epsilon_zero_is_consensus(projection):
     learner = CrossLearner("paper", epsilon=0.0, projection=projection, max_knots=30)
     for _ in range(40):
@@ -289,7 +289,7 @@ def gap_example(projection):
     return before, gradients[0], report
 
 
-@both_projections
+@all_projections
 def test_the_gap_is_the_largest_gain_in_the_ball(projection):
     before, gradients, report = gap_example(projection)
     epsilon, (N, B, _) = 0.4, gradients.knots.shape

@@ -16,7 +16,7 @@ def many(monkeypatch):
 
 
 @pytest.mark.parametrize("rule", ["decaying", "adam"])
-@pytest.mark.parametrize("projection", ["exact", "relaxed"])
+@pytest.mark.parametrize("projection", ["exact", "relaxed", "free"])
 def test_the_constraint_and_the_cap_hold(rule, projection):
     learner = CrossLearner("random:24", 1.0, step_rule=rule, projection=projection, **SMALL)
     reports = []

@@ -9,7 +9,7 @@ from benchmarks.enclosing_ball import fault_of, points_of, solved_radius
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning.rkhs.multipliers import smallest_ball
+from crosslearning.rkhs.enclosing_ball import smallest_ball
 
 
 def ball(points):

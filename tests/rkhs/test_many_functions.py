@@ -9,7 +9,7 @@ from crosslearning.rkhs import Dictionary, Family, Gaussian, Linear, prune
 from crosslearning.rkhs import dictionary as dictionaries
 from crosslearning.rkhs import projection as projections
 from crosslearning.rkhs.geometry import RIDGE
-from crosslearning.rkhs.projection import exact_projection, relaxed_projection
+from crosslearning.rkhs.projection import exact_projection, free_projection, relaxed_projection
 from tests.rkhs.examples import extended_distances, knots_of, random_family
 
 KINDS = ["random", "clustered", "duplicated"]
@@ -66,7 +66,7 @@ def test_inner_products_through_a_factor_are_the_same(monkeypatch, kernel):
     np.testing.assert_allclose(dictionary.differences(), expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("project", [exact_projection, relaxed_projection])
+@pytest.mark.parametrize("project", [exact_projection, relaxed_projection, free_projection])
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 3.0, np.inf])
 def test_a_projection_is_applied_without_its_matrix(monkeypatch, project, epsilon):
     functions = np.random.default_rng(1).standard_normal((9, 4, 7))

@@ -157,7 +157,7 @@ def test_feasibility_survives_pruning(seed, kind, budget):
 def test_a_dictionary_projects_like_a_family():
     family = random_family(11, 4, 2, knots=40)
     epsilon = 0.4 * float(np.max(family.distances()))
-    for method in ("exact", "relaxed"):
+    for method in ("exact", "relaxed", "free"):
         dictionary = Dictionary.of(family)
         dictionary.project(epsilon, method)
         expected, _ = project(family, epsilon, method)

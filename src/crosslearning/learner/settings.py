@@ -116,8 +116,9 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         "controller, no bound elsewhere.",
     ] = None
     projection: Annotated[
-        Literal["exact", "relaxed"],
-        "exact bounds every distance by ε; relaxed bounds their mean square.",
+        Literal["exact", "relaxed", "free"],
+        "exact bounds every distance by ε; relaxed bounds their mean square; free bounds every "
+        "distance and does not hold the centre back.",
     ] = "exact"
     discount: Annotated[
         Probability | None,
@@ -214,9 +215,10 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         if self.controller_epsilon is not None and not self.controller_epsilon >= 0.0:
             given = self.controller_epsilon
             raise InputError(f"controller_epsilon must be at least 0 (inf allowed), got {given}")
-        if math.isfinite(self.bound) and self.projection == "relaxed":
+        if math.isfinite(self.bound) and self.projection != "exact":
             raise InputError(
-                "the relaxed projection bounds no single policy; around a controller take exact"
+                f"the {self.projection} projection does not bound the distance from a controller; "
+                "around one, take exact"
             )
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)

@@ -21,6 +21,7 @@ from crosslearning.rkhs.projection import (
     Status,
     bounded_projection,
     exact_projection,
+    free_projection,
     project,
     relaxed_projection,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "bounded_projection",
     "check_kernel",
     "exact_projection",
+    "free_projection",
     "kernel_from_dict",
     "most_likely",
     "project",

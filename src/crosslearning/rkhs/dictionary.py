@@ -172,14 +172,16 @@ class Dictionary:
                 known.extend(points[new], np.zeros((len(new), 1, 1)))
         return chosen
 
-    def differences(self) -> Floats:
+    def differences(self, about_mean: bool = False) -> Floats:
         """Return D_ij = ⟨h_i − g, h_j − g⟩ of the guarded functions, of which g is the last.
 
+        About the mean, the mean of the h_i takes the place of g.
         The inner product is that of κ + λδ, in which pruning is an orthogonal projection; its norm
         is never below κ's. Shape (guarded − 1, guarded − 1).
         """
         rows = self._slots.rows[: self.guarded]
-        return self._ridged_products(rows[:-1] - rows[-1])
+        origin = rows[:-1].mean(axis=0) if about_mean else rows[-1]
+        return self._ridged_products(rows[:-1] - origin)
 
     def _ridged_products(self, rows: Floats) -> Floats:
         """Return the inner products in κ + λδ of functions with these rows, which it may change."""
@@ -204,7 +206,7 @@ class Dictionary:
             raise InputError("a projection needs at least two functions; the last is the centre")
         rows, project_gram = self._slots.rows[: self.guarded], projection_of(method)
         if no_bound(method, bound):
-            projection = project_gram(self.differences(), epsilon)
+            projection = project_gram(self.differences(about_mean=method == "free"), epsilon)
         else:
             gram = self._ridged_products(rows.copy())
             projection = bounded_projection(gram, epsilon, bound)

@@ -122,12 +122,16 @@ class Family:
         """Return the RKHS norm of every function, shape (functions,)."""
         return _norms(self.gram, self.expansion.rows)
 
-    def differences(self) -> Floats:
-        """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N)."""
+    def differences(self, about_mean: bool = False) -> Floats:
+        """Return D_ij = ⟨h_i − g, h_j − g⟩ with g the last function, shape (N, N).
+
+        About the mean, the mean of the h_i takes the place of g.
+        """
         if self.functions < 2:
             raise InputError("differences need at least two functions; the last is the centre")
         rows = self.expansion.rows
-        return weighted_inner_products(self.gram, rows[:-1] - rows[-1])
+        origin = rows[:-1].mean(axis=0) if about_mean else rows[-1]
+        return weighted_inner_products(self.gram, rows[:-1] - origin)
 
     def distances(self) -> Floats:
         """Return ‖h_i − g‖ with g the last function, shape (functions − 1,)."""

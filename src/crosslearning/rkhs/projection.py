@@ -20,15 +20,12 @@ from crosslearning._base.compiled import compiled
 from crosslearning.errors import InputError, unknown_name
 from crosslearning.rkhs.checks import Floats, finite_array, radius
 from crosslearning.rkhs.dual_newton import bounded_multipliers, coordinates, shares
+from crosslearning.rkhs.enclosing_ball import share_of_the_way, smallest_ball
 from crosslearning.rkhs.family import Family
+from crosslearning.rkhs.primal_newton import STALL_TOLERANCE, newton
 
-Method = Literal["exact", "relaxed"]
+Method = Literal["exact", "relaxed", "free"]
 
-# Relative size of the gradient at which Newton's method stops, and at which a stall counts as
-# solved.
-TOLERANCE = 1e-13
-STALL_TOLERANCE = 1e-10
-_MAX_ITERATIONS = 200
 # Up to so many functions one product with the whole matrix is the fastest.
 _FEW = 64
 
@@ -44,7 +41,7 @@ class Status(enum.Enum):
     """
 
     INSIDE = "The functions already satisfy the constraint; nothing was moved."
-    CENTRED = "The functions already satisfy the constraint; only the centre moved, to their mean."
+    CENTRED = "The functions already satisfy the constraint; only the centre moved."
     SOLVED = "The projection was computed to the accuracy of float64."
     INACCURATE = (
         "Newton's method stopped before the wanted accuracy; the constraints hold, but the "
@@ -172,15 +169,10 @@ def exact_projection(differences: ArrayLike, epsilon: float) -> Projection:
     if epsilon == 0.0:
         parts = np.ones(N), np.zeros(N), np.full(N + 1, 1.0 / (N + 1))
         return Projection(*parts, np.full(N, np.inf), np.zeros(N), 0.0, 0, Status.SOLVED)
-    pulls, distances = np.empty(N), np.empty(N)
-    iterations, residual = _newton(D / largest, epsilon / spread, pulls, distances)
-    # g = (ḡ + Σ a_i h̄_i)/(1 + A) and h_i = a_i g + (1 − a_i) h̄_i.
-    parts = pulls, 1.0 - pulls, np.append(pulls, 1.0) / (1.0 + _sum(pulls))
-    status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
-    # A pull that rounds to 1 is consensus, whose multiplier is infinite.
-    multipliers = np.divide(pulls, 1.0 - pulls, out=np.full(N, np.inf), where=pulls < 1.0)
-    distances *= spread * (1.0 - pulls)
-    return Projection(*parts, multipliers, distances, residual, iterations, status)
+    _, pulls, distances, steps = _solved(D / largest, 1.0, epsilon / spread)
+    # g = (ḡ + Σ a_i h̄_i)/(1 + A).
+    centre = np.append(pulls, 1.0) / (1.0 + _sum(pulls))
+    return _pulled(centre, pulls, spread, distances, *steps)
 
 
 @compiled
@@ -188,99 +180,25 @@ def _sum(values: Floats) -> float:
     return float(values.sum())  # in the order of Newton's method
 
 
-@compiled
-def _pulls(D: Floats, epsilon: float, c: Floats, q: Floats, distance: Floats, a: Floats) -> float:
-    """Fill distances d_i = ‖h̄_i − g‖ and pulls a_i = (1 − ε/d_i)₊ at g = ḡ + Σ c_i (h̄_i − ḡ).
-
-    ``q`` is Dc. Returns the objective.
-    """
-    cq = float(np.dot(c, q))
-    objective = 0.5 * cq
-    for i in range(len(c)):
-        distance[i] = math.sqrt(max(D[i, i] - 2.0 * q[i] + cq, 0.0))
-        a[i] = 0.0
-        if distance[i] > epsilon:
-            a[i] = 1.0 - epsilon / distance[i]
-            objective += 0.5 * (distance[i] - epsilon) ** 2
-    return objective
+def _solved(
+    D: Floats, anchor: float, epsilon: float
+) -> tuple[Floats, Floats, Floats, tuple[int, float]]:
+    """Return the coefficients of g, the pulls a_i, ‖h̄_i − g‖, and Newton's steps and residual."""
+    c, pulls, distances = np.empty((3, len(D)))
+    steps = newton(D, anchor, epsilon, c, pulls, distances)
+    return c, pulls, distances, steps
 
 
-@compiled
-def _newton(D: Floats, epsilon: float, a: Floats, distance: Floats) -> tuple[int, float]:
-    """Compute the pulls a_i and the distances ‖h̄_i − g‖ by a semi-smooth Newton method.
-
-    D is scaled to max D_ii = 1. All vectors are coefficients of functions in the basis h̄_i − ḡ,
-    with ⟨u, v⟩ = uᵀDv. The gradient is (1 + A)c − a with A = Σ a_i; the Hessian is
-    (1 + A)I + Σ_active (ε/d_i³) z_i z_iᵀ with z_i = g − h̄_i, that is c − e_i. Newton's equation
-    is solved by conjugate gradients, one product with D a step.
-
-    Returns the number of steps and the gradient's norm relative to (1 + A).
-    """
-    N = len(D)
-    c, trial, q, bend = np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N)
-    # One step of the fixed point c = a / (1 + A) from g = ḡ.
-    _pulls(D, epsilon, c, q, distance, a)
-    c[:] = a / (1.0 + a.sum())
-    relative = best = np.inf
-    for iteration in range(_MAX_ITERATIONS):
-        q[:] = np.dot(D, c)
-        objective = _pulls(D, epsilon, c, q, distance, a)
-        A = a.sum()
-        gradient = (1.0 + A) * c - a
-        D_gradient = np.dot(D, gradient)
-        squared = max(np.dot(gradient, D_gradient), 0.0)
-        relative = math.sqrt(squared) / (1.0 + A)
-        # In float64 the gradient stops falling a little above or below the tolerance.
-        if relative <= TOLERANCE or (relative >= best and relative <= STALL_TOLERANCE):
-            return iteration, relative
-        best = min(best, relative)
-        active = 0
-        for i in range(N):
-            bend[i] = 0.0
-            if a[i] > 0.0:
-                bend[i] = epsilon / distance[i] ** 3
-                active += 1
-        # Conjugate gradients for H s = -gradient.
-        s, D_s = np.zeros(N), np.zeros(N)
-        r, D_r = -gradient, -D_gradient
-        p, D_p = r.copy(), D_r.copy()
-        rr = squared
-        wanted = (min(0.1, relative) * relative * (1.0 + A)) ** 2
-        for _ in range(N + 2):
-            t = bend * (np.dot(c, D_p) - D_p)
-            H_p = (1.0 + A) * p + t.sum() * c - t
-            curvature = np.dot(H_p, D_p)
-            if curvature <= 0.0:
-                break
-            step = rr / curvature
-            s += step * p
-            D_s += step * D_p
-            r -= step * H_p
-            D_r[:] = np.dot(D, r)
-            rr_next = np.dot(r, D_r)
-            if rr_next <= wanted:
-                break
-            p[:] = r + (rr_next / rr) * p
-            D_p[:] = D_r + (rr_next / rr) * D_p
-            rr = rr_next
-        # Armijo's rule with halving; q moves along D s, so a trial costs no product.
-        slope = np.dot(gradient, D_s)
-        length, accepted = 1.0, False
-        for _ in range(40):
-            trial[:] = c + length * s
-            value = _pulls(D, epsilon, trial, q + length * D_s, distance, a)
-            if value <= objective + 1e-4 * length * slope + 1e-15 * objective:
-                accepted = True
-                break
-            length *= 0.5
-        if accepted:
-            c[:] = trial
-        else:
-            # The Hessian is at most 1 + (number of active constraints): this descends.
-            c -= gradient / (1.0 + active)
-    q[:] = np.dot(D, c)
-    _pulls(D, epsilon, c, q, distance, a)
-    return _MAX_ITERATIONS, relative
+def _pulled(
+    centre: Floats, pulls: Floats, spread: float, distances: Floats, steps: int, residual: float
+) -> Projection:
+    """Return the projection h_i = a_i g + (1 − a_i) h̄_i; ‖h̄_i − g‖ is spread · distances_i."""
+    status = Status.SOLVED if residual <= STALL_TOLERANCE else Status.INACCURATE
+    # A pull that rounds to 1 is consensus, whose multiplier is infinite.
+    unbounded = np.full(len(pulls), np.inf)
+    multipliers = np.divide(pulls, 1.0 - pulls, out=unbounded, where=pulls < 1.0)
+    parts = pulls, 1.0 - pulls, centre, multipliers, distances * (spread * (1.0 - pulls))
+    return Projection(*parts, residual, steps, status)
 
 
 def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
@@ -301,9 +219,7 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     D, _ = _checked_gram("differences", differences)
     epsilon = radius("epsilon", epsilon)
     N = len(D)
-    # ‖h̄_i − mean‖² from the Gram matrix with its rows and columns centred.
-    centred = D - D.mean(axis=0)
-    centred -= centred.mean(axis=1, keepdims=True)
+    centred = _about_the_mean(D)
     total = max(float(np.trace(centred)), 0.0)
     psi = 1.0 if total <= N * epsilon**2 else math.sqrt(N) * epsilon / math.sqrt(total)
     parts = np.full(N, 1.0 - psi), np.full(N, psi), np.append(np.full(N, 1.0 / N), 0.0)
@@ -311,6 +227,63 @@ def relaxed_projection(differences: ArrayLike, epsilon: float) -> Projection:
     status = Status.CENTRED if psi == 1.0 else Status.SOLVED
     distances = psi * np.sqrt(np.maximum(np.diag(centred), 0.0))
     return Projection(*parts, np.full(N, multiplier), distances, 0.0, 0, status)
+
+
+def _about_the_mean(D: Floats) -> Floats:
+    """Return the Gram matrix of h̄_i − mean: that of any origin, with rows and columns centred."""
+    centred = D - D.mean(axis=0)
+    centred -= centred.mean(axis=1, keepdims=True)
+    return np.asarray(centred)
+
+
+def free_projection(differences: ArrayLike, epsilon: float) -> Projection:
+    """Project onto C = {‖h_i − g‖ ≤ ε for every i}, leaving ḡ out of the cost.
+
+    Solves min Σ_i ‖h_i − h̄_i‖² over C, with g free: as :func:`exact_projection`, without the
+    anchor. The h_i are unique, and their mean is that of the h̄_i. So is g where a function moves:
+    it is the centre of the smallest ball around the h_i. Where none has to move, because the
+    smallest ball around the h̄_i has a radius r ≤ ε, every centre within ε of all is optimal. Then
+    g is their mean, or as far from it towards the centre of that ball as it has to be. It is
+    continuous in the h̄_i and in ε, and at most (1 − 2/N) ε from the mean.
+
+    The arguments are those of :func:`exact_projection`; the differences may be from any function
+    instead of ḡ, and one near the mean loses the fewest digits.
+
+    Examples
+    --------
+    >>> from crosslearning.rkhs import free_projection
+    >>> outcome = free_projection([[4.0, 0.0], [0.0, 1.0]], epsilon=1.0)
+    >>> outcome.centre, outcome.distances.round(6)
+    (array([0.5, 0.5, 0. ]), array([1., 1.]))
+    """
+    D, _ = _checked_gram("differences", differences)
+    epsilon = radius("epsilon", epsilon)
+    N = len(D)
+    D = _about_the_mean(D)
+    squares = np.maximum(np.diag(D), 0.0)
+    spread = math.sqrt(np.max(squares))
+    mean = np.append(np.full(N, 1.0 / N), 0.0)
+    if spread <= epsilon:
+        parts = np.zeros(N), np.ones(N), mean, np.zeros(N), np.sqrt(squares)
+        return Projection(*parts, 0.0, 0, Status.CENTRED)
+    if epsilon == 0.0:
+        parts = np.ones(N), np.zeros(N), mean, np.full(N, np.inf), np.zeros(N)
+        return Projection(*parts, 0.0, 0, Status.SOLVED)
+    # The mean square of the distances from the mean is at most r².
+    if np.mean(squares) <= epsilon**2:
+        ball, reach = smallest_ball(D)
+        if reach <= epsilon:
+            along = D @ ball
+            share = share_of_the_way(squares - epsilon**2, along, float(ball @ along))
+            centre = (1.0 - share) * mean + share * np.append(ball, 0.0)
+            apart = squares - 2.0 * share * along + share**2 * float(ball @ along)
+            distances = np.sqrt(np.maximum(apart, 0.0))
+            parts = np.zeros(N), np.ones(N), centre, np.zeros(N), distances
+            return Projection(*parts, 0.0, 0, Status.CENTRED)
+    c, pulls, distances, steps = _solved(D / spread**2, 0.0, epsilon / spread)
+    # g = mean + Σ c_i (h̄_i − mean), and Σ c_i is 1 up to the residual.
+    centre = np.append(c + (1.0 - c.sum()) / N, 0.0)
+    return _pulled(centre, pulls, spread, distances, *steps)
 
 
 def bounded_projection(gram: ArrayLike, epsilon: float, bound: float) -> Projection:
@@ -391,7 +364,11 @@ def _lengths(projection: Projection, functions: Floats) -> tuple[Floats, Floats]
     return distances, np.linalg.norm(projected, axis=1)
 
 
-PROJECTIONS = {"exact": exact_projection, "relaxed": relaxed_projection}
+PROJECTIONS = {
+    "exact": exact_projection,
+    "relaxed": relaxed_projection,
+    "free": free_projection,
+}
 
 
 def projection_of(method: str) -> Callable[[ArrayLike, float], Projection]:
@@ -418,8 +395,9 @@ def project(
     ----------
     epsilon : float
         The radius ε ≥ 0; 0 gives consensus, infinity no coupling.
-    method : {"exact", "relaxed"}
-        ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square.
+    method : {"exact", "relaxed", "free"}
+        ``exact`` bounds every distance ‖h_i − g‖ by ε; ``relaxed`` only their mean square;
+        ``free`` bounds every distance and leaves ḡ out of the cost.
     bound : float
         The largest norm ε₀ ≥ 0 of every function, see :func:`bounded_projection`; only ``exact``.
 
@@ -435,11 +413,11 @@ def project(
     """
     project_gram = projection_of(method)
     if no_bound(method, bound):
-        projection = project_gram(family.differences(), epsilon)
+        projection = project_gram(family.differences(about_mean=method == "free"), epsilon)
     else:
         projection = bounded_projection(family.inner_products(), epsilon, bound)
     projected = family.mix(projection.mixing) if projection.moved else family
-    if method == "exact" and projection.moved:
+    if method != "relaxed" and projection.moved:
         projected = _pull_inside(projected, epsilon)
     margin = np.finfo(np.float64).eps
     while bound < math.inf and (longest := np.max(projected.norms())) > bound:

@@ -225,6 +225,7 @@ def test_a_broken_budget_is_named(run, study):
         ({"epsilon": "inf"}, ["ε is infinite"]),
         ({"tasks": "paper:r=1"}, ["1 task,"]),
         ({"projection": "relaxed"}, ["relaxed projection"]),
+        ({"projection": "free"}, ["free projection"]),
         ({"step_rule": "adam"}, ["Momentum"]),
         ({"estimator": "baseline"}, ["μ, gradient norm"]),
         ({"budget": "inf"}, ["α' of one look"]),

@@ -44,7 +44,7 @@ def constants(draw, pruned: bool = True) -> Constants:
         epsilon=size(),
         step_size=size(-4.0, 1.0),
         budget=size(-6.0, -1.0) if pruned and draw(st.booleans()) else 0.0,
-        projection=draw(st.sampled_from(["exact", "relaxed"])),
+        projection=draw(st.sampled_from(["exact", "relaxed", "free"])),
     )
 
 
@@ -117,6 +117,9 @@ def test_the_relaxed_projection_reaches_further():
     exact, relaxed = example(3), example(3, projection="relaxed")
     assert exact.reach == 1.0
     assert relaxed.reach == pytest.approx(np.sqrt(3.0))
+    free = example(3, projection="free")
+    assert free.reach == exact.reach
+    assert theorem.shift_gain(free, 7.0) > theorem.shift_gain(exact, 7.0)
     assert theorem.gain(relaxed, 7.0) < theorem.gain(exact, 7.0)
     assert theorem.accuracy(relaxed, 1.0, 0.1) > theorem.accuracy(exact, 1.0, 0.1)
 
@@ -329,7 +332,7 @@ def test_weighted_constants():
         ({"epsilon": 1e200}, "epsilon must be at least 0 .*not beyond 1e.70"),
         ({"step_size": 0.0}, "step_size must be positive and finite"),
         ({"budget": np.inf}, "budget must be finite"),
-        ({"projection": "none"}, "projection must be exact or relaxed"),
+        ({"projection": "none"}, "projection must be exact, relaxed or free"),
     ],
 )
 def test_bad_constants_are_refused(changes, message):

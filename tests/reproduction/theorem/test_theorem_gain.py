@@ -21,7 +21,7 @@ def scale(problem: Problem) -> float:
     )
 
 
-@pytest.mark.parametrize("projection", ["exact", "relaxed"])
+@pytest.mark.parametrize("projection", ["exact", "relaxed", "free"])
 def test_the_expected_rise_is_at_least_the_gain(projection):
     slack = []
     for seed in SEEDS:
@@ -36,7 +36,7 @@ def test_the_expected_rise_is_at_least_the_gain(projection):
     assert 0.2 < np.mean(slack) < 0.9
 
 
-@pytest.mark.parametrize("projection", ["exact", "relaxed"])
+@pytest.mark.parametrize("projection", ["exact", "relaxed", "free"])
 def test_the_expected_rise_is_at_least_the_gain_of_a_common_shift(projection):
     positive = 0
     for seed in SEEDS:

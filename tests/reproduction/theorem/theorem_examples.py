@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from crosslearning.reproduction.theorem import Constants
-from crosslearning.rkhs import exact_projection, relaxed_projection
+from crosslearning.rkhs.projection import PROJECTIONS
 
 
 def projected(functions: np.ndarray, epsilon: float, projection: str = "exact") -> np.ndarray:
     """Project vectors h_1 … h_N, g, shape (N+1, d), with the library's own projection."""
     away = functions[:-1] - functions[-1]
-    project = exact_projection if projection == "exact" else relaxed_projection
-    return project(away @ away.T, epsilon).mixing @ functions
+    return PROJECTIONS[projection](away @ away.T, epsilon).mixing @ functions
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class Constants:
     epsilon: float  #: the centrality radius ε
     step_size: float  #: η: the factor of a gradient in a step
     budget: float  #: β: how far pruning may move a policy in one iteration
-    projection: Literal["exact", "relaxed"] = "exact"
+    projection: Literal["exact", "relaxed", "free"] = "exact"
 
     def __post_init__(self) -> None:
         for name in KINDS:
@@ -57,8 +57,8 @@ class Constants:
             object.__setattr__(self, name, values)
         names = ("batch_size", "epsilon", "step_size", "budget")
         check_asked(**{name: getattr(self, name) for name in names})
-        if self.projection not in ("exact", "relaxed"):
-            raise InputError(f"projection must be exact or relaxed, got {self.projection!r}")
+        if self.projection not in ("exact", "relaxed", "free"):
+            raise InputError(f"projection must be exact, relaxed or free, got {self.projection!r}")
 
     @classmethod
     def from_estimates(
@@ -102,7 +102,7 @@ class Constants:
     def reach(self) -> float:
         """D: no policy can move further than this with the others and the centre held."""
         # The relaxed projection bounds the mean square: one policy may have all of Nε² to itself.
-        share = 1.0 if self.projection == "exact" else math.sqrt(self.tasks)
+        share = math.sqrt(self.tasks) if self.projection == "relaxed" else 1.0
         return 2.0 * share * self.epsilon
 
     @property
@@ -164,8 +164,8 @@ def gain(constants: Constants, alpha: float) -> float:
 def shift_gain(constants: Constants, slope: float) -> float:
     """Return γ for every h where ‖Σ_i ∇U_i‖ exceeds ``slope``: A = ω η slope²/(N+1).
 
-    It is the gain of a common shift of all policies, which the gaps do not see. The relaxed
-    projection does not count the centre: there it is N instead of N+1.
+    It is the gain of a common shift of all policies, which the gaps do not see. The relaxed and
+    the free projection do not count the centre: there it is N instead of N+1.
     """
     check_asked(alpha=slope)
     moved = constants.tasks + (constants.projection == "exact")
