@@ -11,10 +11,11 @@ from crosslearning.analysis.logged.log import Episode, Log, spaces_of
 from crosslearning.analysis.logged.reading import read_log
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.preparation import angles_of
 from crosslearning.rkhs import most_likely
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import Loop, LoopSpec, find_circles
+from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.loop_spec import LoopSpec
+from crosslearning.tasks.signals import angles_of, find_circles
 
 #: The least gain of evidence, in nats per step and observation, that a further lag is worth.
 _WORTH = 0.05

@@ -19,7 +19,8 @@ from crosslearning.learner.user_input import make_settings, settings_to_plain
 from crosslearning.rkhs import Kernel, kernel_from_dict
 from crosslearning.tasks import Task
 from crosslearning.tasks.controllers import controller_from_dict
-from crosslearning.tasks.loop import LoopSpec, space_from_plain, space_to_plain
+from crosslearning.tasks.loop_spec import LoopSpec
+from crosslearning.tasks.signals import space_from_plain, space_to_plain
 from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours, read_source
 
 if TYPE_CHECKING:

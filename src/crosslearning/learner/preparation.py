@@ -20,7 +20,7 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
 from crosslearning.tasks.controllers import read_controller
-from crosslearning.tasks.loop import find_circles
+from crosslearning.tasks.signals import angles_of, find_circles
 from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
 
@@ -223,10 +223,3 @@ def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
         return kernel
     every, flat = range(q), Gaussian(std=_FLAT * widths)
     return Sum((kernel, every), (flat, every), scales=[1.0 - _CONSTANT, _CONSTANT])
-
-
-def angles_of(space: Box) -> list[int]:
-    """Return the coordinates that are angles: with bounds −π and π, or 0 and 2π."""
-    low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
-    turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6)
-    return np.flatnonzero(turn & (np.isclose(low, -np.pi) | (low == 0.0))).tolist()

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
-from crosslearning.tasks.loop import LoopFactory, LoopSpec, Range, find_circles
+from crosslearning.tasks.loop import LoopFactory
+from crosslearning.tasks.loop_spec import LoopSpec, Range
+from crosslearning.tasks.signals import find_circles
 from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]

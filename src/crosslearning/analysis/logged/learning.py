@@ -27,8 +27,9 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.preparation import kernel_for
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import Loop, find_circles
+from crosslearning.tasks.loop import Loop
 from crosslearning.tasks.numbers import check_names
+from crosslearning.tasks.signals import find_circles
 from crosslearning.tasks.sources import around_controllers
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from crosslearning.learner.model_based.imagination import (
     backpropagate,
     imagine,
 )
-from crosslearning.learner.preparation import angles_of
 from crosslearning.learner.settings import ModelBased
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Family, Kernel
@@ -37,7 +36,8 @@ from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, plan_episodes
-from crosslearning.tasks.loop import KnownChange
+from crosslearning.tasks.loop_spec import KnownChange
+from crosslearning.tasks.signals import angles_of, ends_of
 
 #: Noise of policies that are still zero: actions fill most of [−1, 1].
 _RESTLESS = 0.8
@@ -249,8 +249,7 @@ class ModelBasedMethod(core.Method):
         return policies._replace(rows=rows), shares[:, None, None, None] * std
 
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
-        space = self.executor.tasks[0].observation_space
-        low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
+        low, high = ends_of(self.executor.tasks[0].observation_space)
         data = [*self.data, *self.related]
         frame = Frame.of(data, low, high, self.is_angle, pseudo, self.known)
         return frame.beyond(self.limits.penalties.coordinate, low, high)
