@@ -14,6 +14,7 @@ from gymnasium.spaces import Box
 
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.lags import is_left_open
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
@@ -138,6 +139,11 @@ def known_kernel(
             raise InputError(f"kernel is {dict(given)}: {problem}") from problem
     if start is not None:
         kernel = _kernel_of_start(start, kernel, tasks, settings)
+    if kernel is not None and is_left_open(tasks):
+        raise InputError(
+            "lags is 'auto', but the kernel is given, which reads a known number of observations; "
+            "leave the kernel out, or give the number of lags"
+        )
     if kernel is None:
         stated = tasks[0].kernel_covariance if settings.as_stated else None
         if stated is None:
@@ -180,10 +186,8 @@ def _kernel_of_start(
     return start.kernel
 
 
-def observed_kernel(
-    executor: Executor, scaled: bool, settings: LearnerSettings
-) -> tuple[Kernel, Episodes]:
-    """Return a kernel with widths from episodes with random actions, and the episodes."""
+def explore(executor: Executor, scaled: bool, settings: LearnerSettings) -> Episodes:
+    """Return episodes with random actions."""
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, settings.noise_within(_RESTLESS))
@@ -197,10 +201,14 @@ def observed_kernel(
     generator = np.random.default_rng([settings.seed, _STREAM])
     horizon = min(exploration.steps, max(task.horizon for task in tasks))
     plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
-    episodes = executor.episodes(still.expansion, plan)
-    there = np.arange(horizon + 1) <= episodes.lengths[:, :, None]
+    return executor.episodes(still.expansion, plan)
+
+
+def observed_kernel(tasks: Sequence[Task], episodes: Episodes) -> Kernel:
+    """Return a kernel with widths from what policies observe in episodes."""
+    there = np.arange(episodes.observations.shape[2]) <= episodes.lengths[:, :, None]
     around = any(task.controller is not None for task in tasks)
-    return kernel_for(episodes.observations[there], tasks[0].observation_space, around), episodes
+    return kernel_for(episodes.observations[there], tasks[0].observation_space, around)
 
 
 def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:

@@ -72,6 +72,7 @@ class RunFolder:
         self.record = self.path / "record.json"  #: see :func:`make_record`
         self.certificate = self.path / "certificate"  #: the folder that ``certify`` writes
         self.figures = self.path / "figures"
+        self.lags = self.path / "lags.json"  #: the lags that were chosen, and the evidence
         self._version = self.path / "run.json"
         self._config = self.path / "config.toml"
         self._systems = self.path / "systems.json"

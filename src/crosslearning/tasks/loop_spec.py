@@ -93,7 +93,8 @@ class LoopSpec:
         )
         for name, value in (("lags", lags), ("past_actions", past_actions)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-                raise InputError(f"{name} is {value!r}; give a whole number up to 100")
+                also = ", or 'auto'" if name == "lags" else ""
+                raise InputError(f"{name} is {value!r}; give a whole number up to 100{also}")
         low, high = ends_of(spaces[1])
         bounds: dict[int, Range] = {}
         for name, given in (limits or {}).items():
