@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.around import PARTS, mean_over_seeds
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.analysis.departure import clopper_pearson
+from crosslearning._base.statistics import clopper_pearson
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks.families import FAMILIES

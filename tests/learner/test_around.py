@@ -11,11 +11,13 @@ import pytest
 from gymnasium.spaces import Box
 
 from crosslearning import PID, CrossLearner, StateFeedback, Task, evaluate, learn_from
+from crosslearning.analysis.adaptation import adapt_run
 from crosslearning.errors import InputError, TaskError
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.limits import Limits, Penalties, penalty, penalty_slope
 from crosslearning.runs import RunFolder, make_config, resume, train
+from crosslearning.tasks.sources import TaskSource, is_named
 from tests.learner.examples import Drift, assert_same_bits, drift
 
 FEEDBACK = StateFeedback([[0.3, 0.0], [0.0, 0.3]])
@@ -268,6 +270,22 @@ def test_a_controller_that_a_folder_names_is_never_imported(module, tmp_path):
         with pytest.raises(InputError):
             learner.learn(1, progress=False)
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_run_around_code_is_adapted_by_its_user_alone(module, tmp_path):
+    train("run", make_config({**RUN, **SHORT, "around": f"{module}:calm"}))
+    fields = {"iterations": 1}
+    adapted = adapt_run("run", "mine", "linear-quadratic:m=1", **fields).learner
+    assert adapted.tasks[0].controller is not None
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="name it: --around"):
+        adapt_run("moved", "theirs", "linear-quadratic:m=1", **fields)
+
+
+def test_a_named_set_around_code_is_not_a_name_alone():
+    assert is_named(TaskSource("pendulums:2"))
+    assert not is_named(TaskSource("pendulums:2", around="evil:calm"))
+    assert is_named(TaskSource("pendulums:2", around="calm.json", around_content="{}"))
 
 
 def test_a_file_of_fields_names_no_controller(module, tmp_path):

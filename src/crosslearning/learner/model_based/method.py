@@ -115,7 +115,7 @@ class ModelBasedMethod(core.Method):
         N, scale = len(self.data), self.executor.scale
         self.take_in([Transitions.of(episodes.of_task(i), scale, self.bounds) for i in range(N)])
         self.seen_rewards = episodes.rewards.sum(axis=(1, 2)) / episodes.lengths.sum(axis=1)
-        self.crossed = self.limits.episodes_crossed(episodes)
+        self.crossed = self.limits.saw(episodes)
         if self.settings.compares and not self.first_rewards:
             self.first_rewards = [_last_episode(steps).rewards for steps in self.data]
 
@@ -156,6 +156,7 @@ class ModelBasedMethod(core.Method):
         steps = episodes = 0
         if self.made % self.settings.updates_per_round == 0:
             before = self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh
+            counts = self.limits.seen
             try:
                 # 1. At the start of a round: act in the real tasks (Algorithm 2, line 3) ...
                 if not self.fresh:
@@ -164,6 +165,7 @@ class ModelBasedMethod(core.Method):
                 self._learn_models(iterate)
             except BaseException:
                 self.data, self.seen_rewards, self.first_rewards, self.made, self.fresh = before
+                self.limits.seen = counts
                 raise
         # 3. Imagine rollouts from visited states, and propagate gradients back (line 4).
         self._imagined = imagined = self._imagine(iterate)
@@ -183,15 +185,9 @@ class ModelBasedMethod(core.Method):
                 "seen_reward": self.seen_rewards.copy(),
                 "model_distance": dynamics.distances[:N],
                 "model_multiplier": dynamics.multipliers[:N],
-                **self._limit_numbers(),
+                **self.limits.numbers(self.crossed),
             },
         )
-
-    def _limit_numbers(self) -> dict[str, Floats]:
-        if not len(self.limits):
-            return {}
-        multiplier = self.limits.multipliers.max(axis=1)
-        return {"limit_crossed": self.crossed.max(axis=1), "limit_multiplier": multiplier}
 
     def _act(self, iterate: core.Iterate) -> tuple[int, int]:
         """Run an episode of every task; return the steps and the episodes."""
@@ -465,7 +461,7 @@ class ModelBasedMethod(core.Method):
         plain = {"critic": numbers, "related": len(self.related), "made": self.made}
         plain |= {"fresh": self.fresh, "quiet": self.quiet}
         if len(self.limits):
-            arrays |= {"limits": self.limits.multipliers.copy(), "crossed": self.crossed.copy()}
+            arrays |= {**self.limits.state(), "crossed": self.crossed.copy()}
         if self.settings.compares:
             arrays |= {f"first_rewards.{i}": r.copy() for i, r in enumerate(self.first_rewards)}
             plain |= {"acted": self.acted}
@@ -506,7 +502,7 @@ class ModelBasedMethod(core.Method):
         self.seen_rewards = seen.copy() if "seen_rewards" in arrays else np.full(N, np.nan)
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
         if len(self.limits):
-            self.limits.restore(arrays["limits"])
+            self.limits.restore(arrays)
             self.crossed = arrays["crossed"].copy()
             if families:
                 self.limits.measure(np.concatenate([one.after for one in data[:known]]))

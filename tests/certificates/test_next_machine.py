@@ -7,7 +7,7 @@ import pytest
 
 from crosslearning import CrossLearner, task_set
 from crosslearning._base.statistics import least_share, tolerance_bound
-from crosslearning.analysis.next_machine import next_machine
+from crosslearning.certificates.next_machine import next_machine
 from crosslearning.errors import InputError
 
 
