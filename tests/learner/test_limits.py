@@ -5,17 +5,77 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from crosslearning import CrossLearner
+from crosslearning import CrossLearner, Task
 from crosslearning._base.statistics import clopper_pearson
 from crosslearning.certificates import certificate_page, certify
 from crosslearning.certificates.certificate import LimitLine
+from crosslearning.errors import InputError
 from crosslearning.figures.run import learning_figure
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.limits import Limits, crossed_share
+from crosslearning.learner.limits import Limits, Penalties, crossed_share, penalty, penalty_slope
 from crosslearning.learner.model_based.method import _imagined_returns
 from crosslearning.rollouts import Episodes
 from crosslearning.runs import RunFolder, make_config, resume, train
-from tests.learner.test_around import limited, quick
+from tests.learner.examples import Drift, assert_same_bits
+from tests.learner.test_around import quick
+
+
+def limited(**more):
+    return Task(
+        "one",
+        lambda render_mode=None: Drift(),
+        horizon=15,
+        limits={0: (-0.5, 2.0)},
+        observation_names=["x", "y"],
+        **more,
+    )
+
+
+def test_the_penalty_is_smooth_and_its_slope_is_its_derivative():
+    table = Penalties(
+        np.array([0, 1]),
+        np.array([1.0, -1.0]),
+        np.array([[1.0, -2.0]]),
+        np.array([0.5, 0.25]),
+        np.array([[3.0, 2.0]]),
+    )
+    for state in np.random.default_rng(0).uniform(-3.0, 3.0, (200, 2)):
+        slope, h = np.zeros(2), 1e-6
+        penalty_slope(table, 0, state, slope)
+        for d in range(2):
+            step = h * np.eye(2)[d]
+            difference = penalty(table, 0, state + step) - penalty(table, 0, state - step)
+            np.testing.assert_allclose(slope[d], difference / (2 * h), atol=1e-5)
+    assert penalty(table, 0, np.array([0.0, 0.0])) == 0.0
+    assert penalty(table, 0, np.array([1.0, 0.0])) == 1.5  # at the limit
+
+
+def test_multipliers_follow_the_crossings():
+    limits = Limits([limited(), limited(chance=0.5)])
+    limits.update(np.full((2, 2), 0.3), unit=2.0)
+    assert np.all(limits.multipliers[0] > limits.multipliers[1])
+    for _ in range(200):
+        limits.update(np.zeros((2, 2)), unit=2.0)
+    np.testing.assert_array_equal(limits.multipliers, 0.0)
+
+
+@pytest.mark.parametrize("method", ["models", "trust-region"])
+def test_crossings_are_counted_and_multipliers_kept_in_files(method, tmp_path):
+    learner = quick(method, tasks=[limited()])
+    reports = []
+    learner.learn(4, reports.append, progress=False)
+    assert {"limit_crossed", "limit_multiplier"} <= set(reports[-1].numbers)
+    assert 0.0 <= reports[-1].numbers["limit_crossed"][0] <= 1.0
+    learner.save(tmp_path / "half")
+    again = CrossLearner.load(tmp_path / "half", tasks=[limited()])
+    for one in (learner, again):
+        one.learn(4, progress=False)
+    assert_same_bits(learner.family, again.family)
+
+
+def test_the_papers_method_refuses_limits_of_observations():
+    with pytest.raises(InputError, match="holds no limits of observations"):
+        quick("policy-gradient", tasks=[limited()])
 
 
 def episodes_of(places, lengths):
@@ -133,7 +193,7 @@ def test_a_verdict_is_that_of_the_exact_interval(crossed, verdict):
 def test_a_certificate_tells_how_often_limits_are_crossed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "limited_machines.py").write_text(
-        "from tests.learner.test_around import limited\n"
+        "from tests.learner.test_limits import limited\n"
         "def machines():\n    return [limited(chance=0.9)]\n"
     )
     fields = {"tasks": "limited_machines:machines", "method": "trust-region", "epsilon": 0.5}
