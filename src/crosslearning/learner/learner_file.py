@@ -98,7 +98,10 @@ def read_learner(
         _check_loops(path, saved, learner.tasks)
         learner._core.restore(arrays, saved)
         if "lag_evidence" in saved:
-            learner.lag_evidence = LagEvidence(tuple(map(float, saved["lag_evidence"])))
+            evidence = tuple(map(float, saved["lag_evidence"]))
+            if not evidence or not np.all(np.isfinite(evidence)):
+                raise FileFormatError("its parts do not fit together: lag_evidence")
+            learner.lag_evidence = LagEvidence(evidence)
     except FileFormatError as problem:
         raise FileFormatError(f"{path}: {problem}") from problem
     except CrossLearningError:
