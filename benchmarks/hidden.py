@@ -9,7 +9,6 @@ machine, over 20 starts. Every seed is kept in a file, and the same question is 
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from benchmarks.around import mean_over_seeds
+from benchmarks.seeds import answers, print_table
 from benchmarks.table import Row
 from crosslearning import CrossLearner, Task, evaluate, task_set
-from crosslearning.runs.study import Measurement
 
 OUT = Path("runs/hidden")
 VERSION, MEMBERS, TRIALS, DELAY, WANTED = 1, 3, 20, 3, -300.0
@@ -67,7 +66,7 @@ class _Made:
         return self.wrapper(self.make())
 
 
-def measure(part: str, seed: int, steps: int, shown: bool) -> dict[str, Any]:
+def measure(seed: int, part: str, steps: int, shown: bool) -> dict[str, Any]:
     """Return the returns of one seed, with or without lags or past actions."""
     tasks = [
         Task(
@@ -91,13 +90,10 @@ def rows_of(part: str, seeds: int, steps: int, out: Path) -> list[Row]:
     """Measure every seed that was not measured before; return the rows of a part."""
     rows = []
     for shown in (True, False):
-        means = []
-        for seed in range(seeds):
-            question = {"version": VERSION, "part": part, "seed": seed, "steps": steps}
-            path = out / f"{part}-{steps}-{'with' if shown else 'without'}-{seed}.json"
-            arguments = (part, seed, steps, shown)
-            found = Measurement(path, question | {"shown": shown}, measure, arguments).answer()
-            means.append(float(np.mean(found["returns"])))
+        stem = out / f"{part}-{steps}-{'with' if shown else 'without'}"
+        question = {"version": VERSION, "part": part, "steps": steps, "shown": shown}
+        found = answers(stem, seeds, question, measure, part, steps, shown)
+        means = [float(np.mean(one["returns"])) for one in found]
         fine = sum(mean >= WANTED for mean in means)
         fields = (
             ", ".join(f"{k}={v}" for k, v in FIELDS[part].items()) if shown else "nothing added"
@@ -109,27 +105,5 @@ def rows_of(part: str, seeds: int, steps: int, out: Path) -> list[Row]:
     return rows
 
 
-def main() -> None:
-    """Print the table."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.table import show
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", help=f"some of {', '.join(FIELDS)}; all by default")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=OUT)
-    asked = parser.parse_args()
-    with threadpool_limits(1, user_api="blas"):
-        rows = [
-            row
-            for part in asked.parts or FIELDS
-            for row in rows_of(part, asked.seeds, asked.steps, asked.out)
-        ]
-    show(rows, Console(width=140))
-
-
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, rows_of, OUT, 200, list(FIELDS))

@@ -9,7 +9,6 @@ measured twice.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import warnings
 from pathlib import Path
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.around import PARTS, mean_over_seeds
+from benchmarks.seeds import answers, print_table
 from benchmarks.table import Row
 from crosslearning import CrossLearner
-from crosslearning.analysis.departure import clopper_pearson
+from crosslearning._base.statistics import clopper_pearson
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.runs.study import Measurement
 from crosslearning.tasks.families import FAMILIES
 
 OUT = Path("runs/limits")
@@ -70,11 +69,9 @@ def rows_of(seeds: int, steps: int, out: Path) -> list[Row]:
     """Measure every seed that was not measured before; return the rows."""
     rows = []
     for limited in (True, False):
-        found = []
-        for seed in range(seeds):
-            question = {"version": VERSION, "seed": seed, "steps": steps, "limited": limited}
-            path = out / f"{'with' if limited else 'without'}-{steps}-{seed}.json"
-            found.append(Measurement(path, question, measure, (seed, steps, limited)).answer())
+        stem = out / f"{'with' if limited else 'without'}-{steps}"
+        question = {"version": VERSION, "steps": steps, "limited": limited}
+        found = answers(stem, seeds, question, measure, steps, limited)
         what = f"hovering-masses:{MEMBERS}, {steps} steps each, {seeds} seeds, "
         what += f"limit {LIMIT:g} m/s {'asked for' if limited else 'ignored'}"
         crossed = [sum(one["crossed"]) / (TRIALS * MEMBERS) for one in found]
@@ -96,22 +93,5 @@ def rows_of(seeds: int, steps: int, out: Path) -> list[Row]:
     return rows
 
 
-def main() -> None:
-    """Print the table."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.table import show
-
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--out", type=Path, default=OUT)
-    asked = parser.parse_args()
-    with threadpool_limits(1, user_api="blas"):
-        rows = rows_of(asked.seeds, asked.steps, asked.out)
-    show(rows, Console(width=140))
-
-
 if __name__ == "__main__":
-    main()
+    print_table(__doc__, rows_of, OUT, 100)

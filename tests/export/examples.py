@@ -13,7 +13,7 @@ from crosslearning.learner.policy import BoxSpec
 from crosslearning.rkhs import Family, Gaussian
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks.controllers import KernelController
-from crosslearning.tasks.loop import LoopSpec
+from crosslearning.tasks.loop_spec import LoopSpec
 from tests.contracts.test_kernels import KERNELS
 
 PLAIN = {name: kernel for name, kernel in KERNELS.items() if "pair" not in name}

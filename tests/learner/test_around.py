@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box
 
-from crosslearning import PID, CrossLearner, StateFeedback, Task, evaluate, learn_from
+from crosslearning import PID, CrossLearner, StateFeedback, evaluate, learn_from
+from crosslearning.analysis.adaptation import adapt_run
 from crosslearning.errors import InputError, TaskError
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.limits import Limits, Penalties, penalty, penalty_slope
 from crosslearning.runs import RunFolder, make_config, resume, train
-from tests.learner.examples import Drift, assert_same_bits, drift
+from tests.learner.examples import assert_same_bits, drift
 
 FEEDBACK = StateFeedback([[0.3, 0.0], [0.0, 0.3]])
 PLAIN_PID = PID(0.3 * np.eye(2), ki=0.05 * np.eye(2), measured=[0, 1])
@@ -271,6 +271,16 @@ def test_a_controller_that_a_folder_names_is_never_imported(module, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_run_around_code_is_adapted_by_its_user_alone(module, tmp_path):
+    train("run", make_config({**RUN, **SHORT, "around": f"{module}:calm"}))
+    fields = {"iterations": 1}
+    adapted = adapt_run("run", "mine", "linear-quadratic:m=1", **fields).learner
+    assert adapted.tasks[0].controller is not None
+    (tmp_path / "run").rename(tmp_path / "moved")
+    with pytest.raises(InputError, match="name it: --around"):
+        adapt_run("moved", "theirs", "linear-quadratic:m=1", **fields)
+
+
 def test_a_file_of_fields_names_no_controller(module, tmp_path):
     from typer.testing import CliRunner
 
@@ -320,64 +330,3 @@ def test_the_certificate_checks_the_distance_from_the_controller(tmp_path, monke
     save_file(arrays, path, metadata)
     found = {check.name: check.status for check in certify("run", samples=50).checks}
     assert found[names[1]] == "fail"
-
-
-# Limits -----------------------------------------------------------------------------------
-
-
-def limited(**more):
-    return Task(
-        "one",
-        lambda render_mode=None: Drift(),
-        horizon=15,
-        limits={0: (-0.5, 2.0)},
-        observation_names=["x", "y"],
-        **more,
-    )
-
-
-def test_the_penalty_is_smooth_and_its_slope_is_its_derivative():
-    table = Penalties(
-        np.array([0, 1]),
-        np.array([1.0, -1.0]),
-        np.array([[1.0, -2.0]]),
-        np.array([0.5, 0.25]),
-        np.array([[3.0, 2.0]]),
-    )
-    for state in np.random.default_rng(0).uniform(-3.0, 3.0, (200, 2)):
-        slope, h = np.zeros(2), 1e-6
-        penalty_slope(table, 0, state, slope)
-        for d in range(2):
-            step = h * np.eye(2)[d]
-            difference = penalty(table, 0, state + step) - penalty(table, 0, state - step)
-            np.testing.assert_allclose(slope[d], difference / (2 * h), atol=1e-5)
-    assert penalty(table, 0, np.array([0.0, 0.0])) == 0.0
-    assert penalty(table, 0, np.array([1.0, 0.0])) == 1.5  # at the limit
-
-
-def test_multipliers_follow_the_crossings():
-    limits = Limits([limited(), limited(chance=0.5)])
-    limits.update(np.full((2, 2), 0.3), unit=2.0)
-    assert np.all(limits.multipliers[0] > limits.multipliers[1])
-    for _ in range(200):
-        limits.update(np.zeros((2, 2)), unit=2.0)
-    np.testing.assert_array_equal(limits.multipliers, 0.0)
-
-
-@pytest.mark.parametrize("method", ["models", "trust-region"])
-def test_crossings_are_counted_and_multipliers_kept_in_files(method, tmp_path):
-    learner = quick(method, tasks=[limited()])
-    reports = []
-    learner.learn(4, reports.append, progress=False)
-    assert {"limit_crossed", "limit_multiplier"} <= set(reports[-1].numbers)
-    assert 0.0 <= reports[-1].numbers["limit_crossed"][0] <= 1.0
-    learner.save(tmp_path / "half")
-    again = CrossLearner.load(tmp_path / "half", tasks=[limited()])
-    for one in (learner, again):
-        one.learn(4, progress=False)
-    assert_same_bits(learner.family, again.family)
-
-
-def test_the_papers_method_refuses_limits_of_observations():
-    with pytest.raises(InputError, match="holds no limits of observations"):
-        quick("policy-gradient", tasks=[limited()])

@@ -7,13 +7,13 @@ import pytest
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.preparation import angles_of, kernel_for
+from crosslearning.learner.preparation import kernel_for
 from crosslearning.learner.settings import METHODS
 from crosslearning.learner.user_input import PAPER_METHOD
 from crosslearning.rollouts import ActionScale
 from crosslearning.runs import make_config
 from crosslearning.tasks import task_set
-from crosslearning.tasks.loop import find_circles
+from crosslearning.tasks.signals import angles_of, find_circles
 from tests.learner.examples import Drift, drift
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from crosslearning import PID, StateFeedback, Task, check_task, task_set
 from crosslearning.errors import InputError
-from crosslearning.tasks.loop import Loop, LoopSpec
+from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.loop_spec import LoopSpec
 from crosslearning.tasks.vector import InvalidResult
 
 

@@ -13,7 +13,7 @@ from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.learner_file import tasks_of_file
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, register_task_set, task_set, tasks_from
-from crosslearning.tasks.sources import TaskSource, load_tasks, read_source
+from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, read_source
 
 MODULE = """
     import gymnasium
@@ -236,3 +236,9 @@ def test_spaces_that_do_not_fit_are_refused(place, shape):
     whole = {**space, "shape": [1]}
     (absent,), _ = tasks_of_file("some file", {**described, "spaces": [whole, whole]})
     assert absent.name == "one"
+
+
+def test_a_named_set_around_code_is_not_a_name_alone():
+    assert is_named(TaskSource("pendulums:2"))
+    assert not is_named(TaskSource("pendulums:2", around="evil:calm"))
+    assert is_named(TaskSource("pendulums:2", around="calm.json", around_content="{}"))

@@ -130,6 +130,14 @@ def least_share(successes: int, trials: int, confidence: float = CONFIDENCE) -> 
     return float(betaincinv(successes, trials - successes + 1, tail))
 
 
+def clopper_pearson(successes: int, trials: int, confidence: float = CONFIDENCE) -> Interval:
+    """Return a proportion with the exact two-sided interval of a binomial distribution."""
+    one_sided = 0.5 * (1.0 + checked_confidence(confidence))
+    low = least_share(successes, trials, one_sided)
+    high = 1.0 - least_share(trials - successes, trials, one_sided)
+    return Interval(successes / trials, low, high)
+
+
 class ToleranceBound(NamedTuple):
     """A level that at least a share of a population reaches, with a confidence."""
 

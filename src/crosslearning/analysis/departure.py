@@ -11,7 +11,7 @@ from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.limits import Limits
+from crosslearning.learner.limits import crossed_share
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import Episodes
 from crosslearning.tasks import Task
@@ -98,7 +98,7 @@ def _departure(learner: CrossLearner, number: int, trials: int, seed: int) -> De
         ActionChange(name, float(bound), float(np.abs(c).max()), float(np.sqrt(np.mean(c**2))))
         for name, bound, c in zip(names, change_bounds(learner), changes.T, strict=True)
     )
-    before, after = (_crossed(task, episodes) for episodes in runs)
+    before, after = (crossed_share(task, episodes) for episodes in runs)
     limited = bool(task.state_limits)
     return Departure(
         task.name,
@@ -111,25 +111,6 @@ def _departure(learner: CrossLearner, number: int, trials: int, seed: int) -> De
         1.0 - task.chance if limited else None,
         _steady_errors(task, *runs),
     )
-
-
-def _crossed(task: Task, episodes: Episodes) -> Interval:
-    """Return the share of episodes that cross a limit, with an exact interval."""
-    limits = Limits([task])
-    there = np.arange(episodes.observations.shape[1]) <= episodes.lengths[:, None]
-    crossed = limits.crossed(0, episodes.observations).any(axis=2) & there
-    return clopper_pearson(int(crossed.any(axis=1).sum()), len(crossed))
-
-
-def clopper_pearson(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Return a proportion with the exact two-sided interval of a binomial distribution."""
-    from scipy.special import betaincinv
-
-    tail = 0.5 * (1.0 - confidence)
-    k, n = successes, trials
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1.0 - tail))
-    return Interval(k / n, low, high)
 
 
 def _steady_errors(task: Task, before: Episodes, after: Episodes) -> dict[str, tuple[float, float]]:

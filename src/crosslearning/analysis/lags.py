@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,31 +11,19 @@ from crosslearning.analysis.logged.log import Episode, Log, spaces_of
 from crosslearning.analysis.logged.reading import read_log
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
-from crosslearning.learner.preparation import angles_of
-from crosslearning.rkhs import most_likely
+from crosslearning.learner.lags import MOST_LAGS, LagEvidence, evidence_of_lags
+from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import Loop, LoopSpec, find_circles
+from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.loop_spec import LoopSpec
+from crosslearning.tasks.signals import find_circles
 
-#: The least gain of evidence, in nats per step and observation, that a further lag is worth.
-_WORTH = 0.05
-_TINY = 1e-12
-
-
-class LagEvidence(NamedTuple):
-    """The logarithm of the evidence, per step and observation, with 0, 1, … lags."""
-
-    evidence: tuple[float, ...]
-
-    @property
-    def chosen(self) -> int:
-        """The fewest lags with nearly the greatest evidence."""
-        best = max(self.evidence)
-        return next(k for k, value in enumerate(self.evidence) if value >= best - _WORTH)
+__all__ = ["LagEvidence", "lag_evidence"]
 
 
 def lag_evidence(
     data: Any,
-    most: int = 3,
+    most: int = MOST_LAGS,
     *,
     past_actions: int = 0,
     columns: Mapping[str, Any] | None = None,
@@ -77,40 +65,16 @@ def lag_evidence(
     log = _random_log(data, steps, seed) if tasks and data else read_log(data, columns)
     seen = np.concatenate([one.observations for episodes in log.values() for one in episodes])
     spaces = spaces_of({} if tasks else data, log, None, None)
-    circles = find_circles(seen)
-    found = []
-    for lags in range(most + 1):
-        given: dict[str, Any] = {"lags": lags, "past_actions": past_actions, "circles": circles}
-        spec, _ = LoopSpec.of(spaces, ((), ()), None, **given)
-        inputs, targets = [], []
-        for episodes in log.values():
-            parts = [_steps(one, spec, most) for one in episodes]
-            inputs.append(np.concatenate([x for x, _ in parts]))
-            targets.append(np.concatenate([y for _, y in parts]))
-        every = np.concatenate(targets)
-        if len(every) < 10:
-            raise InputError(
-                f"{len(every)} steps are left after the first {most} of each episode; log more"
-            )
-        centre, unit = every.mean(axis=0), np.maximum(every.std(axis=0), _TINY)
-        angles = angles_of(spaces[0])
-        total = sum(
-            most_likely(inputs, [(y[:, d : d + 1] - centre[d]) / unit[d] for y in targets],
-                        periodic=angles).evidence
-            for d in range(every.shape[1])
-        )  # fmt: skip
-        found.append(float(total) / every.size)
-    return LagEvidence(tuple(found))
+    spec, _ = LoopSpec.of(spaces, ((), ()), None, past_actions=past_actions)
+    shown = [
+        [(_shown(one.observations, one.actions, spec), one.actions) for one in episodes]
+        for episodes in log.values()
+    ]
+    return evidence_of_lags(shown, spaces[0], find_circles(seen), most)
 
 
-def _steps(episode: Episode, spec: LoopSpec | None, skipped: int) -> tuple[Any, Any]:
-    """Return what a model sees of each step, and the change of the observation."""
-    observations, actions = episode.observations, episode.actions
-    change = np.diff(observations, axis=0)
-    seen = observations
-    if spec is not None:
-        seen, _ = Loop(spec).replay(observations, actions)
-    return np.hstack([seen[:-1], actions])[skipped:], change[skipped:]
+def _shown(observations: Floats, actions: Floats, spec: LoopSpec | None) -> Floats:
+    return observations if spec is None else Loop(spec).replay(observations, actions)[0]
 
 
 def _random_log(tasks: Sequence[Task], steps: int, seed: int) -> Log:

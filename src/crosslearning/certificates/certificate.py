@@ -11,16 +11,24 @@ from typing import Any
 
 from rich.console import Console
 
+from crosslearning._base.statistics import Interval, tolerance_bound
+from crosslearning.certificates.next_machine import NextMachine, unseen_machines
+from crosslearning.certificates.next_machine import next_machine as bound_next
 from crosslearning.certificates.reading import Reading, verified, working
 from crosslearning.certificates.replay import replay_run, systems_of
 from crosslearning.certificates.stationarity import StationarityGap, stationarity_gaps
 from crosslearning.certificates.text import plain
 from crosslearning.certificates.verification import Check
 from crosslearning.certificates.verification.model import PlainModel
-from crosslearning.errors import CrossLearningError
+from crosslearning.errors import CrossLearningError, InputError
+from crosslearning.learner import CrossLearner
+from crosslearning.learner.evaluation import run_episodes
+from crosslearning.learner.limits import crossed_share
 from crosslearning.runs import RunFolder
 from crosslearning.runs.metrics import late_multipliers
 
+#: Fresh episodes of a task with limits: with 72 or more that cross none, 5 % is certified.
+EPISODES = 200
 #: A distance within this fraction of ε counts as at the bound.
 _AT_BOUND = 1e-3
 
@@ -67,9 +75,26 @@ class PruningHistory:
         return self.over_budget_by_cap > self.iterations / 2
 
 
+@dataclass(frozen=True)
+class LimitLine:
+    """The limits of observations of one task, in fresh episodes of its policy."""
+
+    task: str
+    crossed: Interval  #: share of episodes that cross a limit, exact (Clopper-Pearson)
+    allowed: float
+    episodes: int
+
+    @property
+    def verdict(self) -> str:
+        """Whether the limits hold with the probability that the task asks for."""
+        if self.crossed.high <= self.allowed:
+            return "hold"
+        return "do not hold" if self.crossed.low > self.allowed else "undecided"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Reading):
-    """The checks of a run's files, its constraint, its pruning and its stationarity gaps."""
+    """The checks of a run's files, its constraint, pruning, gaps, limits and unseen machines."""
 
     checks: tuple[Check, ...]
     replayed: bool  #: whether the run was trained again and compared
@@ -77,6 +102,9 @@ class Certificate(Reading):
     pruning: PruningHistory | None
     alpha: float | None  #: the stationarity to certify: of the call, or of the run's settings
     gaps: tuple[StationarityGap, ...] = ()
+    limits: tuple[LimitLine, ...] = ()  #: of the tasks that have any
+    #: Machines never seen, by the central policy and after adapting, if that was asked for.
+    unseen: tuple[NextMachine, ...] = ()
     #: The systems of the run, see :mod:`crosslearning.runs.system_info`; empty if unknown.
     made_on: tuple[dict[str, Any], ...] = ()
     #: The lines of metrics up to this iteration, for figures; not part of the JSON.
@@ -93,6 +121,8 @@ class Certificate(Reading):
         del data["metrics"]
         for row, gap in zip(data["gaps"], self.gaps, strict=True):
             row["verdict"] = gap.verdict(self.alpha) if self.alpha else None
+        for row, line in zip(data["limits"], self.limits, strict=True):
+            row["verdict"] = line.verdict
         if self.pruning is not None:
             data["pruning"]["certified_share"] = plain(self.pruning.certified_share)
         return {"passed": self.passed, **data}
@@ -105,6 +135,9 @@ def certify(
     seed: int = 0,
     replay: bool = False,
     console: Console | None = None,
+    next_machine: float | None = None,
+    adapt_steps: int | None = None,
+    episodes: int = EPISODES,
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
@@ -122,7 +155,16 @@ def certify(
         Train the run again and compare, byte for byte.
     console : Console, optional
         Shows progress, if it is a terminal.
+    next_machine : float, optional
+        Also bound what this share of machines never seen returns; for runs on a named set that
+        draws members of a family.
+    adapt_steps : int, optional
+        Bound it after adapting to each machine with so many environment steps, too.
+    episodes : int
+        Fresh episodes of every task whose observations have limits.
     """
+    if adapt_steps is not None and next_machine is None:
+        raise InputError("adapt_steps needs next_machine, such as 0.9")
     verification, alpha = verified(run, alpha, samples, seed)
     checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
@@ -146,7 +188,32 @@ def certify(
         return dataclasses.replace(certificate, left_out=f"the learner cannot be loaded: {problem}")
     with closing(learner), working(console, "measuring the stationarity gaps"):
         gaps = tuple(stationarity_gaps(learner, samples, seed))
-    return dataclasses.replace(certificate, gaps=gaps)
+        limits = limit_lines(learner, episodes, seed)
+        unseen = () if next_machine is None else _unseen(learner, next_machine, adapt_steps, seed)
+    return dataclasses.replace(certificate, gaps=gaps, limits=limits, unseen=unseen)
+
+
+def limit_lines(learner: CrossLearner, episodes: int, seed: int) -> tuple[LimitLine, ...]:
+    """Run every task with limits of observations; return how often its policy crosses them."""
+    return tuple(
+        LimitLine(
+            task.name,
+            crossed_share(task, run_episodes(learner.policy(i), task, episodes, seed=seed)),
+            1.0 - task.chance,
+            episodes,
+        )
+        for i, task in enumerate(learner.tasks)
+        if task.state_limits
+    )
+
+
+def _unseen(
+    learner: CrossLearner, share: float, adapt_steps: int | None, seed: int
+) -> tuple[NextMachine, ...]:
+    """Return what is known of machines that the run's family draws and nobody has seen."""
+    machines = unseen_machines(learner, tolerance_bound([0.0], share).needed)
+    steps = [None] if adapt_steps is None else [None, adapt_steps]
+    return tuple(bound_next(learner, machines, share, steps=one, seed=seed) for one in steps)
 
 
 def constraint_lines(

@@ -30,6 +30,7 @@ def certificate_page(certificate: Certificate) -> str:
         few=text.FEW,
         distances=_distances(certificate),
         gaps=_gaps(certificate),
+        limits=_limits(certificate),
     )
 
 
@@ -45,6 +46,9 @@ def verdicts(certificate: Certificate) -> list[str]:
     if alpha is not None:
         for gap in gaps:
             tasks[gap.verdict(alpha)].append(gap.task)
+    limits: dict[str, list[str]] = {"hold": [], "do not hold": [], "undecided": []}
+    for line in certificate.limits:
+        limits[line.verdict].append(line.task)
     said = text.sentences_of(
         "crosslearning.certificates",
         "verdicts.j2",
@@ -56,6 +60,7 @@ def verdicts(certificate: Certificate) -> list[str]:
         binding=[line.task for line in certificate.constraint if line.binding],
         smallest=[f"{gap.task} at {gap.gap.high:.4g}" for gap in order],
         tasks=tasks,
+        limits=limits,
     )
     return list(said.values())
 
@@ -92,6 +97,17 @@ def _gaps(certificate: Certificate) -> dict[str, Any]:
     headings = ("task", "gap", f"{100 * certificate.confidence:g} % interval", last)
     doubtful = [gap.task for gap in certificate.gaps if gap.doubtful]
     return {"table": text.table(rows, headings), "left": left, "doubtful": doubtful}
+
+
+def _limits(certificate: Certificate) -> dict[str, Any]:
+    """Return the table of crossed limits, of many tasks the worst, and how many are left out."""
+    shown, left = _worst(certificate.limits, lambda line: line.crossed.value)
+    rows = [
+        (line.task, line.crossed.percent(), f"{100 * line.allowed:.3g} %", line.verdict)
+        for line in shown
+    ]
+    headings = ("task", "crossed", "allowed", "limits")
+    return {"table": text.table(rows, headings), "left": left}
 
 
 def _worst(lines: Sequence[_Line], key: Callable[[_Line], float]) -> tuple[list[_Line], int]:

@@ -91,7 +91,7 @@ def evaluate(
     learner = runs.RunFolder.open(run).load(best=given.best)
     tasks, trial_options = given.episodes(learner)
     if next_machine is not None:
-        from crosslearning.analysis.next_machine import next_machine as bound_next
+        from crosslearning.certificates.next_machine import next_machine as bound_next
 
         trial_options["trials"] = given.trials or 5
         found = bound_next(learner, tasks, next_machine, steps=adapt_steps, **trial_options)
@@ -311,6 +311,12 @@ def certify(
     samples: options.Samples = 4000,
     seed: options.SampleSeed = 0,
     replay: Annotated[bool, option("Also train again and compare.", "--replay")] = False,
+    next_machine: Annotated[
+        float | None, option("Also bound what this share of unseen machines returns.")
+    ] = None,
+    adapt_steps: Annotated[
+        int | None, whole("With --next-machine: also after adapting with so many steps.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a run's files, and say what is certified of it."""
@@ -319,7 +325,9 @@ def certify(
     from crosslearning.figures.style import save_figure
 
     with interruptible(as_json):
-        certificate = certificates.certify(run, alpha, samples, seed, replay, errors)
+        certificate = certificates.certify(
+            run, alpha, samples, seed, replay, errors, next_machine, adapt_steps
+        )
     folder = runs.RunFolder(run).certificate
     written = certificates.save_certificate(certificate, folder)
     figure = certificate_figure(certificate.to_plain(), certificate.metrics)

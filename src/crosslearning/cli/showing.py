@@ -203,7 +203,7 @@ def export(
 
 
 def _show_loop(controller: LearnedController, to: Target) -> None:
-    from crosslearning.tasks.loop import split_unit
+    from crosslearning.tasks.signals import split_unit
 
     if to == "onnx":
         show_line(

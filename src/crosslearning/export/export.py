@@ -23,7 +23,7 @@ from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
 if TYPE_CHECKING:  # a policy is exported without tasks and compilers, which these need
     from crosslearning.learner.deployment import LearnedController
-    from crosslearning.tasks.loop import LoopSpec
+    from crosslearning.tasks.loop_spec import LoopSpec
 
     _Exported = Policy | LearnedController
 

@@ -36,6 +36,7 @@ from crosslearning.certificates.text import plain, template
 from crosslearning.errors import CrossLearningError, InputError, visible
 from crosslearning.figures.certificate import certificate_figure
 from crosslearning.figures.departure import departure_figure
+from crosslearning.figures.lags import lag_figure
 from crosslearning.figures.parts import minus, read_interval
 from crosslearning.figures.paths import trajectory_figure
 from crosslearning.figures.run import (
@@ -47,6 +48,7 @@ from crosslearning.figures.run import (
 from crosslearning.figures.style import figure_bytes
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.evaluation import evaluate
+from crosslearning.learner.lags import LagEvidence
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.metrics import aims_of
 from crosslearning.runs.signature import content_signature, is_signature
@@ -85,6 +87,7 @@ class RunReport:
     certificate: dict[str, Any] | None = None  #: as in its JSON
     certificate_page: str = ""
     departures: Sequence[Departure] = ()  #: from the controller, for runs around one
+    lags: LagEvidence | None = None  #: if their number was chosen
     paths: tuple[Trajectories, ...] = ()  #: of the central policy; empty without maps
     left_out: dict[str, str] = field(default_factory=dict)  #: why a part is missing, by its name
 
@@ -135,6 +138,7 @@ def gather(
             on_the_way=folder.read_evaluations(),
             trials=trials or (500 if N <= MANY_TASKS else 20),
             seed=seed,
+            lags=learner.lag_evidence,
         )
         bar = shown.add_task("evaluating", total=N + 2)
 
@@ -257,7 +261,9 @@ def _run(one: RunReport) -> dict[str, Any]:
         part["on_the_way"] = _figure(text, evaluation_figure, one.on_the_way)
     if one.paths:
         part["paths"] = _figure("Paths from random starts", trajectory_figure, "central", one.paths)
-    part["departure"] = None
+    part["lags"] = part["departure"] = None
+    if one.lags is not None:
+        part["lags"] = _figure("The evidence by which the lags were chosen", lag_figure, one.lags)
     if one.departures:
         text = "Returns, changes of the actions and limits crossed, beside the controller"
         part["departure"] = _figure(text, departure_figure, one.departures)

@@ -21,6 +21,8 @@ from crosslearning.figures.style import CENTRAL, GREY, TASKS, figure_style
 _PANEL = (3.1, 3.1)
 #: Fields that other panels or other figures show.
 _ELSEWHERE = ("return", "distance", "multiplier", "gradient_norm", "gap", "gap_bound")
+#: Ends of an interval, by what is added to a field's name.
+_ENDS = ("_low", "_high")
 #: Titles of the methods' fields; any other field is an outcome of the tasks.
 _TITLES = {
     "return": "Discounted return while exploring",
@@ -33,6 +35,9 @@ _TITLES = {
     "length": "Length of an episode, steps",
     "explained_variance": "Critic: explained share of variance",
     "entropy": "Entropy of the exploration noise, nats",
+    "limit_crossed": "Newest episodes that cross a limit",
+    "limit_crossed_so_far": "All episodes that crossed a limit, 95 %",
+    "limit_multiplier": "Limits: largest multiplier",
     "kl": "Move of the policy: KL divergence, nats",
 }
 #: Characters of a task's name on one line.
@@ -56,7 +61,12 @@ def learning_figure(
     fields = dict.fromkeys(
         name for line in metrics for name, value in line.items() if isinstance(value, Mapping)
     )
-    others = [name for name in fields if name not in _ELSEWHERE]
+    others = [
+        name
+        for name in fields
+        if name not in _ELSEWHERE
+        and not (name.endswith(_ENDS) and name.rpartition("_")[0] in fields)
+    ]
     figure, panels = parts.panel_grid(3 + len(others), 3, _PANEL, 2 * _PANEL[0])
     returns, distances, knots, *more = panels
     handles: list[Any] = [*parts.task_handles(colours)]
@@ -66,6 +76,8 @@ def learning_figure(
         axes.set_title(_TITLES.get(name, outcome))
         aim = (aims or {}).get(name, ())
         drawn = parts.draw_noisy(axes, metrics, colours, name, *aim)
+        if all(name + end in fields for end in _ENDS):
+            _draw_bands(axes, metrics, colours, name)
         if aim:
             style: dict[str, Any] = {"color": GREY, "ls": "--", "lw": 0.8, "zorder": 1.5}
             drawn += axes.plot(iterations, aim, label="dashed: requested", **style)
@@ -78,6 +90,19 @@ def learning_figure(
     most = max(1.0, np.nanmax(order, initial=0.0))
     knots.set(title="Knots in the common dictionary", ylim=(0, 1.1 * most))
     return _finished(figure, panels, metrics, handles)
+
+
+def _draw_bands(
+    axes: Axes, metrics: Sequence[parts.Line], colours: Mapping[str, str], name: str
+) -> None:
+    """Draw the intervals of a share; of many tasks only the axis that holds them."""
+    iterations = parts.column(metrics, "iteration")
+    ends = {task: [parts.column(metrics, name + end, task) for end in _ENDS] for task in colours}
+    for task, (low, high) in ends.items() if len(colours) <= len(TASKS) else ():
+        parts.draw_band(axes, iterations, low, high, colours[task])
+    highest = np.nanmax([high for _, high in ends.values()], initial=0.0)
+    axes.set_ylim(-0.02, min(1.0, highest) + 0.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
 @figure_style()

@@ -26,12 +26,19 @@ from crosslearning.learner.internals import (
     transfer_settings,
     worker_status,
 )
+from crosslearning.learner.lags import LagEvidence, choose_lags, is_left_open
 from crosslearning.learner.learner_file import read_learner, write_learner
 from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.policies import Policies
 from crosslearning.learner.policy import Policy
 from crosslearning.learner.policy_gradient import PolicyGradientMethod
-from crosslearning.learner.preparation import known_kernel, observed_kernel, resolve_tasks, scale_of
+from crosslearning.learner.preparation import (
+    explore,
+    known_kernel,
+    observed_kernel,
+    resolve_tasks,
+    scale_of,
+)
 from crosslearning.learner.settings import USUAL_EPSILON, LearnerSettings
 from crosslearning.learner.trust_region import TrustRegionMethod
 from crosslearning.learner.user_input import (
@@ -136,11 +143,15 @@ class CrossLearner:
         self._kernel, self._start = kernel, start
         #: The steps of the run, for the initial exploration; infinite until they are known.
         self._most_steps = math.inf
+        #: By which the lags were chosen, if that was left to the learner.
+        self.lag_evidence: LagEvidence | None = None
         # Report errors now, whichever method the length will select.
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
-        how = workers, self._scale, on, step_seconds
-        self._executor = executor or executor_for(self.tasks, *how)
+        self._how = workers, self._scale, on, step_seconds
+        if executor is not None and is_left_open(self.tasks):
+            raise InputError("lags is 'auto', but the executor is given; give the number of lags")
+        self._executor = executor or executor_for(self.tasks, *self._how)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:
             raise InputError("the executor runs other tasks than the learner learns")
         known = known_kernel(kernel, start, self.tasks, self.settings)
@@ -178,10 +189,12 @@ class CrossLearner:
         if kernel is None:
             self._refuse_too_few(settings)
             with threadpool_limits(1, user_api="blas"):  # as in learn
-                scaled = self._scale is not None
-                kernel, explored = observed_kernel(
-                    self._executor, scaled, settings, self._most_steps
+                explored = explore(
+                    self._executor, self._scale is not None, settings, self._most_steps
                 )
+                if is_left_open(self.tasks):
+                    explored = self._choose_lags(explored)
+                kernel = observed_kernel(self.tasks, explored)
         method = _METHODS[settings.method](self._executor, settings, kernel)
         p = self.tasks[0].action_size
         iterate = Iterate(kernel, settings, len(self.tasks), p, method.functions)
@@ -202,6 +215,13 @@ class CrossLearner:
                 f"anything: {settings.fewest_steps} of each of {N} tasks for an iteration"
                 f"{', after episodes with random actions' if share < 1.0 else ''}; ask for more"
             )
+
+    def _choose_lags(self, explored: Sequence[Episodes]) -> list[Episodes]:
+        """Set the lags that were left open; return the episodes as policies with them see them."""
+        self.tasks, seen, self.lag_evidence = choose_lags(self.tasks, explored)
+        self._executor.close()
+        self._executor = executor_for(self.tasks, *self._how)
+        return seen
 
     @property
     def kernel(self) -> Kernel:

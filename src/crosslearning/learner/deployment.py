@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from crosslearning._base.files import MALFORMED, read_document, write_document
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION, Policy
-from crosslearning.tasks.loop import CorrectedController, LoopSpec
+from crosslearning.tasks.loop import CorrectedController
+from crosslearning.tasks.loop_spec import LoopSpec
 
 
 class LearnedController(CorrectedController):

@@ -85,7 +85,16 @@ def starting_policy(learner: CrossLearner, start: int | str | None = None) -> Po
 
 
 def behind_controller(learner: CrossLearner, tasks: Sequence[Task]) -> list[Task]:
-    """Return other tasks around the controller of the learner's, unless they have one."""
+    """Return other tasks around the controller of the learner's, unless they have one.
+
+    Where the learner has chosen the lags, they have as many.
+    """
+    lags = loop.lags if (loop := learner.tasks[0].loop) else 0
+    chosen = learner.lag_evidence is not None
+    tasks = [
+        one.with_lags(lags) if one.lags == "auto" or (chosen and not one.lags) else one
+        for one in tasks
+    ]
     controllers = {id(task.controller): task.controller for task in learner.tasks}
     common = next(iter(controllers.values()))
     if all(one is None for one in controllers.values()):

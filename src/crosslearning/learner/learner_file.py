@@ -14,12 +14,14 @@ import numpy as np
 
 from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
+from crosslearning.learner.lags import LagEvidence
 from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.learner.user_input import make_settings, settings_to_plain
 from crosslearning.rkhs import Kernel, kernel_from_dict
 from crosslearning.tasks import Task
 from crosslearning.tasks.controllers import controller_from_dict
-from crosslearning.tasks.loop import LoopSpec, space_from_plain, space_to_plain
+from crosslearning.tasks.loop_spec import LoopSpec
+from crosslearning.tasks.signals import space_from_plain, space_to_plain
 from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours, read_source
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ def write_learner(learner: CrossLearner, path: str | Path) -> None:
         described["loops"] = [
             None if task.loop is None else task.loop.to_dict() for task in learner.tasks
         ]
+    if learner.lag_evidence is not None:
+        described["lag_evidence"] = list(learner.lag_evidence.evidence)
     write_tensors(path, FILE_KIND, FILE_VERSION, arrays, {**described, **numbers})
 
 
@@ -65,8 +69,12 @@ def read_learner(
             saved["method"] = {}
         settings = make_settings(saved["settings"])
         source, options = None, saved["task_options"] if isinstance(tasks, str) else None
-        if isinstance(tasks, str) and around is None and "loops" in saved:
-            source, options = read_source(tasks), None  # the controller may be in the file
+        left_open = "lag_evidence" in saved
+        if isinstance(tasks, str) and (left_open or (around is None and "loops" in saved)):
+            # The controller may be in the file, and so are lags that were chosen.
+            named, options = around if isinstance(around, str) else None, None
+            source = read_source(tasks, named)
+            around = None if named else around
             tasks = load_tasks(source, saved["task_options"] or {})
         if tasks is None or isinstance(tasks, TaskSource):
             tasks, source = tasks_of_file(path, saved, tasks)
@@ -77,8 +85,9 @@ def read_learner(
                 f"{path} was learned with the kernel {saved['kernel']}, got {kernel.to_dict()}"
             )
         chosen = settings.kernel or kernel
-        if around is None and not isinstance(tasks, str):
-            tasks = _around_saved(path, tasks, saved)
+        if not isinstance(tasks, str):
+            tasks = _with_saved_lags(tasks, saved)
+            tasks = _around_saved(path, tasks, saved) if around is None else tasks
         learner = make(tasks, settings, around=around, kernel=chosen, task_options=options, **how)
         if source is not None:
             learner.source, learner.task_options = source, dict(saved["task_options"] or {})
@@ -88,6 +97,11 @@ def read_learner(
         _check_actions(path, saved, learner.tasks[0])
         _check_loops(path, saved, learner.tasks)
         learner._core.restore(arrays, saved)
+        if "lag_evidence" in saved:
+            evidence = tuple(map(float, saved["lag_evidence"]))
+            if not evidence or not np.all(np.isfinite(evidence)):
+                raise FileFormatError("its parts do not fit together: lag_evidence")
+            learner.lag_evidence = LagEvidence(evidence)
     except FileFormatError as problem:
         raise FileFormatError(f"{path}: {problem}") from problem
     except CrossLearningError:
@@ -151,6 +165,16 @@ def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) 
     if not is_named(source):
         raise not_yours(source.given)
     return source
+
+
+def _with_saved_lags(tasks: Sequence[Task], saved: Mapping[str, Any]) -> Sequence[Task]:
+    """Return tasks whose lags were left open with those that were chosen."""
+    loops = saved.get("loops", [None] * len(tasks))
+    known = [(int(one["lags"]), one.get("circles")) if one else (0, None) for one in loops]
+    return [
+        task.with_lags(*of_file) if task.lags == "auto" else task
+        for task, of_file in zip(tasks, known, strict=False)
+    ]
 
 
 def _check_actions(path: str | Path, description: Mapping[str, Any], task: Task) -> None:

@@ -9,13 +9,15 @@ z = −1, then ½ (1 + z)², and from z = 0 on ½ + z.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crosslearning._base.compiled import compiled
+from crosslearning._base.statistics import Interval, clopper_pearson
 from crosslearning.errors import InputError
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rollouts import Episodes
@@ -93,6 +95,8 @@ class Limits:
                 end = task.state_limits.get(d, (None, None))[0 if sign < 0.0 else 1]
                 ends[i, k] = sign * np.inf if end is None else end
         self.allowed = np.array([1.0 - task.chance for task in tasks])
+        #: Real episodes of every task that crossed a limit, and all of them, shape (2, N).
+        self.seen = np.zeros((2, len(tasks)))
         self.penalties = Penalties(
             np.array([d for d, _ in self.sides], dtype=np.int64),
             np.array([sign for _, sign in self.sides]),
@@ -128,6 +132,29 @@ class Limits:
             shares[i] = crossed.any(axis=1).mean(axis=0)
         return shares
 
+    def saw(self, episodes: Episodes) -> Floats:
+        """Count real episodes; return what :meth:`episodes_crossed` does of them."""
+        crossed = [_any_crossed(self, i, episodes.of_task(i)) for i in range(len(self.allowed))]
+        new = [[one.sum() for one in crossed], [len(one) for one in crossed]]
+        self.seen = self.seen + np.array(new, dtype=np.float64)
+        return self.episodes_crossed(episodes)
+
+    def numbers(self, newest: Floats) -> dict[str, Floats]:
+        """Return the statistics of every task, with the shares of the ``newest`` episodes.
+
+        ``limit_crossed_so_far`` is the share of all real episodes, with its exact 95 % interval.
+        """
+        if not len(self):
+            return {}
+        known = [(int(k), int(n)) for k, n in self.seen.T]
+        shares = [astuple(clopper_pearson(k, n)) if n else (np.nan,) * 3 for k, n in known]
+        names = [f"limit_crossed_so_far{end}" for end in ("", "_low", "_high")]
+        return {
+            "limit_crossed": newest.max(axis=1),
+            **dict(zip(names, np.array(shares).T, strict=True)),
+            "limit_multiplier": self.multipliers.max(axis=1),
+        }
+
     def penalised(self, episodes: Episodes) -> Episodes:
         """Return episodes whose rewards are less the penalties."""
         rewards = episodes.rewards.copy()
@@ -153,11 +180,32 @@ class Limits:
         weight[np.isinf(self.penalties.end)] = 0.0
         self.penalties = self.penalties._replace(weight=weight)
 
-    def restore(self, multipliers: Floats) -> None:
-        """Set the multipliers of a file."""
+    def state(self) -> dict[str, Floats]:
+        """Return the multipliers and the counts, for a file."""
+        return {"limits": self.multipliers.copy(), "limits_seen": self.seen.copy()}
+
+    def restore(self, arrays: Mapping[str, Floats]) -> None:
+        """Set the multipliers and the counts of a file; early files have no counts."""
+        multipliers, seen = arrays["limits"], arrays.get("limits_seen", np.zeros(self.seen.shape))
+        if seen.shape != self.seen.shape or not np.all((seen[0] >= 0.0) & (seen[0] <= seen[1])):
+            raise ValueError("the counts of crossed limits")
         if multipliers.shape != self.penalties.end.shape or not np.all(multipliers >= 0.0):
             raise ValueError("the multipliers of the limits")
         self.penalties = self.penalties._replace(weight=multipliers.copy())
+        self.seen = seen.copy()
+
+
+def _any_crossed(limits: Limits, task: int, episodes: Episodes) -> NDArray[np.bool_]:
+    """Return which episodes of one task, shape (n,), cross any limit."""
+    there = np.arange(episodes.observations.shape[1]) <= episodes.lengths[:, None]
+    crossed = limits.crossed(task, episodes.observations).any(axis=2) & there
+    return np.asarray(crossed.any(axis=1))
+
+
+def crossed_share(task: Task, episodes: Episodes) -> Interval:
+    """Return the share of a task's episodes that cross a limit, with an exact interval."""
+    crossed = _any_crossed(Limits([task]), 0, episodes)
+    return clopper_pearson(int(crossed.sum()), len(crossed))
 
 
 def refuse_limits(tasks: Sequence[Task], method: str) -> None:

@@ -15,7 +15,7 @@ from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import LoopSpec
+from crosslearning.tasks.loop_spec import LoopSpec
 
 
 class Policies:

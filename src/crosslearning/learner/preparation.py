@@ -14,13 +14,14 @@ from gymnasium.spaces import Box
 
 from crosslearning._base.ordinary_files import read_bytes
 from crosslearning.errors import FileFormatError, InputError
+from crosslearning.learner.lags import is_left_open
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
 from crosslearning.tasks.controllers import read_controller
-from crosslearning.tasks.loop import find_circles
+from crosslearning.tasks.signals import angles_of, find_circles
 from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
 
@@ -138,6 +139,11 @@ def known_kernel(
             raise InputError(f"kernel is {dict(given)}: {problem}") from problem
     if start is not None:
         kernel = _kernel_of_start(start, kernel, tasks, settings)
+    if kernel is not None and is_left_open(tasks):
+        raise InputError(
+            "lags is 'auto', but the kernel is given, which reads a known number of observations; "
+            "leave the kernel out, or give the number of lags"
+        )
     if kernel is None:
         stated = tasks[0].kernel_covariance if settings.as_stated else None
         if stated is None:
@@ -180,13 +186,10 @@ def _kernel_of_start(
     return start.kernel
 
 
-def observed_kernel(
+def explore(
     executor: Executor, scaled: bool, settings: LearnerSettings, most_steps: float
-) -> tuple[Kernel, list[Episodes]]:
-    """Return a kernel with widths from episodes with random actions, and the episodes.
-
-    ``most_steps`` are those of the whole run, over all tasks.
-    """
+) -> list[Episodes]:
+    """Return episodes with random actions; ``most_steps`` are those of the whole run."""
     tasks = executor.tasks
     q, p = tasks[0].observation_size, tasks[0].action_size
     std = np.full(p, settings.noise_within(_RESTLESS))
@@ -199,17 +202,20 @@ def observed_kernel(
     exploration = settings.initial_exploration.within(most_steps / len(tasks))
     generator = np.random.default_rng([settings.seed, _STREAM])
     if exploration.episodes == 1:
-        parts = executor.rounds(still.expansion, generator, exploration.steps, std)
-    else:
-        horizon = min(exploration.steps, max(task.horizon for task in tasks))
-        plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
-        parts = [executor.episodes(still.expansion, plan)]
+        return executor.rounds(still.expansion, generator, exploration.steps, std)
+    horizon = min(exploration.steps, max(task.horizon for task in tasks))
+    plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
+    return [executor.episodes(still.expansion, plan)]
+
+
+def observed_kernel(tasks: Sequence[Task], parts: Sequence[Episodes]) -> Kernel:
+    """Return a kernel with widths from what policies observe in episodes."""
     seen = [
         part.observations[np.arange(part.observations.shape[2]) <= part.lengths[:, :, None]]
         for part in parts
     ]
     around = any(task.controller is not None for task in tasks)
-    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around), parts
+    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around)
 
 
 def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
@@ -232,10 +238,3 @@ def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
         return kernel
     every, flat = range(q), Gaussian(std=_FLAT * widths)
     return Sum((kernel, every), (flat, every), scales=[1.0 - _CONSTANT, _CONSTANT])
-
-
-def angles_of(space: Box) -> list[int]:
-    """Return the coordinates that are angles: with bounds −π and π, or 0 and 2π."""
-    low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
-    turn = np.isclose(high - low, 2.0 * np.pi, rtol=1e-6)
-    return np.flatnonzero(turn & (np.isclose(low, -np.pi) | (low == 0.0))).tolist()

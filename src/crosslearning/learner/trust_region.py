@@ -129,12 +129,9 @@ class TrustRegionMethod(core.Method):
         if not len(limits):
             return episodes, {}
         limits.measure(episodes.observations.reshape(-1, episodes.observations.shape[3]))
-        crossed = limits.episodes_crossed(episodes)
+        crossed = limits.saw(episodes)
         limits.update(crossed, float(episodes.rewards.std()) or 1.0)
-        return limits.penalised(episodes), {
-            "limit_crossed": crossed.max(axis=1),
-            "limit_multiplier": limits.multipliers.max(axis=1),
-        }
+        return limits.penalised(episodes), limits.numbers(crossed)
 
     def _episodes(self, longest: int) -> int:
         """Return how many episodes of each task to run, from the length of the last ones."""
@@ -212,7 +209,7 @@ class TrustRegionMethod(core.Method):
         critic, numbers = self.critic.state()
         arrays = {"variance": self.noise.variance.copy()}
         if len(self.limits):
-            arrays["limits"] = self.limits.multipliers.copy()
+            arrays |= self.limits.state()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
         return arrays | core.prefixed("step", self.regression.state()), {"critic": numbers}
 
@@ -227,7 +224,7 @@ class TrustRegionMethod(core.Method):
         self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
         self.regression.restore(core.part_of(arrays, "step"), states)
         if len(self.limits):
-            self.limits.restore(arrays["limits"])
+            self.limits.restore(arrays)
         self.batches, self.noise = batches, Noise(variance.copy())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import signal
 from collections.abc import Callable
@@ -221,6 +222,10 @@ def _drive(
     def after(report: IterationReport) -> bool:
         nonlocal stopped, lost
         averages.add(report)
+        if report.iteration == 1 and (evidence := learner.lag_evidence) is not None:
+            console.print(str(evidence), highlight=False, soft_wrap=True)
+            chosen = {"lags": evidence.chosen, "evidence": evidence.evidence}
+            write_atomically(folder.lags, json.dumps(chosen).encode())
         for line in worker_events(learner):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         stopped = report if report.stop else None

@@ -88,6 +88,7 @@ class RunFolder:
         self.certificate = self.path / "certificate"  #: the folder that ``certify`` writes
         self.verdict = self.path / "verdict.json"  #: what the end of the run was like
         self.figures = self.path / "figures"
+        self.lags = self.path / "lags.json"  #: the lags that were chosen, and the evidence
         self._version = self.path / "run.json"
         self._config = self.path / "config.toml"
         self._systems = self.path / "systems.json"

@@ -14,8 +14,8 @@ In a TOML file a table ``[[task]]`` is one task, or a whole grid of them::
                                      # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
     outcomes = ["reward_dist"]       # numbers in the last info that evaluations report
-    lags = 2                         # as do past_actions, setpoints, limits, rates and chance:
-    limits = { pressure = ["none", 8.0] }    # fields of a task
+    lags = 2                         # or "auto"; lags, past_actions, setpoints, limits, rates and
+    limits = { pressure = ["none", 8.0] }    # chance are fields of a task
     name = "light"                   # by default made of the id and what varies
 
 All other keys are passed to ``gymnasium.make``. A table ``[common]`` holds shared keys.
@@ -57,7 +57,7 @@ _FORMS: dict[str, tuple[Any, str]] = {
     "wrappers": (list, "a list, such as ['FlattenObservation']"),
     "horizon": (int, "a whole number"),
     "outcomes": (list, "a list, such as ['reward_dist']"),
-    "lags": (int, "a whole number"),
+    "lags": ((int, str), "a whole number, or 'auto'"),
     "past_actions": (int, "a whole number"),
     "setpoints": (Mapping, "a table, such as { level = 1.0 }"),
     "limits": (Mapping, "a table of pairs, such as { pressure = ['none', 8.0] }"),

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
-from crosslearning.tasks.loop import LoopFactory, LoopSpec, Range, find_circles
+from crosslearning.tasks.loop import LoopFactory
+from crosslearning.tasks.loop_spec import LoopSpec, Range
+from crosslearning.tasks.signals import find_circles
 from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]
@@ -96,7 +98,8 @@ class Task:
         read observations, and give actions, as flat vectors.
     lags, past_actions : int
         How many differences of successive observations, and how many of the last actions, policies
-        observe as well: for speeds that are not measured, and for delays.
+        observe as well: for speeds that are not measured, and for delays. With ``lags="auto"`` a
+        learner chooses from its first exploration, by the evidence of models.
     circles : sequence of pairs of int, optional
         Observations that are a cosine and its sine, for the differences of their angle; by default
         found in a few starts of the environment.
@@ -140,7 +143,7 @@ class Task:
     reward: Callable[[Floats, Floats, Floats], Any] | None = None
     terminated: Callable[[Floats, Floats, Floats], Any] | None = None
     spaces: tuple[gymnasium.spaces.Box, gymnasium.spaces.Box] | None = None
-    lags: int = 0
+    lags: int | str = 0
     circles: Sequence[tuple[int, int]] | None = None
     past_actions: int = 0
     setpoints: Mapping[str, float | str] | None = None
@@ -195,9 +198,12 @@ class Task:
         if not 0.0 < self.chance < 1.0:
             raise self._invalid(f"chance is {self.chance!r}; give a probability, such as 0.95")
         names = self.observation_names, self.action_names
-        asked = {k: getattr(self, k) for k in ("lags", "past_actions", "setpoints", "limits")}
+        asked: dict[str, Any] = {"lags": 0 if self.lags == "auto" else self.lags}
+        asked |= {k: getattr(self, k) for k in ("past_actions", "setpoints", "limits")}
         asked |= {"rates": self.rates, "controller": self.controller}
         asked |= {"circles": tuple(map(tuple, self.circles or ()))}
+        if self.lags == "auto":  # the kernel has to suit them, too
+            self._set(kernel_covariance=None)
         if not any(value for value in asked.values()) and self.controller is None:
             return
         try:
@@ -240,6 +246,17 @@ class Task:
         task = replace(self, controller=controller)
         task._set(unlimited=self.unlimited)
         return task
+
+    def with_lags(self, lags: int, circles: Sequence[tuple[int, int]] | None = None) -> Task:
+        """Return the task with a number of lags, where they were to be chosen."""
+        task = replace(self, lags=lags, circles=self.circles if circles is None else circles)
+        task._set(unlimited=self.unlimited)
+        return task
+
+    @property
+    def machine_space(self) -> gymnasium.spaces.Box:
+        """The space of the machine's observations, which come first in what a policy observes."""
+        return self.observation_space if self.loop is None else self.loop.observations
 
     def _set(self, **fields: Any) -> None:
         for name, value in fields.items():

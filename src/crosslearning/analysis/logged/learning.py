@@ -15,10 +15,11 @@ import numpy as np
 from gymnasium.spaces import Box
 from scipy.linalg import cho_factor, cho_solve
 
-from crosslearning.analysis.logged.log import Episode, check_content, spaces_of
+from crosslearning.analysis.logged.log import Episode, Log, check_content, spaces_of
 from crosslearning.analysis.logged.reading import column_names, read_log
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
+from crosslearning.learner.lags import evidence_of_lags
 from crosslearning.learner.learner_file import MissingEnvironment
 from crosslearning.learner.model_based.data import Formula, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, world_of
@@ -27,8 +28,10 @@ from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.learner.preparation import kernel_for
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task
-from crosslearning.tasks.loop import Loop, find_circles
+from crosslearning.tasks.loop import Loop
+from crosslearning.tasks.loop_spec import LoopSpec
 from crosslearning.tasks.numbers import check_names
+from crosslearning.tasks.signals import find_circles
 from crosslearning.tasks.sources import around_controllers
 
 if TYPE_CHECKING:
@@ -60,6 +63,7 @@ def learn_from(
     columns: Mapping[str, Any] | None = None,
     progress: bool | Console = True,
     around: Any = None,
+    lags: int | str = 0,
     task: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> CrossLearner:
@@ -95,9 +99,11 @@ def learn_from(
     around : controller, optional
         The controller whose actions the policies will correct, as for :class:`CrossLearner`; the
         data need not be of its actions.
+    lags : int or "auto"
+        As for :class:`crosslearning.Task`: by ``"auto"`` chosen by the evidence of models.
     task : mapping, optional
-        Fields of :class:`crosslearning.Task` that hold for every machine, such as
-        ``{"lags": 2, "limits": {"pressure": (None, 8.0)}}``. Names are those of the table's
+        Further fields of :class:`crosslearning.Task` that hold for every machine, such as
+        ``{"past_actions": 2, "limits": {"pressure": (None, 8.0)}}``. Names are those of the table's
         columns, or ``observation_names`` and ``action_names``.
     **settings
         Of the method, such as ``model_epsilon``, and ``seed``.
@@ -132,12 +138,12 @@ def learn_from(
             "the logged actions do not tell the range of the actuators, within which a controller "
             "acts; give it: action_space=Box(low, high)"
         )
-    fields = {**column_names(data, columns), **(task or {})}
+    fields = {**column_names(data, columns), "lags": lags, **(task or {})}
     check_names("field of a task", fields, Task.__dataclass_fields__)
     if fields.get("lags"):
         every = np.concatenate([one.observations for one in itertools.chain(*log.values())])
         fields.setdefault("circles", find_circles(every))
-    tasks: Sequence[Task] = [
+    tasks: tuple[Task, ...] = tuple(
         Task(
             name,
             MissingEnvironment(_MISSING.format(name=name)),
@@ -148,13 +154,15 @@ def learn_from(
             **fields,
         )
         for name, episodes in log.items()
-    ]
+    )
     if around is not None:
         tasks = around_controllers(tasks, around)
-    logs = [
-        [_as_observed(episode, one) for episode in episodes]
-        for one, episodes in zip(tasks, log.values(), strict=True)
-    ]
+    logs, evidence = _as_observed(log, tasks), None
+    if fields["lags"] == "auto":
+        shown = [[(one.observations, one.actions) for one in episodes] for episodes in logs]
+        evidence = evidence_of_lags(shown, spaces[0], fields["circles"])
+        tasks = tuple(one.with_lags(evidence.chosen) for one in tasks)
+        logs = _as_observed(log, tasks)
     seen = np.concatenate([one.observations for episodes in logs for one in episodes])
     kernel = settings.pop("kernel", None) or kernel_for(
         seen, tasks[0].observation_space, around is not None
@@ -162,6 +170,7 @@ def learn_from(
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
     )
+    learner.lag_evidence = evidence
     method = learner.method
     assert isinstance(method, ModelBasedMethod)
     method.take_in([_transitions(episodes, method) for episodes in logs])
@@ -177,12 +186,17 @@ def learn_from(
     return learner
 
 
-def _as_observed(episode: Episode, task: Task) -> Episode:
-    """Return a logged episode as a policy would have seen it, with corrections for actions."""
-    if task.loop is None:
-        return episode
-    seen, corrections = Loop(task.loop).replay(episode.observations, episode.actions)
-    return episode._replace(observations=seen, actions=corrections)
+def _as_observed(log: Log, tasks: Sequence[Task]) -> list[list[Episode]]:
+    """Return logged episodes as policies would have seen them, with corrections for actions."""
+
+    def replayed(episode: Episode, spec: LoopSpec | None) -> Episode:
+        if spec is None:
+            return episode
+        seen, corrections = Loop(spec).replay(episode.observations, episode.actions)
+        return episode._replace(observations=seen, actions=corrections)
+
+    pairs = zip(tasks, log.values(), strict=True)
+    return [[replayed(one, task.loop) for one in episodes] for task, episodes in pairs]
 
 
 def _transitions(episodes: list[Episode], method: ModelBasedMethod) -> Transitions:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs.checks import Floats
+from crosslearning.tasks.signals import ends_of
 
 #: The margin of the observation space around the data, as a share of their range.
 _MARGIN = 0.1
@@ -126,7 +127,7 @@ def spaces_of(
             margin = _MARGIN * (high - low) if kind == "observation" else 0.0
             low, high = low - margin, high + margin
         else:
-            low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
+            low, high = ends_of(space)
             _check_within(kind, low, high, log)
         spaces.append(Box(low, high, dtype=np.float64))
     return spaces[0], spaces[1]

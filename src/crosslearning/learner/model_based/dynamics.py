@@ -25,7 +25,7 @@ from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
 from crosslearning.rkhs.family import Family
-from crosslearning.tasks.loop import KnownChange
+from crosslearning.tasks.loop_spec import KnownChange
 
 #: Imagined observations may exceed the range of the data by this share of it.
 _MARGIN = 0.1

@@ -28,7 +28,6 @@ from crosslearning.learner.model_based.imagination import (
     backpropagate,
     imagine,
 )
-from crosslearning.learner.preparation import angles_of
 from crosslearning.learner.settings import ModelBased
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Family, Kernel
@@ -37,7 +36,8 @@ from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor
-from crosslearning.tasks.loop import KnownChange
+from crosslearning.tasks.loop_spec import KnownChange
+from crosslearning.tasks.signals import angles_of, ends_of
 
 #: Noise of policies that are still zero: actions fill most of [−1, 1].
 _RESTLESS = 0.8
@@ -116,7 +116,7 @@ class ModelBasedMethod(core.Method):
             core.refuse_huge_rewards(self.executor, part)
             self.take_in([Transitions.of(part.of_task(i), scale, self.bounds) for i in range(N)])
         self.seen = Seen.of(parts, self.settings.gamma)
-        self.crossed = np.mean([self.limits.episodes_crossed(part) for part in parts], axis=0)
+        self.crossed = np.mean([self.limits.saw(part) for part in parts], axis=0)
         if self.settings.compares and not self.first_rewards:
             self.first_rewards = [_last_episode(steps).rewards for steps in self.data]
 
@@ -162,6 +162,7 @@ class ModelBasedMethod(core.Method):
         steps = episodes = 0
         if self.made % self.settings.updates_per_round == 0:
             before = self.data, self.seen, self.first_rewards, self.made, self.fresh
+            counts = self.limits.seen
             try:
                 # 1. At the start of a round: act in the real tasks (Algorithm 2, line 3) ...
                 if not self.fresh:
@@ -170,6 +171,7 @@ class ModelBasedMethod(core.Method):
                 self._learn_models(iterate)
             except BaseException:
                 self.data, self.seen, self.first_rewards, self.made, self.fresh = before
+                self.limits.seen = counts
                 raise
         # 3. Imagine rollouts from visited states, and propagate gradients back (line 4).
         self._imagined = imagined = self._imagine(iterate)
@@ -192,15 +194,9 @@ class ModelBasedMethod(core.Method):
                 "imagined_reward": imagined.rewards.reshape(N, -1).mean(axis=1),
                 "model_distance": dynamics.distances[:N],
                 "model_multiplier": dynamics.multipliers[:N],
-                **self._limit_numbers(),
+                **self.limits.numbers(self.crossed),
             },
         )
-
-    def _limit_numbers(self) -> dict[str, Floats]:
-        if not len(self.limits):
-            return {}
-        multiplier = self.limits.multipliers.max(axis=1)
-        return {"limit_crossed": self.crossed.max(axis=1), "limit_multiplier": multiplier}
 
     def _act(self, iterate: core.Iterate) -> tuple[int, int]:
         """Run a round of every task; return the steps and the episodes."""
@@ -259,8 +255,7 @@ class ModelBasedMethod(core.Method):
         return policies._replace(rows=rows), shares[:, None, None, None] * std
 
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
-        space = self.executor.tasks[0].observation_space
-        low, high = (np.ravel(end).astype(np.float64) for end in (space.low, space.high))
+        low, high = ends_of(self.executor.tasks[0].observation_space)
         data = [*self.data, *self.related]
         frame = Frame.of(data, low, high, self.is_angle, pseudo, self.known)
         return frame.beyond(self.limits.penalties.coordinate, low, high)
@@ -479,7 +474,7 @@ class ModelBasedMethod(core.Method):
         plain = {"critic": numbers, "related": len(self.related), "made": self.made}
         plain |= {"fresh": self.fresh, "quiet": self.quiet}
         if len(self.limits):
-            arrays |= {"limits": self.limits.multipliers.copy(), "crossed": self.crossed.copy()}
+            arrays |= {**self.limits.state(), "crossed": self.crossed.copy()}
         if self.settings.compares:
             arrays |= {f"first_rewards.{i}": r.copy() for i, r in enumerate(self.first_rewards)}
             plain |= {"acted": self.acted}
@@ -520,7 +515,7 @@ class ModelBasedMethod(core.Method):
         self.seen = Seen(*(seen.copy() if "seen" in arrays else np.full((4, N), np.nan)))
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
         if len(self.limits):
-            self.limits.restore(arrays["limits"])
+            self.limits.restore(arrays)
             self.crossed = arrays["crossed"].copy()
             if families:
                 self.limits.measure(np.concatenate([one.after for one in data[:known]]))

@@ -1,14 +1,18 @@
 """Bounds on what machines never seen will return hold with their confidence, exactly."""
 
 import math
+from contextlib import closing
 
 import numpy as np
 import pytest
 
 from crosslearning import CrossLearner, task_set
 from crosslearning._base.statistics import least_share, tolerance_bound
-from crosslearning.analysis.next_machine import next_machine
+from crosslearning.certificates import certificate_page, certify
+from crosslearning.certificates.next_machine import next_machine, unseen_machines
 from crosslearning.errors import InputError
+from crosslearning.rkhs import Gaussian
+from crosslearning.runs import RunFolder, make_config, train
 
 
 def test_a_share_without_failures_has_a_bound_in_closed_form():
@@ -73,3 +77,30 @@ def test_machines_that_were_learned_are_refused():
         next_machine(learner, learner.tasks)
     with pytest.raises(InputError, match="only a learner can adapt"):
         next_machine(lambda x: x, learner.tasks, steps=10)
+
+
+def test_a_certificate_bounds_what_unseen_machines_return(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fields = {"tasks": "pendulums:2", "method": "trust-region", "iterations": 2, "epsilon": 1.0}
+    train("run", make_config({**fields, "episode_steps": 10, "least_steps": 20, "seed": 1}))
+    made = certify("run", samples=20, next_machine=0.3, adapt_steps=40)
+    before, after = made.unseen
+    assert (before.adapted, after.adapted) == (None, 40)
+    assert len(before.returns) == before.bound.needed == 3  # 0.3³ < 5 %
+    with closing(RunFolder.open("run").load()) as learner:
+        machines = task_set("pendulums:unseen:3")
+        assert before == next_machine(learner, machines, 0.3, seed=0)
+        assert {task.name for task in machines}.isdisjoint(task.name for task in learner.tasks)
+    page = certificate_page(made)
+    assert "6. Machines never seen" in page
+    assert "after adapting with 40 steps" in " ".join(page.split())
+    assert made.to_plain()["unseen"][1]["adapted"] == 40
+    assert certify("run", samples=20).unseen == ()
+    with pytest.raises(InputError, match="adapt_steps needs next_machine"):
+        certify("run", samples=20, adapt_steps=40)
+
+
+def test_only_a_family_has_unseen_machines(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="only a named set that draws members"):
+        unseen_machines(CrossLearner(task_set("pendulums:1"), kernel=Gaussian(std=[1.0] * 3)), 3)

@@ -25,7 +25,7 @@ from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.evaluation import AnyPolicy, EpisodeOptions, measure_episodes
 from crosslearning.learner.internals import behind_controller
-from crosslearning.tasks import Task
+from crosslearning.tasks import Task, task_set, task_set_names
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def next_machine(
     Examples
     --------
     >>> from crosslearning import task_set
-    >>> from crosslearning.analysis.next_machine import next_machine
+    >>> from crosslearning.certificates.next_machine import next_machine
     >>> def damp(x):
     ...     return -2.0 * x[..., 1:]
     >>> found = next_machine(damp, task_set("pendulums:unseen:29"), trials=1)
@@ -117,3 +117,16 @@ def next_machine(
             acting = policy.central
         returns.append(float(measure_episodes(acting, task, episodes, 1.0).totals.mean()))
     return NextMachine(tuple(returns), tolerance_bound(returns, share, confidence), steps)
+
+
+def unseen_machines(learner: CrossLearner, count: int) -> tuple[Task, ...]:
+    """Return machines of the family that a learner's named task set draws, none of which it saw."""
+    source = learner.source
+    name = "" if source is None else source.given.partition(":")[0]
+    drawn = {k: v for k, v in learner.task_options.items() if k not in ("count", "unseen")}
+    if name not in task_set_names():
+        raise InputError(
+            "only a named set that draws members of a family, such as pendulums:8, tells of "
+            "machines never seen; give them to next_machine, or to evaluate --next-machine --tasks"
+        )
+    return task_set(f"{name}:unseen:{count}", **drawn)
