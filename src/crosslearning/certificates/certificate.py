@@ -105,6 +105,8 @@ def certify(
     seed: int = 0,
     replay: bool = False,
     console: Console | None = None,
+    tasks: str | None = None,
+    around: str | None = None,
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
@@ -122,11 +124,13 @@ def certify(
         Train the run again and compare, byte for byte.
     console : Console, optional
         Shows progress, if it is a terminal.
+    tasks, around : str, optional
+        The tasks and the controller of a run that is not the user's, or was moved or edited.
     """
     verification, alpha = verified(run, alpha, samples, seed)
     checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
-        checks += tuple(replay_run(run, verification, console))
+        checks += tuple(replay_run(run, verification, console, tasks, around))
     measured: dict[str, Any] = {"constraint": (), "pruning": None}
     # Damaged metrics may lack fields; a check reports them.
     with suppress(KeyError, TypeError, ValueError):
@@ -141,7 +145,7 @@ def certify(
         reason = "a check of the files failed, so that it would describe another run"
         return dataclasses.replace(certificate, left_out=reason)
     try:
-        learner = RunFolder.open(run).load()
+        learner = RunFolder.open(run, tasks, around).load()
     except CrossLearningError as problem:
         return dataclasses.replace(certificate, left_out=f"the learner cannot be loaded: {problem}")
     with closing(learner), working(console, "measuring the stationarity gaps"):

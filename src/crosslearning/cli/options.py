@@ -52,7 +52,13 @@ TaskOptions = Annotated[str | None, option("Options of that set, such as '{\"see
 Open = Annotated[bool, option("Show the page in a browser.", "--open/--no-open")]
 Json = Annotated[bool, option("Print JSON.", "--json")]
 Best = Annotated[bool, option("The best policies of a run with evaluations on the way.")]
-RunTasks = Annotated[str | None, option("The run's tasks, if they are missing: as for training.")]
+RunTasks = Annotated[
+    str | None,
+    option("The run's tasks, as for training: if it is not yours, or was moved or edited."),
+]
+RunAround = Annotated[
+    str | None, option("Its controller likewise, if that is code: module:name.", "--around")
+]
 Workers = Annotated[int | None, whole("Processes; default: one for every processor.")]
 On = Annotated[str, option("Where runs go: processes, or a Ray cluster: ray, ray://host:port.")]
 Config = Annotated[Path | None, option("TOML file with fields; flags win over it.")]

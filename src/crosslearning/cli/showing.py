@@ -88,6 +88,7 @@ def render(
     seed: options.StartSeed = 0,
     best: options.Best = False,
     tasks: options.RunTasks = None,
+    around: options.RunAround = None,
 ) -> None:
     """Film a policy at work, or draw moments of it."""
     from crosslearning._base.progress import progress_bar
@@ -96,10 +97,10 @@ def render(
     from crosslearning.export.sources import find_policy
     from crosslearning.figures.animation import check_format, save_recording
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     path = out or folder.figures / "film.gif"
     check_format(path)
-    learner = folder.load(best=best, tasks=tasks)
+    learner = folder.load(best=best)
     acting, names = find_policy(learner, policy), [one.name for one in learner.tasks]
     name = task or (acting.name if acting.name in names else names[0])
     if name not in names and name.isdecimal() and int(name) < len(names):
@@ -126,6 +127,8 @@ def report(
     trials: Annotated[int | None, whole("Episodes each; default: 500, of many tasks 20.")] = None,
     samples: Annotated[int, whole("Fresh samples per task, if not yet certified.", 2)] = 1000,
     seed: Annotated[int, option("Seed of the starts and samples.", min=0)] = 0,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     open_it: options.Open = True,
 ) -> None:
     """Write what is known of runs as one page."""
@@ -136,9 +139,10 @@ def report(
     check_page(path, PAGE_MARK, "report")
     # All are opened before any is measured.
     for folder in folders:
-        runs.RunFolder.open(folder)
+        runs.RunFolder.open(folder, tasks, around)
     with interruptible(text=". The same command goes on with what is measured already."):
-        contents = [gather(folder, trials, seed, samples, errors) for folder in folders]
+        asked = trials, seed, samples, errors, tasks, around
+        contents = [gather(folder, *asked) for folder in folders]
     write_atomically(path, report_page(contents).encode("utf-8", "backslashreplace"))
     show_files([path])
     if open_it and console.is_terminal:
@@ -153,6 +157,7 @@ def export(
     policy: Annotated[str | None, option("central (default), average, or a task's.")] = None,
     precision: Annotated[Precision, option("Of observations, actions and all between.")] = "double",
     tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     best: options.Best = False,
     observations: Names = None,
     actions: Names = None,
@@ -169,7 +174,7 @@ def export(
     from crosslearning.export import export_policy, open_policy
     from crosslearning.export.sources import rename, renamed
 
-    opened = open_policy(source, policy, tasks, best, correction_only)
+    opened = open_policy(source, policy, tasks, best, correction_only, around)
     names = _split(observations), _split(actions), rate
     exported: Policy | LearnedController = opened.policy
     if opened.controller is None:
@@ -287,6 +292,8 @@ def play(
         typer.Argument(help="Runs of navigation or of pendulums; by default policies that ship."),
     ] = None,
     out: Annotated[Path, option("The page.")] = Path("playground.html"),
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     open_page: options.Open = True,
 ) -> None:
     """Play with policies in a browser, and let some learn there.
@@ -297,8 +304,8 @@ def play(
     from crosslearning.playground.families import family_of
     from crosslearning.runs import RunFolder
 
-    opened = [(RunFolder.open(run).load(), run.name or str(run)) for run in runs or ()]
-    page = write_page(out, [family_of(*one) for one in opened])
+    named = [(RunFolder.open(run, tasks, around), run.name or str(run)) for run in runs or ()]
+    page = write_page(out, [family_of(folder.load(), name) for folder, name in named])
     show_line(f"{page} ({page.stat().st_size / 1000:.0f} kB): open it in any browser, or send it.")
     if open_page and not webbrowser.open(page.resolve().as_uri()):
         show_line("No browser could be opened from here.")

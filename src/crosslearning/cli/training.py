@@ -101,8 +101,8 @@ def resume(
     step_seconds: Annotated[float | None, option("Most seconds of a step; default: none.")] = None,
     iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
-    tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
-    around: Annotated[str | None, option("The controller of such a run, with --tasks.")] = None,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
     with _reporting_interrupts(run):
@@ -159,7 +159,10 @@ def info(run: options.Run) -> None:
 
 @app.command()
 def plot(
-    run: options.Run, trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25
+    run: options.Run,
+    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     from crosslearning.analysis.trajectories import trajectories, worth_drawing
@@ -168,7 +171,7 @@ def plot(
     from crosslearning.figures.style import save_figure
     from crosslearning.runs.metrics import aims_of
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     settings, metrics = folder.config().settings, folder.read_metrics()
     curves = learning_figure(metrics, settings.epsilon, aims_of(settings, metrics))
     written = save_figure(curves, folder.figures / "learning")

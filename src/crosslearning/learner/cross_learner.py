@@ -21,6 +21,7 @@ from crosslearning.learner.internals import (
     behind_controller,
     choose_method,
     deprecate,
+    explaining_observations,
     starting_policy,
     transfer_settings,
     worker_status,
@@ -405,7 +406,8 @@ class CrossLearner:
         policy = starting_policy(self, start)
         (task,) = behind_controller(self, [task])
         values = transfer_settings(self, **settings)
-        learner = CrossLearner([task], start=policy.function, **values)
+        with explaining_observations("this learner", lambda: self.tasks):
+            learner = CrossLearner([task], start=policy.function, **values)
         learner.method.use_data_of(self.method)
         return learner.learn(iterations, callback, steps=steps)
 

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from crosslearning._base.ordinary_files import read_bytes
-from crosslearning.errors import FileFormatError, InputError
+from crosslearning.errors import FileFormatError, InputError, ObservationSizeError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
@@ -145,10 +145,12 @@ def known_kernel(
         kernel = Gaussian(covariance=stated)
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
-    size = tasks[0].observation_size
+    size, names = tasks[0].observation_size, ", ".join(tasks[0].observation_names)
     if kernel.dimension != size:
-        raise InputError(
-            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have {size}"
+        shown = f": {names}" if names else ""
+        raise ObservationSizeError(
+            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have "
+            f"{size}{shown}"
         )
     return kernel
 
