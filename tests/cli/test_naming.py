@@ -203,3 +203,21 @@ def test_a_controller_with_another_memory_is_refused(place):
     with pytest.raises(InputError, match="reads 3 numbers, but its loop shows 2: the controller"):
         other.act([0.1, 0.0])
     assert LearnedController.load("some.json", own_plant.mine).act([0.1, 0.0]).shape == (1,)
+
+
+def test_an_export_says_that_its_controller_is_missing(place):
+    text, problem = invoke("export", "run", "--to", "c", "--out", "some.c", *NAMED)
+    assert not problem
+    assert "Remembering, is code and not inside: the C is incomplete" in text
+    assert "the numbers that it remembers (1)" in text
+    text, problem = invoke("export", "run", "--to", "c", "--out", "some.c")
+    assert "How often it acts is not known" not in text  # the file knows it without the tasks
+
+
+def test_a_list_of_runs_shows_the_bound_around_a_controller(place):
+    invoke("resume", "run", *NAMED)
+    steps = ("--steps", 30, "--max-knots", 20)
+    _, problem = invoke("adapt", "run", "--tasks", NAMED[1], "--out", "adapted", *steps)
+    assert not problem
+    text, _ = invoke("runs", ".")
+    assert "∞, ε₀ 0.3" in text

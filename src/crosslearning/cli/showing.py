@@ -71,10 +71,20 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
         one.tasks and one.tasks + (f" ({count})" if count is not None else ""),
         None if one.steps is None else f"{one.steps:,}",
         None if number is None else f"{mark}{number:{readable(number)}}",
-        None if one.epsilon is None else f"{one.epsilon:g}".replace("inf", "∞"),
+        _radii(one),
         None if one.knots is None else str(one.knots),
     ]
     return [cell or "–" for cell in cells]
+
+
+def _radii(one: RunSummary) -> str | None:
+    """Return ε, and ε₀ where it is another one."""
+    if one.epsilon is None:
+        return None
+    text = f"{one.epsilon:g}"
+    if one.controller_epsilon not in (None, one.epsilon):
+        text += f", ε₀ {one.controller_epsilon:g}"
+    return text.replace("inf", "∞")
 
 
 @app.command()
@@ -201,6 +211,8 @@ def export(
 
 
 def _show_loop(controller: LearnedController, to: Target) -> None:
+    from crosslearning.export.signals import remembered_by_code, unknown_controller
+    from crosslearning.learner.deployment import describe_controller
     from crosslearning.tasks.loop import split_unit
 
     if to == "onnx":
@@ -208,6 +220,17 @@ def _show_loop(controller: LearnedController, to: Target) -> None:
             "ONNX keeps no memory: it holds the correction alone, of what the policy observes."
         )
         show_line("Controller, lags, set-points and limits are not inside; take C for all of it.")
+    elif unknown_controller(controller):
+        code = describe_controller(controller.loop.spec.controller)
+        show_line(f"The controller that it corrects, {code}, is code and not inside:")
+        if to == "json":
+            show_line(
+                "the file is incomplete. Give it to LearnedController.load(file, controller)."
+            )
+        else:
+            memory = remembered_by_code(controller)
+            also = f", and the numbers that it remembers ({memory})" if memory else ""
+            show_line(f"the C is incomplete. Compute its action at every step and pass it{also}.")
     if controller.change is not None:
         units = [split_unit(name)[1] for name in controller.loop.spec.action_names]
         ends = zip(controller.change, units, strict=True)

@@ -34,6 +34,8 @@ _TITLES = {
     "entropy": "Entropy of the exploration noise, nats",
     "kl": "Move of the policy: KL divergence, nats",
 }
+#: Fields that hold for a whole round of the method models.
+_BY_ROUND = ("seen_reward", "model_distance", "model_multiplier")
 #: Characters of a task's name on one line.
 _LONGEST_LINE = 18
 
@@ -64,7 +66,8 @@ def learning_figure(
         outcome = f"{name[:1].upper()}{name[1:].replace('_', ' ')}, mean of the episodes"
         axes.set_title(_TITLES.get(name, outcome))
         aim = (aims or {}).get(name, ())
-        drawn = parts.draw_noisy(axes, metrics, colours, name, *aim)
+        rounds = name in _BY_ROUND
+        drawn = parts.draw_noisy(axes, metrics, colours, name, *aim, by_round=rounds)
         if aim:
             style: dict[str, Any] = {"color": GREY, "ls": "--", "lw": 0.8, "zorder": 1.5}
             drawn += axes.plot(iterations, aim, label="dashed: requested", **style)

@@ -152,6 +152,11 @@ class CrossLearner:
         horizon = max(task.horizon for task in self.tasks)
         scaled = scale_of(self.tasks, settings) is not None
         resolved = settings.resolved(scaled, horizon, self._around)
+        if not self._around and settings.controller_epsilon is not None:
+            raise InputError(
+                f"controller_epsilon is {settings.controller_epsilon:g}, but there is no "
+                "controller; give it: around=..., or --around"
+            )
         if (
             self._around
             and settings.controller_epsilon is None

@@ -21,7 +21,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -33,6 +33,7 @@ from numpy.typing import ArrayLike, NDArray
 from crosslearning.errors import FileFormatError, InputError, describe_exception, unknown_name
 from crosslearning.tasks.controllers import (
     KINDS,
+    PID,
     Controller,
     Floats,
     KernelController,
@@ -145,6 +146,10 @@ class LoopSpec:
             return None, bounds
         if controller is not None:
             controller = plain_if_policy(controller)
+            if isinstance(controller, PID) and controller.is_named:
+                what = "measurement of the PID, an observation,"
+                numbers = [find_name(str(one), seen, what) for one in controller.measured]
+                controller = replace(controller, measured=numbers)
             as_controller(controller)  # refuse what is none
         return cls(
             *spaces,

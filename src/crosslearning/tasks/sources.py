@@ -119,6 +119,11 @@ def read_source(given: str, around: str | None = None) -> TaskSource:
     around, controller = around or "", ""
     if match := _FUNCTION.fullmatch(around):
         modules.append(match["module"])
+    elif around and not around.endswith(".json") and not Path(around).exists():
+        raise InputError(
+            f"around is {around!r}; give package.module:name, such as my_module:pid, or the JSON "
+            "file of a controller"
+        )
     elif around:
         controller = _text(around, "controller")
     files = {name: _find(name) for name in modules}
