@@ -75,6 +75,7 @@ class Certificate(Reading):
     replayed: bool  #: whether the run was trained again and compared
     constraint: tuple[ConstraintLine, ...]
     pruning: PruningHistory | None
+    at_controller: bool  #: whether the centre g is still the controller that policies correct
     alpha: float | None  #: the stationarity to certify: of the call, or of the run's settings
     gaps: tuple[StationarityGap, ...] = ()
     #: The systems of the run, see :mod:`crosslearning.runs.system_info`; empty if unknown.
@@ -137,6 +138,7 @@ def certify(
         measured["constraint"] = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
         measured["pruning"] = pruning_history(metrics, verification.settings)
+    measured["at_controller"] = _at_controller(verification.model)
     measured |= {"checks": checks, "metrics": metrics, "made_on": systems_of(run, verification)}
     certificate = Certificate.of(
         verification, samples, seed, replayed=replay, alpha=alpha, **measured
@@ -151,6 +153,12 @@ def certify(
     with closing(learner), working(console, "measuring the stationarity gaps"):
         gaps = tuple(stationarity_gaps(learner, samples, seed))
     return dataclasses.replace(certificate, gaps=gaps)
+
+
+def _at_controller(model: PlainModel | None) -> bool:
+    if model is None or model.settings.get("controller_epsilon") is None:
+        return False
+    return not model.norms[-1]
 
 
 def constraint_lines(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -132,12 +131,10 @@ def evaluate(
         show_line("Own is each task's policy on its task. All tasks: --json.")
     elif many:
         show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
-    elif math.isinf(learner.settings.epsilon):
-        show_line(output.WITHOUT_RADIUS)
-    elif line := kept_line(learner):
-        show_line(line)
-    elif learner.family.norms()[-1] == 0.0:
-        show_line(output.STILL_ZERO)
+    else:
+        lines = output.on_central(learner), kept_line(learner)
+        for line in filter(None, lines):
+            show_line(line)
 
 
 @app.command()
@@ -166,8 +163,9 @@ def compare(
     how = f"{policy} policies: {trial_options['trials']} episodes a task, 95 % intervals"
     show_numbers(f"{run} minus {other}, {how}", results, tasks)
     show_line("The verdict is on the first, by its discounted return.")
-    if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
-        show_line(output.WITHOUT_RADIUS)
+    if policy == "central":
+        for line in dict.fromkeys(filter(None, map(output.on_central, learners))):
+            show_line(line)
 
 
 @app.command()

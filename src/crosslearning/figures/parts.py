@@ -255,11 +255,11 @@ def draw_bound(
 def draw_distances(
     axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], epsilon: float
 ) -> list[Any]:
-    """Draw distances to the central policy over training; return the legend entries."""
+    """Draw distances to the centre g over training; return the legend entries."""
     curves = {name: column(lines, "distance", name) for name in colours}
     heights = np.array([*np.ravel(list(curves.values())), epsilon])
     tallest = 1.2 * float(np.max(heights, where=np.isfinite(heights), initial=0.0))
-    axes.set(title="Distance to the central policy", ylim=(0.0, tallest or 1.0))
+    axes.set(title="Distance to the centre g", ylim=(0.0, tallest or 1.0))
     if not tallest:
         axes.set_yticks([0.0])
     if epsilon == 0.0:

@@ -253,7 +253,7 @@ def _run(one: RunReport) -> dict[str, Any]:
     rates = dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"])
     evaluation = {"shown": _worst(one.evaluation), "rates": list(rates)}
     part: dict[str, Any] = {"evaluation": evaluation, "on_the_way": None, "paths": None}
-    text = "Learning curves: returns, distances to the central policy, knots"
+    text = "Learning curves: returns, distances to the centre g, knots"
     aims = aims_of(settings, lines)
     part["curves"] = _figure(text, learning_figure, lines, settings.epsilon, aims)
     if one.on_the_way:

@@ -340,7 +340,10 @@ class CrossLearner:
 
     @property
     def central(self) -> Policy:
-        """The central policy g; for ε = ∞, where nothing moves g, the mean of the task policies."""
+        """The central policy g; where nothing moves g, the mean of the task policies.
+
+        That is for ε = ∞ and, around a controller, until a correction is ε away from g = 0.
+        """
         return self._shown.central
 
     @property

@@ -57,7 +57,10 @@ class Policies:
 
     @property
     def central(self) -> Policy:
-        """The central policy g; where nothing moves g, as for ε = ∞, the mean of the others."""
+        """The central policy g; where nothing moves g, the mean of the task policies.
+
+        That is for ε = ∞ and, around a controller, until a correction is ε away from g = 0.
+        """
         return self._policy("central", len(self.tasks))
 
     @property
