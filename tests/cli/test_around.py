@@ -1,6 +1,7 @@
 """What commands say of runs around a controller that is plain data."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -50,3 +51,15 @@ def test_a_centre_that_moved_is_the_central_policy(controller):
     assert learner.family.norms()[-1] > 0.0
     assert "mean of the corrections" not in said("evaluate", "run", "--trials", 2)
     assert "mean of the corrections" not in said("certify", "run", "--samples", 4)
+
+
+def test_the_radii_of_a_sweep_bound_the_corrections_of_their_stages(controller):
+    fields = [f"--{name.replace('_', '-')}={value}" for name, value in {**RUN, **SHORT}.items()]
+    few = ("--seeds", 1, "--trials", 2, "--workers", 1, "--epsilons", "0,0.3")
+    said("sweep", "--out", "sweep", "--around", controller, *fields, *few)
+    stages = sorted((path.parent for path in Path("sweep").rglob("model.safetensors")), key=str)
+    learners = [RunFolder.open(stage).load() for stage in stages]
+    assert sorted(learner.settings.bound for learner in learners) == [0.0, 0.3]
+    widest = max(learners, key=lambda learner: learner.settings.bound)
+    assert widest.settings.action_std == (0.03,)  # a tenth
+    assert 0.0 < widest.family.norms().max() <= 0.3

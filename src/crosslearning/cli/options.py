@@ -51,7 +51,10 @@ Alpha = Annotated[float | None, option("Stationarity to ask about; default: the 
 TaskOptions = Annotated[str | None, option("Options of that set, such as '{\"seed\": 7}'.")]
 Open = Annotated[bool, option("Show the page in a browser.", "--open/--no-open")]
 Json = Annotated[bool, option("Print JSON.", "--json")]
-Best = Annotated[bool, option("The best policies of a run with evaluations on the way.")]
+#: ``--best`` is its name up to version 0.3; policies that are kept are best in another sense.
+Best = Annotated[
+    bool, option("The policies of the best evaluation on the way.", "--best-evaluated", "--best")
+]
 RunTasks = Annotated[
     str | None,
     option("The run's tasks, as for training: if it is not yours, or was moved or edited."),

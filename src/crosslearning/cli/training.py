@@ -153,7 +153,8 @@ def info(run: options.Run) -> None:
         mean = float(best["mean_return"])
         show_line(
             f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
-            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} --best"
+            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} "
+            "--best-evaluated"
         )
 
 

@@ -73,7 +73,7 @@ def open_policy(
             raise InputError(f"{place} is a learner's file; the best policies are those of a run")
         learner, file = CrossLearner.load(place, tasks, around=around), place
     else:
-        given = {"--policy": which, "--tasks": tasks, "--best": best or None}
+        given = {"--policy": which, "--tasks": tasks, "--best-evaluated": best or None}
         given |= {"--around": around}
         for flag in (flag for flag, value in given.items() if value is not None):
             raise InputError(f"{place} holds one policy: leave out {flag}, which is for runs")

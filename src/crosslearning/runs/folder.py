@@ -314,7 +314,7 @@ class RunFolder:
         if best and not self.best.exists():
             remedy = "crosslearning train --evaluate-every 100"
             raise InputError(
-                f"{self.path} keeps no best policies; runs with evaluations do: {remedy}"
+                f"{self.path} keeps no best evaluation; runs with evaluations do: {remedy}"
             )
         if best:
             return self.load_file(self.best, tasks, workers=workers, **how)

@@ -98,7 +98,7 @@ def _summarise(path: Path) -> RunSummary:
         state = "running"
     command = f"crosslearning {_NEXT[state]} {shlex.quote(str(path))}"
     if state == "finished" and RunFolder(path).best.exists():
-        command += " --best"
+        command += " --best-evaluated"
     return RunSummary(**fields, state=state, next=command)
 
 

@@ -199,6 +199,8 @@ def run_sweep(
     check_held_out(learner.tasks, held_out_tasks(request.held_out, config))
     # Settings that the learner chose are the same for all stages.
     opened = [k for k, v in msgspec.structs.asdict(config.settings).items() if v is None]
+    if any(task.controller is not None for task in learner.tasks):
+        opened = []  # noise and steps follow from each stage's ε, which bounds the corrections
     config = config.replace(**{name: getattr(learner.settings, name) for name in opened})
     request, folder = dataclasses.replace(request, config=config), Path(path)
     claim(folder, request.learning(), "a sweep")
