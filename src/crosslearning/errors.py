@@ -41,10 +41,6 @@ class InputError(CrossLearningError, ValueError):
     """An argument has the wrong shape, type or value; nothing was changed."""
 
 
-class ObservationSizeError(InputError):
-    """Tasks show more or fewer numbers than policies read."""
-
-
 class NumericalError(CrossLearningError, ArithmeticError):
     """A computation cannot go on; the message names the remedy."""
 

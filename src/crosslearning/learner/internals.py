@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from crosslearning.errors import InputError, ObservationSizeError
+from crosslearning.errors import InputError
 from crosslearning.learner.deployment import MissingController, describe_loop
+from crosslearning.learner.preparation import ObservationSizeError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs.checks import Floats
 from crosslearning.tasks import Task

@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from crosslearning._base.ordinary_files import read_bytes
-from crosslearning.errors import FileFormatError, InputError, ObservationSizeError
+from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family, Gaussian, Kernel, Linear, Sum, kernel_from_dict
 from crosslearning.rkhs.checks import Floats
@@ -36,6 +36,10 @@ _SENSIBLE = 1e4
 _STREAM = 0x100C
 #: The constant share of kernels around a controller, and the width that counts as constant.
 _CONSTANT, _FLAT = 0.3, 1e4
+
+
+class ObservationSizeError(InputError):
+    """Tasks show more or fewer numbers than policies read."""
 
 
 # Tasks ------------------------------------------------------------------------------------
