@@ -253,7 +253,7 @@ def test_sources_that_are_none_are_refused(run, tmp_path):
         ((file, None, "pendulums:2"), "leave out --tasks"),
         ((run, "pendulum"), "no such policy 'pendulum'; known"),
         ((run, "7"), "no task 7"),
-        ((run, None, None, True), "keeps no best policies"),
+        ((run, None, None, True), "keeps no best evaluation"),
         ((run / "model.safetensors", None, None, True), "are those of a run"),
         ((run, None, "pendulums:3"), "was learned on"),
     ):

@@ -131,6 +131,18 @@ def test_steps_that_come_all_at_once_are_at_their_iteration_and_not_written_over
     assert ticks([100 * n for n in range(1, 11)]) == [[0.0, 5.0, 10.0]]
     assert ticks([50] * 30 + [100] * 30) == [[0.0, 31.0]]
     assert ticks([100] * 60) == []
+    # Steps are counted where they are: there is none between two rounds.
+    assert ticks([75] * 15 + [150] * 15) == [[0.0, 16.0]]
+    assert ticks([75] * 20 + [150] * 20 + [225] * 20) == [[0.0, 21.0, 41.0]]
+
+
+def test_what_holds_for_a_round_is_drawn_in_steps_and_not_averaged():
+    lines = [{"iteration": n + 1, "seen_reward": {"a": float(n // 50)}} for n in range(200)]
+    axes = Figure().subplots()
+    parts.draw_noisy(axes, lines, {"a": "red"}, "seen_reward", by_round=True)
+    (line,) = axes.lines
+    assert line.get_drawstyle() == "steps-post"
+    assert sorted(set(line.get_ydata())) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_a_figure_is_written_whole_or_an_error_says_why_not(tmp_path):

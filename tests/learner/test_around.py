@@ -330,3 +330,53 @@ def test_the_certificate_checks_the_distance_from_the_controller(tmp_path, monke
     save_file(arrays, path, metadata)
     found = {check.name: check.status for check in certify("run", samples=50).checks}
     assert found[names[1]] == "fail"
+
+
+# What is refused ------------------------------------------------------------------------------
+
+
+def test_choices_of_a_setting_are_listed():
+    with pytest.raises(InputError, match="keep is 'worst': give one of 'best', 'last'"):
+        quick("models", keep="worst")
+
+
+@pytest.mark.parametrize("method", [None, "models"])
+def test_a_bound_around_no_controller_is_refused(method):
+    given = {} if method is None else {"method": method}
+    with pytest.raises(InputError, match=r"controller_epsilon is 0.5, but there is no controller"):
+        CrossLearner([drift("one")], epsilon=0.3, controller_epsilon=0.5, **given)
+
+
+def test_a_module_without_a_name_is_not_taken_for_a_file():
+    with pytest.raises(InputError, match=r"around is 'my_control'; give package.module:name"):
+        CrossLearner("pendulums:1", epsilon=0.3, around="my_control")
+
+
+def test_a_pid_measures_by_names():
+    by_name = CrossLearner("pendulums:1", epsilon=0.3, around=PID(2.0, measured="speed"))
+    assert by_name.tasks[0].loop.controller.measured.tolist() == [2]
+    with pytest.raises(InputError, match=r"no such measurement of the PID.*'sped'; did you mean"):
+        CrossLearner("pendulums:1", epsilon=0.3, around=PID(2.0, measured="sped"))
+    with pytest.raises(InputError, match="only a task knows the numbers"):
+        PID(2.0, measured="speed").act([0.0])
+    with pytest.raises(InputError, match=r"measured is \[0.5\]; give numbers of observations"):
+        PID(2.0, measured=0.5)
+
+
+def test_adapting_to_a_task_without_lags_names_them():
+    fields = {"lags": 1, "past_actions": 2, "setpoints": {0: 0.5}}
+    lagged = dataclasses.replace(drift("one"), **fields)
+    learner = quick("models", tasks=[lagged]).learn(3, progress=False)
+    with pytest.raises(InputError, match="same fields: lags=1; past_actions=2; setpoints=") as seen:
+        learner.adapt(drift("two"), 1)
+    assert "change 1 of" in str(seen.value)
+
+
+def test_what_was_learned_can_be_read():
+    learner = quick("models", around=FEEDBACK).learn(3, progress=False)
+    assert "2 corrections of a controller and the central one" in repr(learner.best)
+    shown = repr(learner.controller("one"))
+    assert "LearnedController('one': " in shown
+    assert "around StateFeedback(gain=" in shown
+    assert "array" not in shown
+    assert "changes of at most 0.2, 0.2" in shown

@@ -86,7 +86,7 @@ def test_without_evaluations_there_are_no_files(tmp_path):
     folder = RunFolder(tmp_path / "run")
     assert not folder.evaluations.exists()
     assert folder.read_evaluations() == []
-    with pytest.raises(InputError, match=r"keeps no best policies; .* --evaluate-every"):
+    with pytest.raises(InputError, match=r"keeps no best evaluation; .* --evaluate-every"):
         folder.load(best=True)
 
 
@@ -96,6 +96,8 @@ def test_commands_evaluate_compare_and_draw_the_best(whole):
     result = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags]).output)
     last = json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags[:3]]).output)
     assert result != last
+    flags[3] = "--best-evaluated"  # --best was its name up to 0.3
+    assert json.loads(runner.invoke(cli.app, ["evaluate", str(whole), *flags]).output) == result
     from crosslearning.learner.evaluation import evaluate
 
     (expected,) = evaluate(best.policy(0), best.tasks[0], trials=3)

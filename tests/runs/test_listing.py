@@ -59,7 +59,7 @@ def test_a_finished_run_is_told_from_its_files(finished):
     assert summary.best_return == max(line["mean_return"] for line in evaluations)
     returns = folder.read_metrics()[-1]["return"].values()
     assert summary.recent_return == pytest.approx(sum(returns) / len(returns))
-    assert summary.next == f"crosslearning evaluate {shlex.quote(str(finished))} --best"
+    assert summary.next == f"crosslearning evaluate {shlex.quote(str(finished))} --best-evaluated"
     assert only(finished) == summary  # the folder of the run itself will do
 
 

@@ -12,7 +12,11 @@ from rich.console import Console
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, IterationReport
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
-from crosslearning.learner.internals import starting_policy, transfer_settings
+from crosslearning.learner.internals import (
+    explaining_observations,
+    starting_policy,
+    transfer_settings,
+)
 from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import Floats
 from crosslearning.runs import Outcome, RunFolder, make_config, train
@@ -105,4 +109,5 @@ def adapt_run(
     policy = starting_policy(learner, start)
     inherited |= {"tasks": tasks, "task_options": {}}
     config = make_config({**inherited, **transfer_settings(learner, **one_length(fields))})
-    return train(out, config, console, policy.function, related=learner)
+    with explaining_observations(str(folder.path), lambda: learner.tasks):
+        return train(out, config, console, policy.function, related=learner)

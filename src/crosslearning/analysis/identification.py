@@ -23,6 +23,7 @@ from crosslearning._base.statistics import student_quantile
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner, Policy
 from crosslearning.learner.evaluation import run_episodes
+from crosslearning.learner.internals import behind_controller
 from crosslearning.learner.model_based.data import Transitions
 from crosslearning.rkhs.checks import Floats, count
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Statistics
@@ -129,6 +130,7 @@ def identify_all(
     count("episodes", episodes)
     if not tasks or not all(isinstance(task, Task) for task in tasks):
         raise InputError(f"identify takes a Task, such as one of task_set(...), got {tasks!r}")
+    tasks = behind_controller(learner, tasks)
     steps = horizon or max(task.horizon for task in tasks)
     # New and trained tasks may have the same name, but never the same episodes.
     seen = [_explore(learner.central, task, episodes, steps, 2 * seed + 1)[0] for task in tasks]

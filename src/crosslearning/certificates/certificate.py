@@ -100,6 +100,7 @@ class Certificate(Reading):
     replayed: bool  #: whether the run was trained again and compared
     constraint: tuple[ConstraintLine, ...]
     pruning: PruningHistory | None
+    at_controller: bool  #: whether the centre g is still the controller that policies correct
     alpha: float | None  #: the stationarity to certify: of the call, or of the run's settings
     gaps: tuple[StationarityGap, ...] = ()
     limits: tuple[LimitLine, ...] = ()  #: of the tasks that have any
@@ -138,6 +139,8 @@ def certify(
     next_machine: float | None = None,
     adapt_steps: int | None = None,
     episodes: int = EPISODES,
+    tasks: str | None = None,
+    around: str | None = None,
 ) -> Certificate:
     """Check a run's files and measure its trained policies with fresh samples.
 
@@ -162,19 +165,22 @@ def certify(
         Bound it after adapting to each machine with so many environment steps, too.
     episodes : int
         Fresh episodes of every task whose observations have limits.
+    tasks, around : str, optional
+        The tasks and the controller of a run that is not the user's, or was moved or edited.
     """
     if adapt_steps is not None and next_machine is None:
         raise InputError("adapt_steps needs next_machine, such as 0.9")
     verification, alpha = verified(run, alpha, samples, seed)
     checks, metrics = verification.checks, tuple(verification.reached)
     if replay and verification.source:
-        checks += tuple(replay_run(run, verification, console))
+        checks += tuple(replay_run(run, verification, console, tasks, around))
     measured: dict[str, Any] = {"constraint": (), "pruning": None}
     # Damaged metrics may lack fields; a check reports them.
     with suppress(KeyError, TypeError, ValueError):
         measured["constraint"] = constraint_lines(verification.model, metrics)
     with suppress(KeyError, TypeError, ValueError):
         measured["pruning"] = pruning_history(metrics, verification.settings)
+    measured["at_controller"] = _at_controller(verification.model)
     measured |= {"checks": checks, "metrics": metrics, "made_on": systems_of(run, verification)}
     certificate = Certificate.of(
         verification, samples, seed, replayed=replay, alpha=alpha, **measured
@@ -183,7 +189,7 @@ def certify(
         reason = "a check of the files failed, so that it would describe another run"
         return dataclasses.replace(certificate, left_out=reason)
     try:
-        learner = RunFolder.open(run).load()
+        learner = RunFolder.open(run, tasks, around).load()
     except CrossLearningError as problem:
         return dataclasses.replace(certificate, left_out=f"the learner cannot be loaded: {problem}")
     with closing(learner), working(console, "measuring the stationarity gaps"):
@@ -214,6 +220,12 @@ def _unseen(
     machines = unseen_machines(learner, tolerance_bound([0.0], share).needed)
     steps = [None] if adapt_steps is None else [None, adapt_steps]
     return tuple(bound_next(learner, machines, share, steps=one, seed=seed) for one in steps)
+
+
+def _at_controller(model: PlainModel | None) -> bool:
+    if model is None or model.settings.get("controller_epsilon") is None:
+        return False
+    return not model.norms[-1]
 
 
 def constraint_lines(

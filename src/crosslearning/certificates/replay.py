@@ -28,16 +28,21 @@ _ALIKE = 1e-6
 
 
 def replay_run(
-    run: str | Path, verification: Verification, console: Console | None = None
+    run: str | Path,
+    verification: Verification,
+    console: Console | None = None,
+    tasks: str | None = None,
+    around: str | None = None,
 ) -> list[Check]:
     """Train a run again, in memory, and compare its model, checkpoints and metrics.
 
     Its folder is not changed. If the run was made on another system (see
     :mod:`crosslearning.runs.system_info`), equal bits pass, and other bits are not comparable.
+    ``tasks`` and ``around`` are those of ``RunFolder.open``.
     """
     checks = Checks()
     try:
-        _replay(checks, RunFolder.open(run), verification, console)
+        _replay(checks, RunFolder.open(run, tasks, around), verification, console)
     except CrossLearningError as problem:
         checks.expect("replay", False, str(problem), "the run can be trained again")
         if not isinstance(problem, NumericalError):

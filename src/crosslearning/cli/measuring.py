@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -33,10 +32,16 @@ class MeasuringFlags:
     horizon: options.Horizon = None
     tasks: Annotated[str | None, option("Other tasks: a set, module:function, tasks.toml.")] = None
     task_options: options.TaskOptions = None
+    around: options.RunAround = None
     best: options.Best = False
     seed: options.StartSeed = 0
     stochastic: Annotated[bool, option("Act with exploration noise.")] = False
     json: options.Json = False
+
+    def load(self, run: Path) -> CrossLearner:
+        """Return the learner of a run, whose tasks may be missing where others are measured."""
+        around = self.around if self.tasks is None else None
+        return runs.RunFolder.open(run, around=around).load(best=self.best)
 
     def episodes(self, learner: CrossLearner) -> tuple[tuple[Task, ...], dict[str, Any]]:
         """Return the tasks, by default those that were learned, and the options of episodes."""
@@ -47,7 +52,7 @@ class MeasuringFlags:
             raise InputError("--task-options needs --tasks: they are options of another task set")
         tasks = learner.tasks
         if self.tasks is not None:
-            others = _tasks(self.tasks, self.task_options)
+            others = _tasks(self.tasks, self.task_options, self.around)
             tasks = tuple(behind_controller(learner, others))
         if self.horizon is None:
             warn_of_no_limit(tasks)
@@ -60,11 +65,11 @@ class MeasuringFlags:
         }
 
 
-def _tasks(given: str, task_options: str | None) -> tuple[Task, ...]:
-    from crosslearning.tasks import tasks_from
+def _tasks(given: str, task_options: str | None, around: str | None) -> tuple[Task, ...]:
+    from crosslearning.tasks.sources import load_tasks, read_source
 
     read = options.read_flags({"task_options": task_options})
-    return tasks_from(given, **read.get("task_options", {}))
+    return load_tasks(read_source(given, around), read.get("task_options", {}))
 
 
 _FLAGS = inspect.signature(MeasuringFlags, eval_str=True).parameters.values()
@@ -88,7 +93,7 @@ def evaluate(
     from crosslearning.learner.internals import kept_line
 
     given = MeasuringFlags(**flags)
-    learner = runs.RunFolder.open(run).load(best=given.best)
+    learner = given.load(run)
     tasks, trial_options = given.episodes(learner)
     if next_machine is not None:
         from crosslearning.certificates.next_machine import next_machine as bound_next
@@ -126,12 +131,10 @@ def evaluate(
         show_line("Own is each task's policy on its task. All tasks: --json.")
     elif many:
         show_line(f"The central policy alone: there are {len(learner.tasks)} task policies.")
-    elif math.isinf(learner.settings.epsilon):
-        show_line(output.WITHOUT_RADIUS)
-    elif line := kept_line(learner):
-        show_line(line)
-    elif learner.family.norms()[-1] == 0.0:
-        show_line(output.STILL_ZERO)
+    else:
+        lines = output.on_central(learner), kept_line(learner)
+        for line in filter(None, lines):
+            show_line(line)
 
 
 @app.command()
@@ -147,7 +150,7 @@ def compare(
     from crosslearning.export.sources import find_policy
 
     given = MeasuringFlags(**flags)
-    learners = [runs.RunFolder.open(folder).load(best=given.best) for folder in (run, other)]
+    learners = [given.load(folder) for folder in (run, other)]
     first, second = (find_policy(learner, policy) for learner in learners)
     tasks, trial_options = given.episodes(learners[0])
     if len(tasks) >= MANY_TASKS:
@@ -160,8 +163,9 @@ def compare(
     how = f"{policy} policies: {trial_options['trials']} episodes a task, 95 % intervals"
     show_numbers(f"{run} minus {other}, {how}", results, tasks)
     show_line("The verdict is on the first, by its discounted return.")
-    if policy == "central" and any(math.isinf(learner.settings.epsilon) for learner in learners):
-        show_line(output.WITHOUT_RADIUS)
+    if policy == "central":
+        for line in dict.fromkeys(filter(None, map(output.on_central, learners))):
+            show_line(line)
 
 
 @app.command()
@@ -170,6 +174,8 @@ def identify(
     *,
     tasks: Annotated[str, option("The new tasks: a set, module:function, or a file tasks.toml.")],
     task_options: options.TaskOptions = None,
+    run_tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     episodes: Annotated[int, whole("Episodes of each new task.")] = 5,
     horizon: options.Horizon = None,
     seed: options.NoiseSeed = 0,
@@ -178,8 +184,9 @@ def identify(
     """Say which trained task of a run a new one is like."""
     from crosslearning.analysis.identification import identify_all
 
-    learner = runs.RunFolder.open(run).load()
-    results = identify_all(learner, _tasks(tasks, task_options), episodes, horizon, seed)
+    learner = runs.RunFolder.open(run, run_tasks, around).load()
+    others = _tasks(tasks, task_options, around)
+    results = identify_all(learner, others, episodes, horizon, seed)
     if as_json:
         names = ("nearest", "certainty", "familiar")
         rows = [{**asdict(one), **{k: getattr(one, k) for k in names}} for one in results]
@@ -195,13 +202,15 @@ def models(
     horizon: Annotated[int, whole("Most steps of one.")] = 50,
     steps: Annotated[int, whole("How far ahead the models predict.")] = 25,
     seed: options.NoiseSeed = 0,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     as_json: options.Json = False,
 ) -> None:
     """Measure how well the models of a run predict unseen episodes."""
     from crosslearning.analysis.model_errors import model_errors
     from crosslearning.figures.model_errors import errors_figure, paths_figure, radius_figure
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     with interruptible(as_json):
         measured = model_errors(folder, episodes, horizon, steps, seed)
     figures = {"errors": errors_figure, "paths": paths_figure, "radius": radius_figure}
@@ -275,6 +284,8 @@ def departure(
     trials: Annotated[int, whole("Episodes of each machine and policy.", 2)] = 100,
     seed: options.StartSeed = 0,
     best: options.Best = False,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     as_json: options.Json = False,
 ) -> None:
     """Show how far a run departs from its controller."""
@@ -282,7 +293,7 @@ def departure(
     from crosslearning.analysis.departure import departures
     from crosslearning.figures.departure import departure_figure
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     machines = departures(folder.load(best=best), trials, seed)
     figures = {"departure": departure_figure(machines)}
     written = _write(folder, "departure.json", to_plain(machines), figures, as_json)
@@ -317,6 +328,8 @@ def certify(
     adapt_steps: Annotated[
         int | None, whole("With --next-machine: also after adapting with so many steps.")
     ] = None,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a run's files, and say what is certified of it."""
@@ -326,7 +339,16 @@ def certify(
 
     with interruptible(as_json):
         certificate = certificates.certify(
-            run, alpha, samples, seed, replay, errors, next_machine, adapt_steps
+            run,
+            alpha,
+            samples,
+            seed,
+            replay,
+            errors,
+            next_machine,
+            adapt_steps,
+            tasks=tasks,
+            around=around,
         )
     folder = runs.RunFolder(run).certificate
     written = certificates.save_certificate(certificate, folder)
@@ -345,13 +367,15 @@ def theory(
     delta: Annotated[float, option("Probability of error in the theorem.")] = 0.05,
     samples: options.Samples = 4000,
     seed: options.SampleSeed = 0,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what the convergence theorem promises at a run."""
     from crosslearning.reproduction import theorem
 
     with interruptible(as_json):
-        study = theorem.study_run(run, alpha, delta, samples, seed, errors)
+        study = theorem.study_run(run, alpha, delta, samples, seed, errors, tasks, around)
     written = theorem.save_theory(study, run / "theory")
     print(study.to_json() if as_json else theorem.theory_page(study))
     show_files(() if as_json else written)

@@ -51,8 +51,17 @@ Alpha = Annotated[float | None, option("Stationarity to ask about; default: the 
 TaskOptions = Annotated[str | None, option("Options of that set, such as '{\"seed\": 7}'.")]
 Open = Annotated[bool, option("Show the page in a browser.", "--open/--no-open")]
 Json = Annotated[bool, option("Print JSON.", "--json")]
-Best = Annotated[bool, option("The best policies of a run with evaluations on the way.")]
-RunTasks = Annotated[str | None, option("The run's tasks, if they are missing: as for training.")]
+#: ``--best`` is its name up to version 0.3; policies that are kept are best in another sense.
+Best = Annotated[
+    bool, option("The policies of the best evaluation on the way.", "--best-evaluated", "--best")
+]
+RunTasks = Annotated[
+    str | None,
+    option("The run's tasks, as for training: if it is not yours, or was moved or edited."),
+]
+RunAround = Annotated[
+    str | None, option("Its controller likewise, if that is code: module:name.", "--around")
+]
 Verdict = Annotated[int, whole("Episodes that judge each policy at the end; 0: none.", least=0)]
 Workers = Annotated[int | None, whole("Processes; default: one for every processor.")]
 On = Annotated[str, option("Where runs go: processes, or a Ray cluster: ray, ray://host:port.")]

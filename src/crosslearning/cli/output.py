@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.measure import Measurement
@@ -19,13 +21,19 @@ from crosslearning.cli.application import console
 if TYPE_CHECKING:
     from crosslearning.analysis.comparison import Comparison
     from crosslearning.analysis.verdict import Verdict
+    from crosslearning.learner import CrossLearner
     from crosslearning.learner.evaluation import Evaluation
     from crosslearning.tasks import Task
 
 #: From MANY_TASKS on, a table shows their mean and the WORST: the tasks are then the sample.
 MANY_TASKS, WORST = 13, 5
-#: Lines below a table on the central policy for ε = ∞, and for a radius that is too large.
+#: Lines below a table on the central policy: for ε = ∞, and where nothing has moved the centre g,
+#: around a controller and elsewhere.
 WITHOUT_RADIUS = "With ε = ∞ nothing ties a central policy: it is the mean of the task policies."
+AT_CONTROLLER = (
+    "No correction has moved the centre g: it is the controller, and the central policy the mean "
+    "of the corrections."
+)
 STILL_ZERO = "The central policy is still zero. Learn longer, or take a smaller ε."
 
 
@@ -91,6 +99,18 @@ def show_verdict(found: Verdict) -> None:
     show_table(title, ["task", "policy", *names, "gain over the best"], rows)
     show_line(found.facts)
     show_line(found.sentence)
+
+
+def on_central(learner: CrossLearner) -> str:
+    """Return what the central policy is where nothing has moved the centre g; empty elsewhere."""
+    if math.isinf(learner.settings.epsilon):
+        return WITHOUT_RADIUS
+    if learner.family.norms()[-1] > 0.0:
+        return ""
+    around = learner.tasks[0].controller is not None
+    if around:  # with corrections of zero both are the controller
+        return AT_CONTROLLER if np.any(learner.family.weights) else ""
+    return STILL_ZERO
 
 
 def describe_kernel(kernel: Mapping[str, Any]) -> str:

@@ -78,10 +78,20 @@ def _cells(one: RunSummary, folder: Path) -> list[str]:
         one.tasks and one.tasks + (f" ({count})" if count is not None else ""),
         None if one.steps is None else f"{one.steps:,}",
         None if number is None else f"{mark}{number:{readable(number)}}",
-        None if one.epsilon is None else f"{one.epsilon:g}".replace("inf", "∞"),
+        _radii(one),
         None if one.knots is None else str(one.knots),
     ]
     return [cell or "–" for cell in cells]
+
+
+def _radii(one: RunSummary) -> str | None:
+    """Return ε, and ε₀ where it is another one."""
+    if one.epsilon is None:
+        return None
+    text = f"{one.epsilon:g}"
+    if one.controller_epsilon not in (None, one.epsilon):
+        text += f", ε₀ {one.controller_epsilon:g}"
+    return text.replace("inf", "∞")
 
 
 @app.command()
@@ -95,6 +105,7 @@ def render(
     seed: options.StartSeed = 0,
     best: options.Best = False,
     tasks: options.RunTasks = None,
+    around: options.RunAround = None,
 ) -> None:
     """Film a policy at work, or draw moments of it."""
     from crosslearning._base.progress import progress_bar
@@ -103,10 +114,10 @@ def render(
     from crosslearning.export.sources import find_policy
     from crosslearning.figures.animation import check_format, save_recording
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     path = out or folder.figures / "film.gif"
     check_format(path)
-    learner = folder.load(best=best, tasks=tasks)
+    learner = folder.load(best=best)
     acting, names = find_policy(learner, policy), [one.name for one in learner.tasks]
     name = task or (acting.name if acting.name in names else names[0])
     if name not in names and name.isdecimal() and int(name) < len(names):
@@ -133,6 +144,8 @@ def report(
     trials: Annotated[int | None, whole("Episodes each; default: 500, of many tasks 20.")] = None,
     samples: Annotated[int, whole("Fresh samples per task, if not yet certified.", 2)] = 1000,
     seed: Annotated[int, option("Seed of the starts and samples.", min=0)] = 0,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     open_it: options.Open = True,
 ) -> None:
     """Write what is known of runs as one page."""
@@ -143,9 +156,10 @@ def report(
     check_page(path, PAGE_MARK, "report")
     # All are opened before any is measured.
     for folder in folders:
-        runs.RunFolder.open(folder)
+        runs.RunFolder.open(folder, tasks, around)
     with interruptible(text=". The same command goes on with what is measured already."):
-        contents = [gather(folder, trials, seed, samples, errors) for folder in folders]
+        asked = trials, seed, samples, errors, tasks, around
+        contents = [gather(folder, *asked) for folder in folders]
     write_atomically(path, report_page(contents).encode("utf-8", "backslashreplace"))
     show_files([path])
     if open_it and console.is_terminal:
@@ -160,6 +174,7 @@ def export(
     policy: Annotated[str | None, option("central (default), average, or a task's.")] = None,
     precision: Annotated[Precision, option("Of observations, actions and all between.")] = "double",
     tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     best: options.Best = False,
     observations: Names = None,
     actions: Names = None,
@@ -176,7 +191,7 @@ def export(
     from crosslearning.export import export_policy, open_policy
     from crosslearning.export.sources import rename, renamed
 
-    opened = open_policy(source, policy, tasks, best, correction_only)
+    opened = open_policy(source, policy, tasks, best, correction_only, around)
     names = _split(observations), _split(actions), rate
     exported: Policy | LearnedController = opened.policy
     if opened.controller is None:
@@ -203,6 +218,8 @@ def export(
 
 
 def _show_loop(controller: LearnedController, to: Target) -> None:
+    from crosslearning.export.signals import remembered_by_code, unknown_controller
+    from crosslearning.learner.deployment import describe_controller
     from crosslearning.tasks.signals import split_unit
 
     if to == "onnx":
@@ -210,6 +227,17 @@ def _show_loop(controller: LearnedController, to: Target) -> None:
             "ONNX keeps no memory: it holds the correction alone, of what the policy observes."
         )
         show_line("Controller, lags, set-points and limits are not inside; take C for all of it.")
+    elif unknown_controller(controller):
+        code = describe_controller(controller.loop.spec.controller)
+        show_line(f"The controller that it corrects, {code}, is code and not inside:")
+        if to == "json":
+            show_line(
+                "the file is incomplete. Give it to LearnedController.load(file, controller)."
+            )
+        else:
+            memory = remembered_by_code(controller)
+            also = f", and the numbers that it remembers ({memory})" if memory else ""
+            show_line(f"the C is incomplete. Compute its action at every step and pass it{also}.")
     if controller.change is not None:
         units = [split_unit(name)[1] for name in controller.loop.spec.action_names]
         ends = zip(controller.change, units, strict=True)
@@ -294,6 +322,8 @@ def play(
         typer.Argument(help="Runs of navigation or of pendulums; by default policies that ship."),
     ] = None,
     out: Annotated[Path, option("The page.")] = Path("playground.html"),
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     open_page: options.Open = True,
 ) -> None:
     """Play with policies in a browser, and let some learn there.
@@ -304,8 +334,8 @@ def play(
     from crosslearning.playground.families import family_of
     from crosslearning.runs import RunFolder
 
-    opened = [(RunFolder.open(run).load(), run.name or str(run)) for run in runs or ()]
-    page = write_page(out, [family_of(*one) for one in opened])
+    named = [(RunFolder.open(run, tasks, around), run.name or str(run)) for run in runs or ()]
+    page = write_page(out, [family_of(folder.load(), name) for folder, name in named])
     show_line(f"{page} ({page.stat().st_size / 1000:.0f} kB): open it in any browser, or send it.")
     if open_page and not webbrowser.open(page.resolve().as_uri()):
         show_line("No browser could be opened from here.")

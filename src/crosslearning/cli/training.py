@@ -105,8 +105,8 @@ def resume(
     step_seconds: Annotated[float | None, option("Most seconds of a step; default: none.")] = None,
     iterations: Annotated[int | None, whole("Go on to so many, also after the run's end.")] = None,
     steps: Annotated[int | None, whole("The same in environment steps, over all tasks.")] = None,
-    tasks: Annotated[str | None, option("The tasks of a run that is not yours, or moved.")] = None,
-    around: Annotated[str | None, option("The controller of such a run, with --tasks.")] = None,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
     verdict: options.Verdict = 10,
 ) -> None:
     """Go on with a run, bit for bit as if it had never stopped."""
@@ -158,13 +158,17 @@ def info(run: options.Run) -> None:
         mean = float(best["mean_return"])
         show_line(
             f"best of {len(evaluated)} evaluations on the way: iteration {best['iteration']}, mean "
-            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} --best"
+            f"return {mean:{readable(mean)}}; crosslearning evaluate {shlex.quote(str(run))} "
+            "--best-evaluated"
         )
 
 
 @app.command()
 def plot(
-    run: options.Run, trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25
+    run: options.Run,
+    trials: Annotated[int, whole("Paths per task.", most=10_000)] = 25,
+    tasks: options.RunTasks = None,
+    around: options.RunAround = None,
 ) -> None:
     """Draw a run's learning curves and, on maps, its paths."""
     from crosslearning.analysis.trajectories import trajectories, worth_drawing
@@ -173,7 +177,7 @@ def plot(
     from crosslearning.figures.style import save_figure
     from crosslearning.runs.metrics import aims_of
 
-    folder = runs.RunFolder.open(run)
+    folder = runs.RunFolder.open(run, tasks, around)
     settings, metrics = folder.config().settings, folder.read_metrics()
     curves = learning_figure(metrics, settings.epsilon, aims_of(settings, metrics))
     written = save_figure(curves, folder.figures / "learning")

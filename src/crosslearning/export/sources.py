@@ -36,6 +36,7 @@ def open_policy(
     tasks: str | None = None,
     best: bool = False,
     correction_only: bool = False,
+    around: str | None = None,
 ) -> Source:
     """Return a policy of a run, a learner or a file.
 
@@ -52,6 +53,8 @@ def open_policy(
         Whether to take the best policies of a run with evaluations.
     correction_only : bool
         Whether to leave out the loop of its task.
+    around : str, optional
+        The controller of a run or a learner, if that is code.
     """
     place = Path(path)
     if not place.exists():
@@ -59,8 +62,8 @@ def open_policy(
     if place.is_dir():
         from crosslearning.runs import RunFolder
 
-        folder = RunFolder.open(place)
-        learner = folder.load(best=best, tasks=tasks)
+        folder = RunFolder.open(place, tasks, around)
+        learner = folder.load(best=best)
         checkpoints = [file for _, file in folder.checkpoints()]
         file = folder.best if best else folder.model if folder.model.exists() else checkpoints[-1]
     elif place.suffix == ".safetensors":
@@ -68,17 +71,19 @@ def open_policy(
 
         if best:
             raise InputError(f"{place} is a learner's file; the best policies are those of a run")
-        learner, file = CrossLearner.load(place, tasks), place
+        learner, file = CrossLearner.load(place, tasks, around=around), place
     else:
-        given = {"--policy": which, "--tasks": tasks, "--best": best or None}
+        given = {"--policy": which, "--tasks": tasks, "--best-evaluated": best or None}
+        given |= {"--around": around}
         for flag in (flag for flag, value in given.items() if value is not None):
             raise InputError(f"{place} holds one policy: leave out {flag}, which is for runs")
         policy, data = Policy.load(place), read_document(place, FILE_KIND, FILE_VERSION)
         if "loop" not in data or correction_only:
             return Source(policy, None)
-        from crosslearning.learner.deployment import LearnedController
+        from crosslearning.learner.deployment import LearnedController, MissingController
 
-        controller = LearnedController.load(place, _missing)
+        code = MissingController("its controller is code, which files never carry")
+        controller = LearnedController.load(place, code)
         return Source(controller.policy, None, controller)
     run = {
         "tasks": [task.name for task in learner.tasks],
@@ -88,10 +93,6 @@ def open_policy(
     }
     policy = find_policy(learner, which or "central")
     return Source(policy, run, None if correction_only else _controller(learner, policy))
-
-
-def _missing(observation: object) -> None:
-    raise InputError("its controller is code, which files never carry")
 
 
 def _controller(learner: CrossLearner, policy: Policy) -> LearnedController | None:

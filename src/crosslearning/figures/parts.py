@@ -120,7 +120,12 @@ def task_colours(names: Iterable[str]) -> dict[str, str]:
 
 
 def draw_tasks(
-    axes: Axes, x: Floats, curves: Mapping[str, Floats], colours: Mapping[str, str], height: float
+    axes: Axes,
+    x: Floats,
+    curves: Mapping[str, Floats],
+    colours: Mapping[str, str],
+    height: float,
+    drawstyle: str = "default",
 ) -> list[Any]:
     """Draw a curve per task, shape (n,), or the distribution of many; return legend entries.
 
@@ -133,7 +138,8 @@ def draw_tasks(
     width, marker = 1.4 if few else 0.8, "." if len(x) == 1 else ""
     values = np.array(list(curves.values())).reshape(len(curves), len(x))
     for name, curve in zip(curves, values, strict=True):
-        axes.plot(x, curve, color=colours[name], label=name, marker=marker, lw=width)
+        style: dict[str, Any] = {"marker": marker, "lw": width, "drawstyle": drawstyle}
+        axes.plot(x, curve, color=colours[name], label=name, **style)
     handles: list[Any] = []
     if not few:
         handles += axes.plot(x, mean_of_known(values), color=CENTRAL, label="mean of the tasks")
@@ -151,31 +157,38 @@ def draw_tasks(
         if np.any(turn):
             turn[1:] |= turn[:-1]  # up to the start of the next segment
             shown = np.where(turn, curve, np.nan)
-            axes.plot(x, shown, color=colours[name], zorder=2.5, label="_turn", lw=width)
+            style = {"zorder": 2.5, "label": "_turn", "lw": width, "drawstyle": drawstyle}
+            axes.plot(x, shown, color=colours[name], **style)
     if np.any(np.mean(size > 1, axis=1) > 0.1):
         handles.append(entry("equal: colours take turns", color=GREY, ls=(0, (2, 2))))
     return handles
 
 
 def draw_noisy(
-    axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], field: str, *shown: float
+    axes: Axes,
+    lines: Sequence[Line],
+    colours: Mapping[str, str],
+    field: str,
+    *shown: float,
+    by_round: bool = False,
 ) -> list[Any]:
     """Draw a field per task, thin, and its running means, thick; return the legend entries.
 
-    The panel holds the means and the numbers ``shown``; thin lines may leave it.
+    The panel holds the means and the numbers ``shown``; thin lines may leave it. A field that
+    holds for a whole round, ``by_round``, is drawn in steps and not averaged.
     """
     if not lines:
         return []
     iterations = column(lines, "iteration")
     values = {name: column(lines, field, name) for name in colours}
-    means = {name: running_mean(every) for name, every in values.items()}
+    means = values if by_round else {name: running_mean(v) for name, v in values.items()}
     framed = np.array([*np.ravel(list(means.values())), *shown])
     if not np.any(np.isfinite(framed)):
         return []
     low, high = float(np.nanmin(framed)), float(np.nanmax(framed))
     pad = 0.1 * (high - low) or 0.1 * abs(high) or 1.0
     axes.set_ylim(low - pad, high + pad)
-    handles, window = [], window_of(len(lines))
+    handles, window = [], 1 if by_round else window_of(len(lines))
     if window > 1 and len(colours) <= MANY_TASKS:
         for name, colour in colours.items():
             axes.plot(iterations, values[name], color=colour, lw=0.4, alpha=0.3)
@@ -183,7 +196,8 @@ def draw_noisy(
         text = "each iteration" if every == 1 else f"means of {every} iterations"
         handles.append(entry(f"thin: {text}", color=GREY, lw=0.6, alpha=0.6))
         handles.append(entry(f"thick: means of {window * every}", color=GREY))
-    return handles + draw_tasks(axes, iterations, means, colours, high - low + 2.0 * pad)
+    style = "steps-post" if by_round else "default"
+    return handles + draw_tasks(axes, iterations, means, colours, high - low + 2.0 * pad, style)
 
 
 def draw_spread(axes: Axes, x: Floats, curves: Mapping[str, Floats]) -> list[Any]:
@@ -241,11 +255,11 @@ def draw_bound(
 def draw_distances(
     axes: Axes, lines: Sequence[Line], colours: Mapping[str, str], epsilon: float
 ) -> list[Any]:
-    """Draw distances to the central policy over training; return the legend entries."""
+    """Draw distances to the centre g over training; return the legend entries."""
     curves = {name: column(lines, "distance", name) for name in colours}
     heights = np.array([*np.ravel(list(curves.values())), epsilon])
     tallest = 1.2 * float(np.max(heights, where=np.isfinite(heights), initial=0.0))
-    axes.set(title="Distance to the central policy", ylim=(0.0, tallest or 1.0))
+    axes.set(title="Distance to the centre g", ylim=(0.0, tallest or 1.0))
     if not tallest:
         axes.set_yticks([0.0])
     if epsilon == 0.0:
@@ -285,8 +299,9 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     iterations = np.insert(column(lines, "iteration"), 0, 0.0)
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
     shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
-    # The steps of a round of the method models come at one iteration.
     amounts, first = np.unique(steps, return_index=True)
+    if len(amounts) < len(steps):  # a round's steps come at one iteration: none are in between
+        shown = amounts
     places = np.interp(shown, amounts, iterations[first])
     kept = [0]  # ticks whose labels do not overlap
     for tick in range(1, len(places)):

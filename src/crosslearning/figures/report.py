@@ -101,6 +101,8 @@ def gather(
     seed: int = 0,
     samples: int = 1000,
     console: Console | None = None,
+    tasks: str | None = None,
+    around: str | None = None,
 ) -> RunReport:
     """Read a run, evaluate and certify it unless that was done, and return its report.
 
@@ -120,8 +122,10 @@ def gather(
         Fresh gradient samples per task, if there is no certificate yet.
     console : Console, optional
         Shows progress.
+    tasks, around : str, optional
+        The tasks and the controller of a run that is not the user's, or was moved or edited.
     """
-    folder = RunFolder.open(run)
+    folder = RunFolder.open(run, tasks, around)
     with closing(folder.load()) as learner, progress_bar(console) as shown:
         N = len(learner.tasks)
         report = RunReport(
@@ -153,15 +157,15 @@ def gather(
         with part("evaluation", "evaluating", 0):
             report.evaluation = _evaluation(folder, learner, report, lambda: shown.advance(bar))
         with part("paths", "paths", N):
-            tasks = worth_drawing(learner.tasks, report.metrics)
-            report.paths = trajectories(learner.central, tasks)
+            drawn = worth_drawing(learner.tasks, report.metrics)
+            report.paths = trajectories(learner.central, drawn)
         if learner.tasks[0].controller is not None:
             with part("departure", "controller", N):
                 report.departures = departures(learner, min(report.trials, 100), seed)
         with part("certificate", "certifying", N + 1):
             stored = kept_certificate(folder.certificate)
             if stored is None or stored[0].get("iteration") != learner.iteration:
-                made = certify(folder.path, samples=samples, seed=seed)
+                made = certify(folder.path, samples=samples, seed=seed, tasks=tasks, around=around)
                 save_certificate(made, folder.certificate)
                 stored = made.to_plain(), certificate_page(made)
             report.certificate, report.certificate_page = stored
@@ -253,7 +257,7 @@ def _run(one: RunReport) -> dict[str, Any]:
     rates = dict.fromkeys(name for row in one.evaluation for name in row["own"]["rates"])
     evaluation = {"shown": _worst(one.evaluation), "rates": list(rates)}
     part: dict[str, Any] = {"evaluation": evaluation, "on_the_way": None, "paths": None}
-    text = "Learning curves: returns, distances to the central policy, knots"
+    text = "Learning curves: returns, distances to the centre g, knots"
     aims = aims_of(settings, lines)
     part["curves"] = _figure(text, learning_figure, lines, settings.epsilon, aims)
     if one.on_the_way:

@@ -40,6 +40,9 @@ _TITLES = {
     "limit_multiplier": "Limits: largest multiplier",
     "kl": "Move of the policy: KL divergence, nats",
 }
+#: Fields that hold for a whole round of the method models.
+_BY_ROUND = ("seen_reward", "model_distance", "model_multiplier")
+_REAL = ("return", "total_return", "length")
 #: Characters of a task's name on one line.
 _LONGEST_LINE = 18
 
@@ -75,7 +78,8 @@ def learning_figure(
         outcome = f"{name[:1].upper()}{name[1:].replace('_', ' ')}, mean of the episodes"
         axes.set_title(_TITLES.get(name, outcome))
         aim = (aims or {}).get(name, ())
-        drawn = parts.draw_noisy(axes, metrics, colours, name, *aim)
+        rounds = name in _BY_ROUND or (name in _REAL and "seen_reward" in fields)
+        drawn = parts.draw_noisy(axes, metrics, colours, name, *aim, by_round=rounds)
         if all(name + end in fields for end in _ENDS):
             _draw_bands(axes, metrics, colours, name)
         if aim:

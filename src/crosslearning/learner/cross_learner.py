@@ -22,6 +22,7 @@ from crosslearning.learner.internals import (
     behind_controller,
     choose_method,
     deprecate,
+    explaining_observations,
     starting_policy,
     transfer_settings,
     worker_status,
@@ -169,6 +170,11 @@ class CrossLearner:
         horizon = max(task.horizon for task in self.tasks)
         scaled = scale_of(self.tasks, settings) is not None
         resolved = settings.resolved(scaled, horizon, self._around)
+        if not self._around and settings.controller_epsilon is not None:
+            raise InputError(
+                f"controller_epsilon is {settings.controller_epsilon:g}, but there is no "
+                "controller; give it: around=..., or --around"
+            )
         if (
             self._around
             and settings.controller_epsilon is None
@@ -378,7 +384,10 @@ class CrossLearner:
 
     @property
     def central(self) -> Policy:
-        """The central policy g; for ε = ∞, where nothing moves g, the mean of the task policies."""
+        """The central policy g; where nothing moves g, the mean of the task policies.
+
+        That is for ε = ∞ and, around a controller, until a correction is ε away from g = 0.
+        """
         return self._shown.central
 
     @property
@@ -449,7 +458,8 @@ class CrossLearner:
         policy = starting_policy(self, start)
         (task,) = behind_controller(self, [task])
         values = transfer_settings(self, **settings)
-        learner = CrossLearner([task], start=policy.function, **values)
+        with explaining_observations("this learner", lambda: self.tasks):
+            learner = CrossLearner([task], start=policy.function, **values)
         learner.method.use_data_of(self.method)
         return learner.learn(iterations, callback, steps=steps)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,8 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 from crosslearning._base.files import MALFORMED, read_document, write_document
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION, Policy
+from crosslearning.tasks.controllers import Controller, KernelController
 from crosslearning.tasks.loop import CorrectedController
 from crosslearning.tasks.loop_spec import LoopSpec
+
+
+class MissingController:
+    """Stands in for a controller that is code, which files never carry, and says so."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __call__(self, observation: object) -> NoReturn:
+        """Raise the error."""
+        raise InputError(self.why)
 
 
 class LearnedController(CorrectedController):
@@ -38,7 +51,27 @@ class LearnedController(CorrectedController):
         self._stand(self._correction, spec, policy.observations.size)
 
     def _correction(self, seen: NDArray[np.float64]) -> NDArray[Any]:
+        if seen.size != (reads := self.policy.observations.size):
+            raise InputError(
+                f"the policy reads {reads} numbers, but its loop shows {seen.size}: the controller "
+                "is not the one that it was learned around, whose memory it observes"
+            )
         return self.policy.predict(seen.reshape(self.policy.observation_shape))[0]
+
+    def __repr__(self) -> str:
+        spec = self.loop.spec
+        signals = [", ".join(names) for names in (spec.observation_names, spec.action_names)]
+        parts = [f"{signals[0]} to {signals[1]}", *describe_loop(spec)]
+        if self.change is not None:
+            parts.append(f"changes of at most {', '.join(f'{most:.4g}' for most in self.change)}")
+        return f"LearnedController({self.name!r}: {'; '.join(parts)})"
+
+    def act(self, observation: ArrayLike) -> NDArray[Any]:
+        """Return the machine's action for its observation, in the shape of its space."""
+        controller = self.loop.spec.controller
+        if isinstance(controller, MissingController):
+            raise InputError(controller.why)
+        return super().act(observation)
 
     @property
     def change(self) -> NDArray[np.float64] | None:
@@ -89,3 +122,30 @@ class LearnedController(CorrectedController):
             raise
         except MALFORMED as problem:
             raise FileFormatError(f"it holds no loop around its policy: {problem}") from problem
+
+
+def describe_loop(spec: LoopSpec) -> list[str]:
+    """Return what stands between a policy and its machine, by the names of a task's fields."""
+    parts = [f"{name}={n}" for name in ("lags", "past_actions") if (n := getattr(spec, name))]
+    aims = {
+        spec.observation_names[i]: aim if at is None else spec.observation_names[at]
+        for i, aim, at in spec.setpoints
+    }
+    if aims:
+        parts.append(f"setpoints={aims}")
+    if spec.rates is not None:
+        parts.append(f"rates={spec.rates.tolist()}")
+    if spec.controller is not None:
+        parts.append(f"around {describe_controller(spec.controller)}")
+    return parts
+
+
+def describe_controller(given: Any) -> str:
+    """Return what a controller is, in a few words."""
+    if isinstance(given, MissingController):
+        return "a controller that is missing here"
+    if isinstance(given, KernelController):
+        return "a policy"
+    if isinstance(given, Controller) and not isinstance(given, CorrectedController):
+        return re.sub(r"array\(([^()]*)\)", r"\1", repr(given))
+    return getattr(given, "__name__", type(given).__name__)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from crosslearning.errors import InputError
+from crosslearning.learner.deployment import MissingController, describe_loop
+from crosslearning.learner.preparation import ObservationSizeError
 from crosslearning.learner.settings import LearnerSettings
 from crosslearning.rkhs import Family
 from crosslearning.rkhs.checks import Floats
@@ -97,6 +100,8 @@ def behind_controller(learner: CrossLearner, tasks: Sequence[Task]) -> list[Task
     ]
     controllers = {id(task.controller): task.controller for task in learner.tasks}
     common = next(iter(controllers.values()))
+    if isinstance(common, MissingController) and any(task.controller is None for task in tasks):
+        raise InputError(common.why)
     if all(one is None for one in controllers.values()):
         return list(tasks)
     if len(controllers) > 1 and any(task.controller is None for task in tasks):
@@ -105,6 +110,20 @@ def behind_controller(learner: CrossLearner, tasks: Sequence[Task]) -> list[Task
             "task.around(controller)"
         )
     return [task if task.controller is not None else task.around(common) for task in tasks]
+
+
+@contextmanager
+def explaining_observations(what: str, tasks: Callable[[], Sequence[Task]]) -> Iterator[None]:
+    """Say, where tasks show more or fewer numbers than policies read, what was learned on."""
+    try:
+        yield
+    except ObservationSizeError as problem:
+        first = tasks()[0]
+        names, loop = ", ".join(first.observation_names), first.loop
+        fields = [] if loop is None else describe_loop(loop)
+        remedy = f"give the tasks the same fields: {'; '.join(fields)}" if fields else ""
+        seen = f"{what} was learned on {names or f'{first.observation_size} numbers'}"
+        raise InputError("; ".join(filter(None, [f"{problem}. {seen}", remedy]))) from problem
 
 
 def transfer_settings(learner: CrossLearner, **changes: Any) -> dict[str, Any]:

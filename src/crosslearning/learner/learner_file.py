@@ -6,6 +6,8 @@ Tasks are rebuilt if they are a named set; otherwise stand-ins with the same spa
 from __future__ import annotations
 
 import json
+import math
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +16,8 @@ import numpy as np
 
 from crosslearning._base.files import MALFORMED, read_tensors, write_tensors
 from crosslearning.errors import CrossLearningError, FileFormatError, InputError
+from crosslearning.learner.deployment import MissingController
+from crosslearning.learner.internals import explaining_observations
 from crosslearning.learner.lags import LagEvidence
 from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
 from crosslearning.learner.user_input import make_settings, settings_to_plain
@@ -23,6 +27,7 @@ from crosslearning.tasks.controllers import controller_from_dict
 from crosslearning.tasks.loop_spec import LoopSpec
 from crosslearning.tasks.signals import space_from_plain, space_to_plain
 from crosslearning.tasks.sources import TaskSource, is_named, load_tasks, not_yours, read_source
+from crosslearning.tasks.task_sets import as_tasks
 
 if TYPE_CHECKING:
     from crosslearning.learner.cross_learner import CrossLearner
@@ -68,16 +73,15 @@ def read_learner(
             arrays["method.mean_square"] = arrays.pop("mean_square")
             saved["method"] = {}
         settings = make_settings(saved["settings"])
-        source, options = None, saved["task_options"] if isinstance(tasks, str) else None
-        left_open = "lag_evidence" in saved
-        if isinstance(tasks, str) and (left_open or (around is None and "loops" in saved)):
-            # The controller may be in the file, and so are lags that were chosen.
-            named, options = around if isinstance(around, str) else None, None
-            source = read_source(tasks, named)
-            around = None if named else around
-            tasks = load_tasks(source, saved["task_options"] or {})
+        if tasks is None and around is not None:
+            tasks = _named_set(path, saved)
+        if isinstance(tasks, str):
+            tasks = read_source(tasks, around if isinstance(around, str) else None)
         if tasks is None or isinstance(tasks, TaskSource):
             tasks, source = tasks_of_file(path, saved, tasks)
+            around = None if isinstance(around, str) else around
+        else:
+            tasks, source = as_tasks(tasks, "tasks"), None
         if kernel is None:
             kernel = kernel_from_dict(saved["kernel"])
         elif kernel.to_dict() != saved["kernel"]:
@@ -85,10 +89,11 @@ def read_learner(
                 f"{path} was learned with the kernel {saved['kernel']}, got {kernel.to_dict()}"
             )
         chosen = settings.kernel or kernel
-        if not isinstance(tasks, str):
-            tasks = _with_saved_lags(tasks, saved)
-            tasks = _around_saved(path, tasks, saved) if around is None else tasks
-        learner = make(tasks, settings, around=around, kernel=chosen, task_options=options, **how)
+        tasks = _with_saved_lags(tasks, saved)
+        if around is None:
+            tasks = _around_saved(path, tasks, saved)
+        with explaining_observations(str(path), lambda: _stand_ins(path, saved, "")):
+            learner = make(tasks, settings, around=around, kernel=chosen, **how)
         if source is not None:
             learner.source, learner.task_options = source, dict(saved["task_options"] or {})
         names = [task.name for task in learner.tasks]
@@ -137,20 +142,54 @@ def tasks_of_file(
             return tasks, source
         raise InputError(f"{path} was learned on {names}, but {source.given} gives {built}")
     except CrossLearningError as problem:
-        if spaces is None or isinstance(problem, FileFormatError):
+        named = source is not None and source.by_user
+        if named or spaces is None or isinstance(problem, FileFormatError):
             raise
-        missing = MissingEnvironment(f"the tasks of this learner are not here: {problem}")
+        reason = f"the tasks of this learner are not here: {problem}"
+    return _stand_ins(path, description, reason), None
+
+
+def _stand_ins(path: str | Path, description: Mapping[str, Any], why: str) -> tuple[Task, ...]:
+    """Return tasks with the spaces and loops of a learner's file that cannot be run."""
     try:
-        observations, actions = (space_from_plain(space) for space in spaces)
+        observations, actions = (space_from_plain(space) for space in description["spaces"])
     except (KeyError, TypeError, ValueError, OverflowError) as problem:
         raise FileFormatError(f"{path} lacks the spaces of its tasks") from problem
+    missing, code = MissingEnvironment(why), _missing_controller(path, description)
+    names = [str(name) for name in description["tasks"]]
     tasks = tuple(Task(name, missing, spaces=(observations, actions)) for name in names)
     for task, loop in zip(tasks, description.get("loops", ()), strict=False):
         if loop is not None:
-            code = missing if loop["controller"] == "code" else None
             spec = LoopSpec.from_dict(loop, code)
-            task._set(loop=spec, controller=spec.controller)
-    return tasks, None
+            seen, acting = spec.names
+            # What a controller that is code remembers comes last.
+            unnamed = math.prod(observations.shape) - len(seen)
+            seen += tuple(f"memory {j} of the controller" for j in range(unnamed))
+            task._set(loop=spec, controller=spec.controller, rate=spec.rate)
+            task._set(observation_names=seen, action_names=acting)
+    return tasks
+
+
+def _missing_controller(path: str | Path, description: Mapping[str, Any]) -> MissingController:
+    """Return what stands in for a controller that is code, with a sentence that names it."""
+    named = (description.get("task_source") or {}).get("around")
+    which = f"the controller {named}" if named else "a controller of its author's"
+    flag = f"--around {shlex.quote(named)}" if named else "--around"
+    return MissingController(
+        f"{path} was learned around {which}, which is code and not in the file; pass it: "
+        f"CrossLearner.load(path, tasks=..., around=...), or {flag}"
+    )
+
+
+def _named_set(path: str | Path, description: Mapping[str, Any]) -> str:
+    """Return the task set that ships and that a learner's file names, for a given controller."""
+    given = (description.get("task_source") or {}).get("given", description.get("task_set"))
+    if given is None or not is_named(TaskSource(str(given))):
+        raise InputError(
+            f"around was given for {path} without its tasks, "
+            f"{given or description['tasks']}; pass them, too: tasks=..."
+        )
+    return str(given)
 
 
 def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) -> TaskSource:
@@ -163,7 +202,7 @@ def _source(path: str | Path, description: Mapping[str, Any], names: list[str]) 
     given = TaskSource(str(description.get("task_set")))
     source = given if saved is None else TaskSource.from_plain(saved)
     if not is_named(source):
-        raise not_yours(source.given)
+        raise not_yours(source)
     return source
 
 
@@ -217,19 +256,16 @@ class MissingEnvironment:
         raise InputError(self.why)
 
 
-def _around_saved(path: str | Path, tasks: Any, saved: Mapping[str, Any]) -> Any:
+def _around_saved(
+    path: str | Path, tasks: Sequence[Task], saved: Mapping[str, Any]
+) -> Sequence[Task]:
     """Return tasks around the controllers of a learner's file, if they have none."""
     for number, loop in enumerate(saved.get("loops", ())):
         given = None if loop is None else loop["controller"]
-        if given is None or not isinstance(tasks, list | tuple) or number >= len(tasks):
-            continue
-        if not isinstance(tasks[number], Task) or tasks[number].controller is not None:
+        if given is None or number >= len(tasks) or tasks[number].controller is not None:
             continue
         if given == "code":
-            raise InputError(
-                f"{path} was learned around a controller of its author's; pass it: "
-                "CrossLearner.load(path, tasks=..., around=...), or --around"
-            )
+            raise InputError(_missing_controller(path, saved).why)
         around = tasks[number].around(controller_from_dict(given))
         tasks = [*tasks[:number], around, *tasks[number + 1 :]]
     return tasks

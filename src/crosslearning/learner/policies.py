@@ -50,9 +50,17 @@ class Policies:
         # Each is made once, so that its noise goes on from call to call.
         self._made: dict[int, Policy] = {}
 
+    def __repr__(self) -> str:
+        tasks, knots = len(self.tasks), len(self.family.knots)
+        what = "corrections of a controller" if self._correct else "policies"
+        return f"Policies({tasks} {what} and the central one, {knots} knots)"
+
     @property
     def central(self) -> Policy:
-        """The central policy g; where nothing moves g, as for ε = ∞, the mean of the others."""
+        """The central policy g; where nothing moves g, the mean of the task policies.
+
+        That is for ε = ∞ and, around a controller, until a correction is ε away from g = 0.
+        """
         return self._policy("central", len(self.tasks))
 
     @property
@@ -88,17 +96,20 @@ class Policies:
             gamma = self._settings.gamma
             policy = Policy(name, mean, self._std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
-            policy.corrects = any(task.controller is not None for task in self.tasks)
+            policy.corrects = self._correct
             if self.family.kernel.normalised and math.isfinite(self._settings.bound):
                 policy.bound = self._settings.bound
             self._made[function] = policy
         return self._made[function]
 
     @property
+    def _correct(self) -> bool:
+        return any(task.controller is not None for task in self.tasks)
+
+    @property
     def _centre_is_free(self) -> bool:
         """Whether nothing has moved g: ε is infinite, or no correction ever came near to it."""
-        around = any(task.controller is not None for task in self.tasks)
-        still = around and not np.any(self.family.weights[:, -1])
+        still = self._correct and not np.any(self.family.weights[:, -1])
         return math.isinf(self._settings.epsilon) or still
 
     def controller(self, task: int | str | None = None) -> LearnedController:

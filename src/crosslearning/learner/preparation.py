@@ -39,6 +39,10 @@ _STREAM = 0x100C
 _CONSTANT, _FLAT = 0.3, 1e4
 
 
+class ObservationSizeError(InputError):
+    """Tasks show more or fewer numbers than policies read."""
+
+
 # Tasks ------------------------------------------------------------------------------------
 
 
@@ -151,10 +155,12 @@ def known_kernel(
         kernel = Gaussian(covariance=stated)
     if not isinstance(kernel, Kernel):
         raise InputError(f"kernel must be a Kernel or its description, got {kernel!r}")
-    size = tasks[0].observation_size
+    size, names = tasks[0].observation_size, ", ".join(tasks[0].observation_names)
     if kernel.dimension != size:
-        raise InputError(
-            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have {size}"
+        shown = f": {names}" if names else ""
+        raise ObservationSizeError(
+            f"the kernel reads {kernel.dimension} numbers, but the tasks' observations have "
+            f"{size}{shown}"
         )
     return kernel
 

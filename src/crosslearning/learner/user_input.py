@@ -5,7 +5,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -117,9 +127,22 @@ def convert_fields(values: dict[str, Any], kind: type[_Fields]) -> _Fields:
             raise InputError(text) from problem
         name = place[1].split("[")[0]
         reason = text[: place.start()].replace("`", "")
+        if reason.startswith("Invalid enum value"):
+            reason = f"Give one of {', '.join(map(repr, _choices(kind, name)))}"
         raise InputError(
             f"{name} is {values.get(name)!r}: {reason[0].lower()}{reason[1:]}"
         ) from problem
+
+
+def _choices(kind: Any, field: str) -> list[str]:
+    """Return the words that a field can be."""
+    parts, words = [get_type_hints(kind)[field]], list[str]()
+    for part in parts:
+        if get_origin(part) is Literal:
+            words += get_args(part)
+        else:
+            parts += get_args(part)
+    return words
 
 
 def refuse_lengths(given: Mapping[str, Any]) -> None:

@@ -72,8 +72,9 @@ class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     evaluate_every: Annotated[
         int,
         Meta(ge=0),
-        "Iterations between evaluations of the task policies, each on its own task; the best "
-        "policies are kept. 0: none. The result does not depend on it.",
+        "Iterations between evaluations of the task policies, each on its own task; those of "
+        "the best evaluation are saved, too (--best-evaluated). 0: none. The result does not "
+        "depend on it.",
     ] = 0
     evaluation_trials: Annotated[Count, "Episodes of each task in such an evaluation."] = 20
     tensorboard: Annotated[bool, "Also write TensorBoard events (needs the extra 'log')."] = False

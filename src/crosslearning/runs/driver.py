@@ -32,7 +32,7 @@ from crosslearning.runs.config import RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import folder_lock
 from crosslearning.runs.metrics import Averages, EvaluationLine, MetricsLog, summary_writer
-from crosslearning.tasks.sources import check_code, read_source
+from crosslearning.tasks.sources import check_code
 
 #: Why a method suits the tasks, where none was named.
 _WHY = {
@@ -112,33 +112,30 @@ def resume(
     console : Console, optional
         Shows progress.
     tasks : str, optional
-        The tasks of a run of someone else, that was copied, moved or edited, or with other code.
+        The tasks of a run of someone else, that was copied, moved or edited, or with other code:
+        the run is then signed as the user's.
     iterations, steps : int, optional
         A new length, in one unit or the other; it can extend a finished run.
     around : str, optional
-        The controller of such a run, as for :class:`RunConfig`; with ``tasks``.
+        The controller of such a run, as for :class:`RunConfig`.
     """
     how: dict[str, Any] = {"workers": workers, "on": on, "step_seconds": step_seconds}
     console = console or Console(quiet=True)
-    folder, longer = RunFolder.open(path), None
+    folder, longer = RunFolder.open(path, tasks, around), None
     command = folder.resume_command
     if iterations is not None or steps is not None:
         longer = Length.of(iterations, steps, least=1)
-    elif tasks is None and folder.model.exists():
+    elif tasks is None and around is None and folder.model.exists():
         return _finished(folder, folder.load(fitting=True, **how))
     # A run that cannot be resumed is refused before anything is locked or changed.
-    if tasks and folder.config().around and not around:
-        raise InputError(
-            f"the run is around the controller {folder.config().around}; name it too: --around"
-        )
-    source = read_source(tasks, around) if tasks else folder.source()
+    source = folder.source()
     check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
         config = msgspec.structs.replace(folder.config(), **how)
-        saved = folder.load_newest(source, fitting=True, **how)
+        saved = folder.load_newest(fitting=True, **how)
         if saved is not None and longer is None and folder.model.exists():
-            folder.adopt(source)
+            folder.adopt()
             return _finished(folder, saved)
         if saved is None and folder.has_start:
             gone = f"{folder.path} did not start from zero, and the checkpoint of its start is gone"
@@ -156,7 +153,7 @@ def resume(
                 f"config.toml asks for {config.iterations} iterations, and {path} has made "
                 f"{learner.iteration} already; more: {command} --iterations {learner.iteration + 1}"
             )
-        folder.adopt(source)
+        folder.adopt()
         return _drive(folder, msgspec.structs.replace(config, **how), learner, console, mine)
 
 

@@ -94,6 +94,7 @@ class RunFolder:
         self._systems = self.path / "systems.json"
         self._checkpoints = self.path / "checkpoints"
         self._snapshots = self.path / "snapshots"
+        self._named: TaskSource | None = None  #: by the user, see :meth:`open`
 
     @classmethod
     def create(
@@ -116,8 +117,15 @@ class RunFolder:
         return folder
 
     @classmethod
-    def open(cls, path: str | Path) -> RunFolder:
-        """Return an existing run folder; raise InputError if it is none."""
+    def open(
+        cls, path: str | Path, tasks: str | None = None, around: str | None = None
+    ) -> RunFolder:
+        """Return an existing run folder; raise InputError if it is none.
+
+        ``tasks`` and ``around`` name the run's tasks and the controller that it is learned around.
+        To name them is to trust them: a run of someone else needs them, and one that was moved or
+        edited, or whose code was.
+        """
         folder = cls(path)
         if not folder.path.is_dir():
             found = "is a file" if folder.path.exists() else "is not there"
@@ -128,7 +136,33 @@ class RunFolder:
         if (version := folder._about().version) > FOLDER_VERSION:
             newer = f"a newer crosslearning (folder version {version} > {FOLDER_VERSION})"
             raise FileFormatError(f"{path} was written by {newer}; install the newer one")
+        if tasks is not None or around is not None:
+            folder._named = folder._read_named(tasks, around)
         return folder
+
+    def _read_named(self, tasks: str | None, around: str | None) -> TaskSource:
+        """Return the source that the user names; nothing is imported."""
+        from crosslearning.tasks.sources import TaskSource, is_named, read_source
+
+        kept = self._kept_source()
+        if around is not None and not kept.around:
+            raise InputError(f"{self.path} is around no controller; leave out --around {around}")
+        if tasks is None and not is_named(TaskSource(kept.given)):
+            raise InputError(
+                f"--around {around} names the controller, and the tasks of {self.path} are "
+                f"defined by {kept.given}; name them too: --tasks {kept.given}"
+            )
+        if around is None and kept.around and not kept.around_content:
+            raise InputError(
+                f"{self.path} is around the controller {kept.around}; name it too: --around "
+                f"{kept.around}"
+            )
+        source = read_source(tasks or kept.given, around)
+        if around is None and kept.around:  # plain data, which the folder holds
+            source = dataclasses.replace(
+                source, around=kept.around, around_content=kept.around_content
+            )
+        return source
 
     def exists(self) -> bool:
         """Return whether the folder holds a run."""
@@ -237,38 +271,48 @@ class RunFolder:
         changed = self.config().replace(**{length.unit: length.amount})
         content = configuration.config_text(changed).encode()
         with suppress(InputError):  # only runs of the user are signed
-            sign(self.path, content, self.source())
+            sign(self.path, content, self._own_source())
         files.write_atomically(self._config, content)
         for path in (self.model, self.record, self.verdict):
             files.remove_file(path)
         return changed
 
+    def _kept_source(self) -> TaskSource:
+        from crosslearning.tasks.sources import TaskSource
+
+        kept = self._about().tasks
+        return TaskSource(self.config().tasks) if kept is None else TaskSource.from_plain(kept)
+
     def source(self) -> TaskSource:
         """Return the source of the run's tasks if it is trusted; raise InputError if not.
 
-        Trusted are sets that ship, and sources that the user signed: see
-        :mod:`crosslearning.runs.signature`.
+        Trusted are sources that the user named, see :meth:`open`, sets that ship, and sources that
+        the user signed, see :mod:`crosslearning.runs.signature`.
         """
-        from crosslearning.tasks.sources import TaskSource, is_named, not_yours
+        return self._named or self._own_source()
 
-        config, kept = self.config(), self._about().tasks
-        source = TaskSource(config.tasks) if kept is None else TaskSource.from_plain(kept)
+    def _own_source(self) -> TaskSource:
+        from crosslearning.tasks.sources import is_named, not_yours
+
+        source = self._kept_source()
         if is_named(source):
             return source
         paths = signed_paths(self.path, files.read_file(self._config), source)
         if paths is None:
-            raise not_yours(source.given)
-        return dataclasses.replace(source, paths=paths, options=config.task_options)
+            raise not_yours(source)
+        return dataclasses.replace(source, paths=paths, options=self.config().task_options)
 
     def is_own(self) -> bool:
-        """Return whether :meth:`source` trusts the run's tasks."""
+        """Return whether the run's tasks are trusted without being named."""
         with suppress(InputError):
-            return bool(self.source())
+            return bool(self._own_source())
         return False
 
-    def adopt(self, source: TaskSource) -> None:
-        """Sign a run that is resumed with ``--tasks``, if these are the tasks that it names."""
-        if source.given == self.config().tasks and not self.is_own():
+    def adopt(self) -> None:
+        """Sign the sources that the user named, if they are those of the configuration."""
+        source, config = self._named, self.config()
+        asked = config.tasks, config.around or ""
+        if source is not None and (source.given, source.around) == asked:
             self._write_about(self._about(), source)
             sign(self.path, files.read_file(self._config), source)
 
@@ -287,7 +331,7 @@ class RunFolder:
         if best and not self.best.exists():
             remedy = "crosslearning train --evaluate-every 100"
             raise InputError(
-                f"{self.path} keeps no best policies; runs with evaluations do: {remedy}"
+                f"{self.path} keeps no best evaluation; runs with evaluations do: {remedy}"
             )
         if best:
             return self.load_file(self.best, tasks, workers=workers, **how)
@@ -302,9 +346,10 @@ class RunFolder:
         """Return the learner of a file, with tasks that the user names or has signed."""
         from crosslearning.learner import CrossLearner
 
+        tasks = tasks or self._named
         if tasks is None:
             with suppress(InputError):
-                tasks = self.source()
+                tasks = self._own_source()
         return CrossLearner.load(path, tasks, **how)
 
     def load_newest(

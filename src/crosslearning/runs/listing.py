@@ -54,6 +54,7 @@ class RunSummary:
     knots: int | None = None  #: in the last line of metrics
     epsilon: float | None = None
     final_return: float | None = None  #: mean total return of the verdict at the end
+    controller_epsilon: float | None = None  #: ε₀, the bound around a controller
     best_return: float | None = None  #: highest mean discounted return of the evaluations
     recent_return: float | None = None  #: mean over the tasks in the last line, while exploring
     changed: str | None = None  #: when a file was last written, in UTC
@@ -61,7 +62,7 @@ class RunSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON: an infinite ε is ``"inf"``."""
-        return {**vars(self), **({"epsilon": "inf"} if self.epsilon == math.inf else {})}
+        return {name: "inf" if value == math.inf else value for name, value in vars(self).items()}
 
 
 def summarise_runs(folder: str | Path) -> list[RunSummary]:
@@ -98,7 +99,7 @@ def _summarise(path: Path) -> RunSummary:
         state = "running"
     command = f"crosslearning {_NEXT[state]} {shlex.quote(str(path))}"
     if state == "finished" and RunFolder(path).best.exists():
-        command += " --best"
+        command += " --best-evaluated"
     return RunSummary(**fields, state=state, next=command)
 
 
@@ -112,6 +113,7 @@ def _read(folder: RunFolder, fields: dict[str, Any]) -> State:
         "method": config.settings.method,
         "tasks": config.tasks,
         "epsilon": float(config.settings.epsilon),
+        "controller_epsilon": config.settings.controller_epsilon,
         "length": f"{length.amount} {length.unit}",
         "changed": f"{newest:%Y-%m-%dT%H:%M:%SZ}",
     }

@@ -65,10 +65,9 @@ class Run:
             _refuse_other(self.path, "a run", before.to_plain(), asked.to_plain())
             if folder.model.exists():
                 return True
-            # The user named the tasks of the study, so they are trusted also where the run was
-            # made on another computer of a cluster, or no signing key can be kept.
-            tasks = None if folder.is_own() else self.config.tasks
-            return resume(self.path, tasks=tasks, **self.config.how()).finished
+            tasks, around = naming(folder, self.config)
+            how = self.config.how()
+            return resume(self.path, tasks=tasks, around=around, **how).finished
         start = None if self.start is None else RunFolder(self.start).load().family
         return train(self.path, self.config, start=start).finished
 
@@ -114,6 +113,15 @@ class Measurement:
             stored = decode(read_file(self.path), dict[str, Any], self.path)
             return stored if stored.get("asked") == self.asked else None
         return None
+
+
+def naming(folder: RunFolder, config: RunConfig) -> tuple[str | None, str | None]:
+    """Return the tasks and the controller of a study to open a run with, if it needs them.
+
+    The user named them for the study, so they are trusted also where the run was made on another
+    computer of a cluster, or no signing key can be kept.
+    """
+    return (None, None) if folder.is_own() else (config.tasks, config.around)
 
 
 Chain = Sequence[Run | Measurement]

@@ -231,8 +231,9 @@ class PID(Controller):
     kp, ki, kd : float or array_like, shape (p, m)
         Gains of p actions on m measurements.
     setpoint : float or array_like, shape (m,)
-    measured : int or sequence of m ints
-        The coordinates of the observation that are measured.
+    measured : int or str, or a sequence of m of them
+        The coordinates of the observation that are measured, by number, or by name for tasks whose
+        observations have names.
     bias : float or array_like, shape (p,)
         The action without an error.
     low, high : float or array_like, shape (p,), optional
@@ -264,8 +265,11 @@ class PID(Controller):
 
     def __post_init__(self) -> None:
         self.measured = np.atleast_1d(np.asarray(self.measured))
-        if not np.issubdtype(self.measured.dtype, np.integer):
-            raise InputError(f"measured is {self.measured!r}; give numbers of observations, from 0")
+        if not (np.issubdtype(self.measured.dtype, np.integer) or self.is_named):
+            raise InputError(
+                f"measured is {self.measured.tolist()}; give numbers of observations, from 0, or "
+                "their names"
+            )
         m = len(self.measured)
         p = max(np.atleast_2d(gain).shape[0] for gain in (self.kp, self.ki, self.kd))
         self.kp, self.ki, self.kd = (
@@ -279,6 +283,11 @@ class PID(Controller):
             if getattr(self, name) is not None:
                 setattr(self, name, _matrix(name, getattr(self, name), (p,)))
         self.reset()
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its measurements are names, which a task turns into numbers."""
+        return bool(np.issubdtype(self.measured.dtype, np.str_))
 
     def reset(self) -> None:
         """Forget the integral and the last error."""
@@ -295,6 +304,11 @@ class PID(Controller):
 
     def act(self, observation: ArrayLike) -> Floats:
         """Return the action for an observation, and remember its errors."""
+        if self.is_named:
+            raise InputError(
+                f"measured is {self.measured.tolist()}, and only a task knows the numbers of its "
+                "observations; take this PID around one, or give the numbers"
+            )
         step = 1.0 / (self.rate or 1.0)
         error = self.setpoint - np.asarray(observation, dtype=np.float64)[self.measured]
         slope = np.zeros_like(error) if self.last is None else (error - self.last) / step

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from gymnasium.spaces import Box
 
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.tasks.controllers import (
+    PID,
     Controller,
     Floats,
     as_controller,
@@ -123,6 +124,10 @@ class LoopSpec:
             return None, bounds
         if controller is not None:
             controller = plain_if_policy(controller)
+            if isinstance(controller, PID) and controller.is_named:
+                what = "measurement of the PID, an observation,"
+                numbers = [find_name(str(one), seen, what) for one in controller.measured]
+                controller = replace(controller, measured=numbers)
             as_controller(controller)  # refuse what is none
         # A limited rate depends on the last action, which a policy has to know.
         past, largest = max(past_actions, int(bool(rates))), steps if rates else None

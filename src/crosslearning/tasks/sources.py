@@ -30,6 +30,7 @@ import importlib
 import itertools
 import math
 import re
+import shlex
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -85,6 +86,8 @@ class TaskSource:
     paths: Mapping[str, str] = field(default_factory=dict, compare=False)
     #: The options of a signed folder; a learner's file may name no others.
     options: Mapping[str, Any] | None = field(default=None, compare=False)
+    #: Whether the user named it now, and must be told what is wrong with it.
+    by_user: bool = field(default=False, compare=False)
 
     def to_plain(self) -> dict[str, Any]:
         """Return plain data for JSON."""
@@ -116,12 +119,17 @@ def read_source(given: str, around: str | None = None) -> TaskSource:
     around, controller = around or "", ""
     if match := _FUNCTION.fullmatch(around):
         modules.append(match["module"])
+    elif around and not around.endswith(".json") and not Path(around).exists():
+        raise InputError(
+            f"around is {around!r}; give package.module:name, such as my_module:pid, or the JSON "
+            "file of a controller"
+        )
     elif around:
         controller = _text(around, "controller")
     files = {name: _find(name) for name in modules}
     code = {name: _digest(file) for name, file in files.items()}
     paths = {name: str(file.resolve()) for name, file in files.items()}
-    return TaskSource(given, content, code, around, controller, paths)
+    return TaskSource(given, content, code, around, controller, paths, by_user=True)
 
 
 def _text(path: str, what: str) -> str:
@@ -198,9 +206,9 @@ def check_code(source: TaskSource) -> None:
         moved = source.paths.get(module, str(file.resolve())) != str(file.resolve())
         if moved or _digest(file) != digest:
             raise InputError(
-                f"the tasks are of {source.given}, but the module {module} here, {file}, is not "
-                "the one that they were trained with; nothing was imported. Restore it, or say "
-                f"that you mean this one: --tasks {source.given}, or tasks=..."
+                f"{_defined_by(source)}, but the module {module} here, {file}, is not the one "
+                "that they were trained with; nothing was imported. Restore it, or say that you "
+                f"mean this one: {_naming(source)}"
             )
 
 
@@ -211,14 +219,26 @@ def is_named(source: TaskSource) -> bool:
     return named and not code
 
 
-def not_yours(given: str) -> InputError:
+def not_yours(source: TaskSource) -> InputError:
     """Return the error for tasks that untrusted files name."""
     return InputError(
-        f"the tasks are defined by {given}, and these files are not a run of yours in its place: "
-        "they come from someone else, or were copied, moved or edited. Nothing was imported. If "
-        f"you trust that code, name it: --tasks {given}, once for all commands with crosslearning "
-        "resume, or tasks=... in Python"
+        f"{_defined_by(source)}, and these files are not a run of yours in its place: they come "
+        "from someone else, or were copied, moved or edited. Nothing was imported. If you trust "
+        f"that code, name it: {_naming(source)}"
     )
+
+
+def _defined_by(source: TaskSource) -> str:
+    controller = f" around the controller {source.around}" if source.around else ""
+    return f"the tasks are defined by {source.given}{controller}"
+
+
+def _naming(source: TaskSource) -> str:
+    """Return the options that name a source, for any command that reads a run."""
+    flags, words = f"--tasks {shlex.quote(source.given)}", "tasks=..."
+    if source.around and not source.around_content:
+        flags, words = f"{flags} --around {shlex.quote(source.around)}", "tasks=..., around=..."
+    return f"{flags}, once for all commands with crosslearning resume, or {words} in Python"
 
 
 def _digest(file: Path) -> str:

@@ -36,7 +36,7 @@ from crosslearning.rkhs import Family
 from crosslearning.runs import RunConfig, RunFolder
 from crosslearning.runs.config import EXECUTION_FIELDS
 from crosslearning.runs.metrics import LATE, late_multipliers
-from crosslearning.runs.study import Measurement, Run, claim, run_study
+from crosslearning.runs.study import Measurement, Run, claim, naming, run_study
 from crosslearning.tasks import Task
 from crosslearning.tasks.sources import load_tasks, read_source
 
@@ -199,6 +199,8 @@ def run_sweep(
     check_held_out(learner.tasks, held_out_tasks(request.held_out, config))
     # Settings that the learner chose are the same for all stages.
     opened = [k for k, v in msgspec.structs.asdict(config.settings).items() if v is None]
+    if any(task.controller is not None for task in learner.tasks):
+        opened = []  # noise and steps follow from each stage's ε, which bounds the corrections
     config = config.replace(**{name: getattr(learner.settings, name) for name in opened})
     request, folder = dataclasses.replace(request, config=config), Path(path)
     claim(folder, request.learning(), "a sweep")
@@ -217,8 +219,8 @@ def run_sweep(
 
 
 def _measure_run(path: Path, request: SweepRequest) -> dict[str, Any]:
-    run = RunFolder(path)
-    learner = run.load(tasks=None if run.is_own() else request.config.tasks)
+    run = RunFolder.open(path, *naming(RunFolder(path), request.config))
+    learner = run.load()
     multipliers = late_multipliers(run.read_metrics(), [task.name for task in learner.tasks])
     held_out = held_out_tasks(request.held_out, request.config)
     return measure_family(learner, multipliers, held_out, request.trials, request.horizon)

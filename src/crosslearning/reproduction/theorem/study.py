@@ -77,12 +77,15 @@ def study_run(
     samples: int = 4000,
     seed: int = 0,
     console: Console | None = None,
+    tasks: str | None = None,
+    around: str | None = None,
 ) -> TheoryStudy:
     """Estimate the constants of a run's trained policies, and evaluate the theorem with them.
 
     A run that has not ended is taken at its newest checkpoint. ``alpha`` is by default that of the
     run's settings, or else the smallest at which every task is certified; ``delta`` the theorem's
-    probability of error; ``samples`` are fresh gradient samples per task, from the ``seed``.
+    probability of error; ``samples`` are fresh gradient samples per task, from the ``seed``;
+    ``tasks`` and ``around`` are those of ``RunFolder.open``.
     """
     check_asked(delta=delta)
     verification, alpha = verified(run, alpha, samples, seed)
@@ -101,7 +104,7 @@ def study_run(
         return dataclasses.replace(study, left_out=reason)
     pruning = pruning_history(verification.reached, model.settings)
     note = {}
-    with closing(RunFolder.open(run).load()) as learner:
+    with closing(RunFolder.open(run, tasks, around).load()) as learner:
         if alpha is None and 0.0 < model.epsilon < math.inf:
             with working(console, "measuring the stationarity gaps"):
                 alpha = max(task.gap.high for task in stationarity_gaps(learner, samples, seed))
