@@ -16,6 +16,7 @@ from crosslearning.errors import InputError, TaskError
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.runs import RunFolder, make_config, resume, train
+from tests.certificates.examples import place
 from tests.learner.examples import assert_same_bits, drift
 
 FEEDBACK = StateFeedback([[0.3, 0.0], [0.0, 0.3]])
@@ -47,6 +48,16 @@ def test_no_policy_changes_an_action_by_more_than_its_bound(method):
     states = np.random.default_rng(0).uniform(-10.0, 10.0, (100_000, learner.kernel.dimension))
     changes = family(states)
     assert np.abs(changes).max() <= 0.2
+
+
+def test_policies_that_agree_are_still_bound_to_the_controller():
+    """Their distance from one another is zero: ε alone would let them stay where they are."""
+    learner = quick("trust-region")
+    knot = np.zeros((1, learner.kernel.dimension))
+    place(learner, knot, np.full((1, 3, 2), 4.0))
+    assert learner.last.family.norms().min() > 4.0
+    learner.learn(1, progress=False)
+    assert learner.last.family.norms().max() <= 0.2
 
 
 @every_method
