@@ -31,6 +31,7 @@ def test_learning_is_seen_on_a_terminal():
     learner.learn(4, progress=console)
     for words in ("learning", "5/5 iterations", "100%", "10 knots"):
         assert words in shown(console)
+    assert re.search(r"return -\d", shown(console))
 
 
 def test_workers_that_are_alive_are_counted():
@@ -47,7 +48,7 @@ def test_steps_are_counted_from_the_beginning_and_never_beyond_the_end():
     learner = CrossLearner("linear-quadratic", **SMALL).learn(3)
     console, before = terminal(), learner.steps
     learner.learn(steps=500, progress=console)
-    assert f"{before + 500}/{before + 500} steps" in shown(console)
+    assert f"{learner.steps}/{before + 500} steps" in shown(console)
 
 
 @pytest.mark.parametrize("progress", [True, False])
@@ -70,5 +71,5 @@ def test_workers_leave_the_bar_to_their_parent(monkeypatch):
     console = terminal()
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: object())
     with learning_bar(console, "iterations", 0, 10) as show:
-        show(10, 3)
+        show(10, 3, -1.0)
     assert shown(console) == ""

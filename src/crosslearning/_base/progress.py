@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from statistics import fmean
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -17,6 +21,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from crosslearning._base.statistics import readable
+
+#: Iterations over which returns are averaged.
+_RECENT = 10
 
 
 class Rate(ProgressColumn):
@@ -42,21 +51,28 @@ def progress_bar(console: Console | None, *columns: str | ProgressColumn) -> Pro
 def learning_bar(
     progress: bool | Console, unit: str, done: int, total: int
 ) -> Iterator[Callable[..., object]]:
-    """Show a learner's progress, rate, remaining time, knots and workers.
+    """Show a learner's progress, rate, remaining time, return, knots and workers.
 
     ``progress`` is a console, True for standard error or False for no bar; ``unit`` is
-    ``"iterations"`` or ``"steps"``. Yields ``show(done, knots, workers="")``.
+    ``"iterations"`` or ``"steps"``. Yields ``show(done, knots, mean_return, workers="")``; of
+    the returns a running mean is shown, while they are known.
     """
     console = Console(stderr=True) if progress is True else progress or None
     columns = MofNCompleteColumn(), unit, TaskProgressColumn(), Rate(), TimeRemainingColumn()
-    last = "[dim]{task.fields[knots]} knots {task.fields[workers]}"
+    last = "{task.fields[shown]} [dim]{task.fields[knots]} knots {task.fields[workers]}"
     with progress_bar(console, *columns, last) as shown:
         if shown.disable:
             yield lambda *_: None
             return
-        bar = shown.add_task("learning", total=total, completed=done, knots=0, workers="")
+        fields: dict[str, Any] = {"knots": 0, "workers": "", "shown": ""}
+        bar = shown.add_task("learning", total=total, completed=done, **fields)
+        recent: deque[float] = deque(maxlen=_RECENT)
 
-        def show(done: int, knots: int, workers: str = "") -> None:
-            shown.update(bar, completed=min(done, total), knots=knots, workers=workers)
+        def show(done: int, knots: int, mean_return: float, workers: str = "") -> None:
+            if math.isfinite(mean_return):
+                recent.append(mean_return)
+            mean = fmean(recent) if recent else math.nan
+            text = f"return {mean:{readable(mean)}}" if recent else ""
+            shown.update(bar, completed=min(done, total), knots=knots, workers=workers, shown=text)
 
         yield show

@@ -325,7 +325,9 @@ class CrossLearner:
                 report = self._core.step()
                 for name in ("last", "best"):
                     vars(self).pop(name, None)
-                show(length.made(self), report.pruning.knots, worker_status(self))
+                returns = report.numbers.get("total_return", report.returns)
+                knots, mean = report.pruning.knots, float(np.mean(returns))
+                show(length.made(self), knots, mean, worker_status(self))
                 # All callbacks see every iteration, also the last.
                 answers = [one(report) for one in callbacks]
                 if any(answers) or report.stop:
