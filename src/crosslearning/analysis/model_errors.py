@@ -166,7 +166,7 @@ def _models(method: Any) -> dict[str, Dynamics]:
     kinds = dict(KINDS)
     if chosen not in kinds.values():
         kinds[f"ε_m = {chosen:g}"] = chosen
-    data = [*method.data, *method.related]
+    data = method.machine_steps
     return {
         kind: method.dynamics
         if radius == chosen
@@ -179,10 +179,12 @@ class _HeldOut:
     """Fresh episodes: the transitions of every task, and n paths of H steps from them."""
 
     def __init__(self, fresh: Episodes, method: Any, steps: int) -> None:
-        scale, self.bounds, self.frame = method.executor.scale, method.bounds, method.frame
+        scale, self.frame, controllers = method.executor.scale, method.frame, method.controllers
+        self.bounds = controllers.limits if controllers.used else method.bounds
         self.names = tuple(task.name for task in method.executor.tasks)
         N = len(self.names)
-        self.data = [Transitions.of(fresh.of_task(i), scale, self.bounds) for i in range(N)]
+        steps_of = [Transitions.of(fresh.of_task(i), scale, method.bounds) for i in range(N)]
+        self.data = controllers.machine_steps(steps_of)
         # The spreads of the outputs (outputs,), and of observations and rewards (q + 1,).
         targets = np.concatenate([self.frame.targets(part) for part in self.data])
         self.unit = _positive(targets.std(axis=0)) * self.frame.unit
@@ -198,8 +200,13 @@ class _HeldOut:
         self.task, e, t = np.array(places).T  # of every path, (n,)
         episode, path = (self.task[:, None], e[:, None]), t[:, None] + np.arange(H + 1)
         self.observations = fresh.observations[*episode, path]  # (n, H + 1, q)
-        taken = np.clip(scale.inverse(fresh.actions), *self.bounds)
-        self.actions = taken[*episode, path[:, :-1]]  # (n, H, p)
+        taken = np.clip(scale.inverse(fresh.actions), *method.bounds)[*episode, path[:, :-1]]
+        self.actions = np.array(  # (n, H, p)
+            [
+                controllers.machine_actions(i, seen[:-1], actions)
+                for i, seen, actions in zip(self.task, self.observations, taken, strict=True)
+            ]
+        )
         self.rewards = fresh.rewards[*episode, path[:, :-1]]  # (n, H)
 
     def one_step(self, dynamics: Dynamics) -> Floats:
@@ -282,7 +289,7 @@ class _HeldOut:
 
 def _curves(method: Any, held: _HeldOut, cross: Dynamics) -> tuple[ErrorCurve, ...]:
     """Return the one-step errors over radii, with the cross-learned hyperparameters."""
-    data = [*method.data, *method.related]
+    data = method.machine_steps
     chosen = np.array([one.epsilon for one in cross.fits])
     known = chosen[np.isfinite(chosen) & (chosen > 0.0)]
     low, high = (known.min(), known.max()) if len(known) else (1.0, 1.0)

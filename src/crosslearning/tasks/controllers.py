@@ -432,6 +432,13 @@ class _Acting:
         return self.function(observation)
 
 
+def is_memoryless(given: Any) -> bool:
+    """Whether actions depend on the observation alone: of a function, or of a kind known here."""
+    if isinstance(given, Controller):
+        return type(given) in (Constant, StateFeedback, KernelController)
+    return given is not None and callable(given) and not hasattr(given, "reset")
+
+
 def as_controller(given: Any, rate: float | None = None, *bounds: Floats) -> Any:
     """Return a new controller with ``reset`` and ``act`` and a memory of its own.
 

@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning.learner.limits import NO_PENALTIES, Penalties
-from crosslearning.learner.model_based.imagination import Outputs, Values, World
+from crosslearning.learner.model_based.imagination import (
+    UNCONTROLLED,
+    Controlled,
+    Outputs,
+    Values,
+    World,
+)
 from crosslearning.rkhs import Family, Gaussian, Linear, Sum
 
 #: Observations are two numbers and an angle.
@@ -22,6 +28,7 @@ class Example(NamedTuple):
     world: World
     critic: Family
     values: Values
+    controllers: list[Family]
 
 
 #: Limits of observations, by policy: an upper end of the first and a lower one of the second.
@@ -40,8 +47,12 @@ def example(
     bound: float = 10.0,
     size: float = 0.3,
     penalties: Penalties = NO_PENALTIES,
+    machine: float = 0.0,
 ) -> Example:
-    """Return a world with limits ``room`` on observations and ``bound`` on actions."""
+    """Return a world with limits ``room`` on observations and ``bound`` on actions.
+
+    With bounds ``machine`` of the machines' actions the policies correct three controllers.
+    """
     draw = np.random.default_rng(3)
     own = Gaussian(std=[1.0, 1.5, 0.8], periodic=[2])
     policies = Family(own, draw.normal(size=(5, Q)), draw.normal(size=(5, 2, P)))
@@ -56,6 +67,12 @@ def example(
         knots, weights = draw.normal(size=(4 + o, Q + P)), size * draw.normal(size=(4 + o, 3, 1))
         outputs.append(Family(kernel, knots, weights))
     low = np.array([-room, -room, -np.pi, -0.4 * room])
+    controllers = [
+        Family(own, draw.normal(size=(6 + j, Q)), draw.normal(size=(6 + j, 3, 1))) for j in range(P)
+    ]
+    slopes = [np.array([0.2, 0.1 + j, -0.3, 0.0]) * np.ones((3, 1)) for j in range(P)]
+    ends_of_machine = machine * np.array([[-1.0, -1.1], [0.9, 1.0]])
+    controlled = Controlled(Outputs.of(controllers, slopes), ends_of_machine, 1)
     world = World(
         Outputs.of(outputs),
         offsets=np.array([0.1, -0.1, 0.6, 0.2, 0.3])[: Q + 1 + ends],
@@ -64,15 +81,22 @@ def example(
         is_angle=np.array([0, 0, 1]),
         ends=ends,
         penalties=penalties,
+        controlled=controlled if machine else UNCONTROLLED,
     )
     values = Values(critic.expansion, np.array([0.5, -1.0]))
-    return Example(policies, outputs, world, critic, values)
+    return Example(policies, outputs, world, critic, values, controllers)
 
 
 def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) -> tuple:
     """Return the next state, the reward and the chance to go on."""
     world = one.world
-    both = np.concatenate([state, np.clip(action, *world.actions)])[None]
+    action = np.clip(action, *world.actions)
+    if world.controlled.used:
+        ends = world.controlled.limits
+        asked = [family(state[None])[0, model, 0] for family in one.controllers]
+        asked += 0.2 + np.array([[0.1, -0.3, 0.0], [1.1, -0.3, 0.0]]) @ state
+        action = np.clip(np.clip(asked, *ends) + action, *ends)
+    both = np.concatenate([state, action])[None]
     result = np.array([family(both)[0, model, 0] for family in one.outputs]) + world.offsets
     low, high = world.limits
     after = state + result[:Q]

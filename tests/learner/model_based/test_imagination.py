@@ -16,6 +16,7 @@ CASES = {
     "tight room": {"ends": 1, "room": 0.7},
     "tight actions": {"ends": 1, "bound": 0.5},
     "limits": {"ends": 1, "penalties": PENALTIES},
+    "controlled": {"ends": 1, "machine": 50.0},
 }
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -47,6 +48,21 @@ def test_steps_are_those_of_plain_numpy(case):
             np.testing.assert_allclose(imagined.states[k, t + 1], state, atol=1e-12)
             assert imagined.rewards[k, t] == pytest.approx(reward, abs=1e-12)
             assert imagined.bootstrap_mask[k, t] == pytest.approx(going, abs=1e-12)
+
+
+def test_the_machine_clips_the_sum_of_both_actions():
+    one, noise = example(ends=1, machine=0.8), some_noise()
+    imagined, ends = rollouts(one, noise), one.world.controlled.limits
+    for k in range(N):
+        state = imagined.states[k, 0]
+        for t in range(H):
+            state, reward, _ = plain_step(one, MODEL[k], state, imagined.actions[k, t])
+            np.testing.assert_allclose(imagined.states[k, t + 1], state, atol=1e-12)
+            assert imagined.rewards[k, t] == pytest.approx(reward, abs=1e-12)
+    wide = rollouts(example(ends=1, machine=50.0), noise)
+    assert np.any(imagined.states != wide.states)
+    assert np.any(imagined.gradients == 0.0)
+    assert ends.shape == (2, P)
 
 
 def test_every_special_case_occurs():

@@ -236,13 +236,17 @@ def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, floa
         data.states[generator.integers(len(data.states), size=_ROLLOUTS)] for data in method.data
     ]
     task = np.repeat(np.arange(N), _ROLLOUTS)
-    world = world_of(dynamics.functions(N), dynamics.frame, method.bounds)
+    world = world_of(
+        dynamics.functions(N), dynamics.frame, method.bounds, controlled=method.controlled
+    )
     still = np.zeros((len(task), method.settings.look_ahead, len(method.noise.variance)))
     policies = learner.family.expansion
     path = imagine(policies, world, np.concatenate(picked), task, task, still)
     q, p = path.states.shape[2], path.actions.shape[2]
-    actions = np.clip(path.actions, *method.bounds)
-    steps = np.concatenate([path.states[:, :-1], actions], axis=2).reshape(N, -1, q + p)
+    seen = path.states[:, :-1].reshape(N, -1, q)
+    given = np.clip(path.actions, *method.bounds).reshape(N, -1, p)
+    acted = [method.controllers.machine_actions(i, seen[i], given[i]) for i in range(N)]
+    steps = np.concatenate([seen, np.array(acted)], axis=2)
     # Steps after a probable termination do not count.
     there = np.cumprod(path.bootstrap_mask, axis=1) > 0.5
     there = np.concatenate([np.ones((len(task), 1), dtype=bool), there[:, :-1]], axis=1)

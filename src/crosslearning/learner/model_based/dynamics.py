@@ -19,7 +19,7 @@ from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
 from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
-from crosslearning.learner.model_based.imagination import Outputs, World
+from crosslearning.learner.model_based.imagination import UNCONTROLLED, Controlled, Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.cross_regression import CrossRegression
@@ -260,11 +260,12 @@ def world_of(
     frame: Frame,
     actions: Floats,
     penalties: Penalties = NO_PENALTIES,
+    controlled: Controlled = UNCONTROLLED,
 ) -> World:
     """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
     ends = frame.limits, actions, frame.is_angle, frame.ends
     if not frame.known:
-        return World(Outputs.of(functions), frame.centre, *ends, penalties)
+        return World(Outputs.of(functions), frame.centre, *ends, penalties, controlled)
     # A known change is an affine function, beside a multiple of the function of its source.
     place = {int(d): o for o, d in enumerate(frame.learned)}
     rules = {change.coordinate: change for change in frame.known}
@@ -285,7 +286,7 @@ def world_of(
     rest = slice(len(frame.learned), None)
     families += functions[rest]
     outputs = Outputs.of(families, [*slopes, *[None] * len(functions[rest])])
-    return World(outputs, np.append(offsets, frame.centre[rest]), *ends, penalties)
+    return World(outputs, np.append(offsets, frame.centre[rest]), *ends, penalties, controlled)
 
 
 # Files ------------------------------------------------------------------------------------

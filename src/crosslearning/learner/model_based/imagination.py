@@ -15,7 +15,7 @@ import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner.limits import NO_PENALTIES, Penalties, penalty, penalty_slope
-from crosslearning.rkhs import Family, Linear, Sum
+from crosslearning.rkhs import Family, Gaussian, Linear, Sum
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import (
     Expansion,
@@ -122,6 +122,21 @@ def _parted(family: Family) -> tuple[Expansion, Floats]:
     return Family(curved, knots, weights).expansion, affine
 
 
+class Controlled(NamedTuple):
+    """The controllers that policies correct, for compiled code: clip(k(s) + clip(a)) acts."""
+
+    #: From s to the controller's action in the policies' units; every function is of one task.
+    functions: Outputs
+    #: Bounds of the machines' actions, shape (2, p), in the same units.
+    limits: Floats
+    #: 0 if the models are functions of the policies' own actions.
+    used: int
+
+
+_NOTHING = Family(Gaussian(std=[1.0]), np.zeros((1, 1)), np.zeros((1, 1, 1)))
+UNCONTROLLED = Controlled(Outputs.of([_NOTHING]), np.zeros((2, 1)), 0)
+
+
 class World(NamedTuple):
     """The models, for compiled code."""
 
@@ -139,6 +154,8 @@ class World(NamedTuple):
     ends: int
     #: The limits of observations, by policy.
     penalties: Penalties = NO_PENALTIES
+    #: The controllers whose actions are added to the policies'.
+    controlled: Controlled = UNCONTROLLED
 
 
 class Values(NamedTuple):
@@ -233,6 +250,50 @@ def _advance(world: World, state: Floats, values: Floats, after: Floats) -> tupl
 
 
 @compiled
+def _room(controlled: Controlled) -> tuple[Floats, Floats]:
+    """Return space for the embeddings and columns of controllers."""
+    functions = controlled.functions
+    width = functions.edges[-1]
+    size = functions.features.shape[0] // width * (functions.edges.shape[0] - 1)
+    return np.empty((2, size)), np.empty(4 * width)
+
+
+@compiled
+def _ask(
+    controlled: Controlled,
+    model: int,
+    state: Floats,
+    point: Floats,
+    work: Floats,
+    asked: Floats,
+    free: Floats,
+) -> None:
+    """Fill ``asked`` with the controller's action, and ``free`` with 1 where no bound cuts it."""
+    if controlled.used == 0:
+        return
+    _predict(
+        controlled.functions,
+        model % controlled.functions.rows.shape[0],
+        state,
+        point,
+        work,
+        asked,
+    )
+    for j in range(asked.shape[0]):
+        low, high = controlled.limits[0, j], controlled.limits[1, j]
+        free[j] = 1.0 if low < asked[j] < high else 0.0
+        asked[j] = min(max(asked[j], low), high)
+
+
+@compiled
+def _add(controlled: Controlled, j: int, asked: Floats, action: float) -> float:
+    """Return the machine's action for a policy's."""
+    if controlled.used == 0:
+        return action
+    return float(min(max(asked[j] + action, controlled.limits[0, j]), controlled.limits[1, j]))
+
+
+@compiled
 def _imagine(
     policies: Expansion,
     world: World,
@@ -252,15 +313,19 @@ def _imagine(
     model_point = np.empty(models.features.shape[0] // width * (models.edges.shape[0] - 1))
     work, model_work = np.empty((2, features.shape[1])), np.empty(2 * width)
     action, both, values = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
+    controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
+    place, space = _room(controlled)
     for k in range(n):
         states[k, 0] = starts[k]
         for t in range(H):
             state = states[k, t]
             evaluate(program, features, rows[policy[k]], state, point, work, action)
+            _ask(controlled, model[k], state, place[0], space, asked, free)
             both[:q] = state
             for j in range(p):
                 actions[k, t, j] = action[j] + noise[k, t, j]
-                both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+                given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+                both[q + j] = _add(controlled, j, asked, given)
             _predict(models, model[k], both, model_point, model_work, values)
             rewards[k, t], bootstrap_mask[k, t] = _advance(world, state, values, states[k, t + 1])
 
@@ -290,6 +355,9 @@ def _look_back(
     slope, adjoint, back, slope_of_limits = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
+    controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
+    seat, columns = _room(controlled)
+    asked_back, asking = np.empty(q), np.empty(p)
     for k in range(n):
         later, row = 0.0, weights[policy[k]]
         for t in range(H - 1, -1, -1):
@@ -316,12 +384,19 @@ def _look_back(
                 inside = bootstrap_mask[k, t] > 0.0 and bootstrap_mask[k, t] < 1.0
                 pull[q + 1] = -discount * worth if inside else 0.0
             both[:q] = states[k, t]
+            _ask(controlled, model[k], states[k, t], seat[0], columns, asked, free)
             for j in range(p):
-                both[q + j] = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+                given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
+                both[q + j] = _add(controlled, j, asked, given)
             _predict_back(models, model[k], both, pull, model_point, model_work, both_back)
             for j in range(p):
                 wish, action = both_back[q + j], actions[k, t, j]
                 high, low = action >= bounds[1, j], action <= bounds[0, j]
+                if controlled.used == 1:
+                    most = both[q + j] >= controlled.limits[1, j]
+                    least = both[q + j] <= controlled.limits[0, j]
+                    asking[j] = 0.0 if most or least else free[j] * wish
+                    high, low = high or most, low or least
                 outward = (high and wish > 0.0) or (low and wish < 0.0)
                 gradients[k, t, j] = 0.0 if outward else wish
                 wanted[j] = 0.0 if high or low else wish
@@ -331,6 +406,11 @@ def _look_back(
             )
             for d in range(q):
                 back[d] += both_back[d] + pull[d]
+            if controlled.used == 1:
+                task = model[k] % controlled.functions.rows.shape[0]
+                _predict_back(controlled.functions, task, state, asking, seat, columns, asked_back)
+                for d in range(q):
+                    back[d] += asked_back[d]
             later = rewards[k, t] + discount * bootstrap_mask[k, t] * worth
             later -= penalty(world.penalties, policy[k], after)
             returns[k, t] = later

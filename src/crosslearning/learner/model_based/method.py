@@ -19,9 +19,11 @@ from crosslearning.learner import core
 from crosslearning.learner.keeping import Candidate, predicted_gain, seen_gain
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.model_based import dynamics as models
+from crosslearning.learner.model_based.controllers import Controllers
 from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.learner.model_based.imagination import (
+    Controlled,
     Imagined,
     Values,
     World,
@@ -59,6 +61,8 @@ _CAUTION = (1.0, 0.5, 0.25, 0.0)
 _DRAWN, _COMPARED_STARTS, _LONGEST = 16, 8, 200
 #: Distinguishes their random numbers from others that depend on seed and iteration.
 _STREAM = 7
+#: The same for the points at which controllers are asked.
+_CONTROLLERS = 8
 _TINY = 1e-12
 
 
@@ -82,6 +86,7 @@ class ModelBasedMethod(core.Method):
         #: Known rewards and terminations, and their values when the models were fitted.
         self.formulas = Formulas(tasks, executor.scale, self.bounds)
         self.pseudo = EMPTY
+        self.controllers = Controllers(tasks, executor.scale)
         self.limits = Limits(tasks)
         N = len(tasks)
         self.critic = ValueFunctions(kernel, N, settings)
@@ -104,6 +109,7 @@ class ModelBasedMethod(core.Method):
         self.first_rewards: list[Floats] = []
         self.acted = 0
         self._world: World | None = None
+        self._controlled: Controlled | None = None
         self._dynamics: Dynamics | None = None
         self._imagined: Imagined | None = None
 
@@ -128,7 +134,8 @@ class ModelBasedMethod(core.Method):
     def use_data_of(self, other: core.Method) -> None:
         """Fit models of another method's tasks beside those of the tasks here."""
         if isinstance(other, ModelBasedMethod):
-            self.related = [*other.data, *other.related]
+            own = [*other.data, *other.related]
+            self.related = other.machine_steps if self.controllers.used else own
             self.chosen = list(other.chosen)
 
     @property
@@ -147,8 +154,13 @@ class ModelBasedMethod(core.Method):
     def _fit(
         self, frame: Frame, chosen: Sequence[Hyperparameters], pseudo: PseudoData = EMPTY
     ) -> Dynamics:
-        settings, data = self.settings, [*self.data, *self.related]
+        settings, data = self.settings, self.machine_steps
         return fit(data, frame, chosen, settings.model_epsilon, settings.model_knots, pseudo)
+
+    @property
+    def machine_steps(self) -> list[Transitions]:
+        """What the models are fitted to: the data with the machines' actions."""
+        return [*self.controllers.machine_steps(self.data), *self.related]
 
     # Learning --------------------------------------------------------------------------
 
@@ -265,7 +277,7 @@ class ModelBasedMethod(core.Method):
         if not self.models and not self.formulas:
             every = Transitions.joined(self.data)
             core.refuse_constant_rewards(every.rewards, bool(every.terminated.any()))
-        settings, data, frame = self.settings, [*self.data, *self.related], self._new_frame()
+        settings, data, frame = self.settings, self.machine_steps, self._new_frame()
         q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
         pseudo = EMPTY
@@ -285,15 +297,29 @@ class ModelBasedMethod(core.Method):
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
         self.pseudo = pseudo
-        self._world = None
+        self._world = self._controlled = None
         self.made, self.fresh = 0, False
+
+    @property
+    def controlled(self) -> Controlled:
+        """The controllers that the policies correct, where the models know the machines."""
+        if self._controlled is None:
+            assert self.frame is not None
+            generator = np.random.default_rng([self.settings.seed, _CONTROLLERS])
+            states = np.concatenate([steps.states for steps in self.data])
+            self._controlled = self.controllers.compiled(
+                states, self.frame.limits, self.is_angle, generator
+            )
+        return self._controlled
 
     @property
     def world(self) -> World:
         """The sampled models, for compiled code."""
         if self._world is None:
             assert self.frame is not None
-            self._world = world_of(self.models, self.frame, self.bounds, self.limits.penalties)
+            self._world = world_of(
+                self.models, self.frame, self.bounds, self.limits.penalties, self.controlled
+            )
         return self._world._replace(penalties=self.limits.penalties)
 
     def _imagine(self, iterate: core.Iterate) -> Imagined:
@@ -393,17 +419,21 @@ class ModelBasedMethod(core.Method):
         total = N + len(self.related)
         shapes = [(_DRAWN, total + 1, len(fit.family.knots), 1) for fit in dynamics.fits]
         drawn = dynamics.functions(N, [generator.standard_normal(shape) for shape in shapes])
-        world = world_of(drawn, dynamics.frame, self.bounds)
-        length = min(_LONGEST, max(_longest_episode(steps) for steps in self.data))
+        world = world_of(drawn, dynamics.frame, self.bounds, controlled=self.controlled)
+        lengths = [min(_LONGEST, max(_longest_episode(steps) for steps in self.data))]
+        if self.controllers.used:  # models of the machines themselves hold for whole episodes
+            lengths.append(min(_LONGEST, max(task.horizon for task in self.executor.tasks)))
         before, *returns = (
-            _imagined_returns(family, world, starts, length, self.limits)
+            _imagined_returns(family, world, starts, lengths, self.limits)
             for family in (first, kept.family, iterate.family)
         )
-        gains = np.array([[predicted_gain(g) for g in after - before] for after in returns])
+        gains = np.array(
+            [[_least_gain(after[i] - before[i]) for i in range(N)] for after in returns]
+        )
         for i, steps in enumerate(self.data):
             if self.first_rewards and 0 < kept.iterations[i] == self.acted:
                 seen = seen_gain(self.first_rewards[i], _last_episode(steps).rewards)
-                gains[0, i] = min(gains[0, i], seen * length)
+                gains[0, i] = min(gains[0, i], seen * lengths[-1])
         return gains
 
     def _starts(self) -> Floats:
@@ -521,7 +551,7 @@ class ModelBasedMethod(core.Method):
                 self.limits.measure(np.concatenate([one.after for one in data[:known]]))
         self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
         self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
-        self._world = self._dynamics = None
+        self._world = self._dynamics = self._controlled = None
 
 
 class Seen(NamedTuple):
@@ -552,10 +582,20 @@ def _longest_episode(steps: Transitions) -> int:
     return int(np.max(np.diff(ends)))
 
 
+def _least_gain(gains: Floats) -> float:
+    """Return the lower bound of gains of several lengths, shape (lengths, S, K).
+
+    A long episode shows what a short one hides, and a short one is better known: the highest bound
+    counts, unless the longest episodes are expected to lose.
+    """
+    bounds = [predicted_gain(one) for one in gains]
+    return max(bounds) if gains[-1].mean() > 0.0 else min(bounds)
+
+
 def _imagined_returns(
-    family: Family, world: World, starts: Floats, length: int, limits: Limits
+    family: Family, world: World, starts: Floats, lengths: Sequence[int], limits: Limits
 ) -> Floats:
-    """Return Σ r_t of the tasks' policies in sampled models, shape (N, samples, starts).
+    """Return Σ r_t of the tasks' policies in sampled models, (N, lengths, samples, starts).
 
     Rewards are less the penalties of limits.
     """
@@ -564,6 +604,7 @@ def _imagined_returns(
     task = np.repeat(np.arange(N), S * n)
     model = task + N * np.tile(np.repeat(np.arange(S), n), N)
     first = np.repeat(starts[:, None], S, axis=1).reshape(-1, q)
+    length = max(lengths)
     still = np.zeros((len(task), length, family.outputs))
     path = imagine(family.expansion, world, first, task, model, still)
     there = np.ones(path.rewards.shape)
@@ -573,7 +614,8 @@ def _imagined_returns(
         after = path.states[:, 1:].reshape(N, S * n * length, q)
         charges = [limits.charge(i, states) for i, states in enumerate(after)]
         rewards = rewards - np.reshape(charges, rewards.shape)
-    return np.asarray(np.sum(rewards * there, axis=1).reshape(N, S, n))
+    sums = [np.sum((rewards * there)[:, :steps], axis=1).reshape(N, S, n) for steps in lengths]
+    return np.stack(sums, axis=1)
 
 
 def _unpack_values(
