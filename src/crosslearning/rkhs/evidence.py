@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.optimize import OptimizeResult, minimize
 
 from crosslearning.errors import InputError
@@ -235,19 +236,18 @@ class _Search:
         curved = math.exp(theta[q]) * alike
         curved *= np.exp(-0.5 * np.tensordot(inverse, self.squares, 1))
         linear = math.exp(theta[q + 1]) * alike * self.products
-        values, vectors = np.linalg.eigh(curved + linear)
-        values = np.maximum(values, 0.0)
-        turned = vectors.T @ self.y
-        spread = values[:, None] + variances
-        alphas = turned / spread
+        covariance = curved + linear
         away = (theta - self._centre) / self._spread
-        total = 0.5 * float(np.sum(turned * alphas) + np.sum(np.log(spread)) + away @ away)
-        total += self._constant
-        gradient = away / self._spread
-        gradient[q + 3 :] += variances * np.sum(1.0 / spread - alphas**2, axis=0)
+        total, gradient = 0.5 * float(away @ away) + self._constant, away / self._spread
         # ½ tr((Σ_o C_o⁻¹ − α_o α_oᵀ) dC)
-        back = vectors @ alphas
-        outer = (vectors * np.sum(1.0 / spread, axis=1)) @ vectors.T - back @ back.T
+        outer = np.zeros_like(covariance)
+        for o, (y, variance) in enumerate(zip(self.y.T, variances, strict=True)):
+            inverted, half_log = _inverted(covariance, variance)
+            alphas = inverted @ y
+            total += 0.5 * float(y @ alphas) + half_log
+            inverted -= np.outer(alphas, alphas)
+            gradient[q + 3 + o] += variance * float(np.trace(inverted))
+            outer += inverted
         curved *= outer
         linear *= outer
         gradient[:q] += 0.5 * inverse * np.tensordot(self.squares, curved, 2)
@@ -258,3 +258,14 @@ class _Search:
             both = float(np.sum(curved[between]) + np.sum(linear[between]))
             gradient[q + 2] += 0.5 * (1.0 - c) * both
         return total, gradient
+
+
+def _inverted(covariance: Floats, variance: float) -> tuple[Floats, float]:
+    """Return C⁻¹ of C = covariance + variance · I, and ½ ln det C."""
+    size = len(covariance)
+    # The noise has a lower bound, so that rounding leaves C positive definite.
+    factor = scipy.linalg.cholesky(covariance + variance * np.eye(size), lower=True)
+    half_log = float(np.sum(np.log(np.diag(factor))))
+    # The factor has zeros above its diagonal, and so has the result.
+    inverted, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    return inverted + np.tril(inverted, -1).T, half_log
