@@ -130,20 +130,20 @@ def test_lists_have_machines_by_number(logged):
 
 
 def test_policies_that_leave_the_data_are_told_of():
-    # Rewards grow towards where nothing was ever seen, and nothing is smooth enough to know it.
+    # So few points of so rough a function say nothing between them, whatever was learned.
     draw = np.random.default_rng(0)
-    seen = draw.uniform(-1.0, 1.0, (25, 1))
+    seen = draw.uniform(-1.0, 1.0, (12, 1))
     log = [
         {
             "observations": np.stack([x, x + 0.3 * np.sin(9.0 * x) + a]),
             "actions": a[None],
             "rewards": np.sin(7.0 * x + 5.0 * a),
         }
-        for x, a in zip(seen, draw.uniform(-1.0, 1.0, (25, 1)), strict=True)
+        for x, a in zip(seen, draw.uniform(-1.0, 1.0, (12, 1)), strict=True)
     ]
     with pytest.warns(UserWarning, match=r"policies leave the data.*'rough' in \d+%"):
-        learner = learn_from({"rough": log}, iterations=20, progress=False)
-    assert out_of_data_fraction(learner)["rough"] > 0.1
+        learner = learn_from({"rough": log}, iterations=3, progress=False)
+    assert out_of_data_fraction(learner)["rough"] > 0.5
 
 
 def test_a_rollout_that_ended_does_not_end_the_others(learned, monkeypatch):
