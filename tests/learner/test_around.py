@@ -175,7 +175,7 @@ def test_how_far_must_be_said():
 def test_exploration_is_as_wide_as_the_bound():
     learner = quick("models", epsilon=0.1)
     assert learner.settings.action_std == pytest.approx((0.01,))  # on the machine, where it costs
-    assert learner.settings.imagined_std == pytest.approx(0.005)
+    assert learner.settings.imagined_std == pytest.approx(0.01)
     assert CrossLearner([drift("one")], method="models").settings.action_std == (0.4,)
 
 

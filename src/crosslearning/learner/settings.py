@@ -31,7 +31,7 @@ _SHORTEST, _SHARE = 10, 0.4
 FEWEST_EPISODES = 2
 #: Noise around a controller, relative to the largest change of an action: on the machine, where
 #: it costs, and imagined.
-_REAL_SHARE, _IMAGINED_SHARE, _NO_NOISE = 0.1, 0.05, 1e-30
+_REAL_SHARE, _IMAGINED_SHARE, _NO_NOISE = 0.1, 0.1, 1e-30
 
 
 USUAL_EPSILON = 3.0
