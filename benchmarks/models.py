@@ -193,9 +193,9 @@ def carts(**options: Any) -> list[Row]:
 def with_data(tasks: int, steps: int, **settings: Any) -> CrossLearner:
     """Return a learner of pendulums that has seen so many steps of each, and learns from them."""
     learner = CrossLearner(task_set(f"pendulums:{tasks}"), method="models", **settings)
+    policies = learner._core.iterate.policies  # after the initial exploration
     more = steps - learner.steps // tasks
     plan = plan_episodes(np.random.default_rng(0), learner.tasks, 1, more, np.array([0.7]))
-    policies = learner._core.iterate.policies
     learner.method.begin([learner._executor.episodes(policies, plan)])
     return learner
 

@@ -11,7 +11,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Each with so few iterations or steps that it takes seconds, and what it must say.
 SMALL = {
     "pendulums": (3000, "g=12.0: the policy g=8.0 returns"),
-    "mujoco_family": (500, "unseen: the central policy keeps the pole up for"),
+    "mujoco_family": (4400, "unseen: the central policy keeps the pole up for"),
     "own_environment": (3, "compiled: "),
     "choose_epsilon": (4, "How to read it."),
     "new_machine": (10, "After 1 iterations from the nearest task"),

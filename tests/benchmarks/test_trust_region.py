@@ -73,12 +73,12 @@ def test_a_seed_is_measured_once_for_a_question(little, tmp_path, monkeypatch):
 
 def test_another_method_and_other_steps_may_be_asked_for(little, tmp_path):
     settings = {"method": "policy-gradient", "max_knots": 20}
-    asked = {"settings": settings, "seeds": 1, "steps": 300, "out": tmp_path}
+    asked = {"settings": settings, "seeds": 1, "steps": 700, "out": tmp_path}
     learned, crashes = benchmark.navigation(**asked)
-    assert "navigation, policy-gradient, 300 steps, 1 seeds: return" in learned.what
+    assert "navigation, policy-gradient, 700 steps, 1 seeds: return" in learned.what
     assert crashes.ratio <= 1.0
     (kept,) = tmp_path.glob("*.json")
-    assert '"steps": 300' in kept.read_text()
+    assert '"steps": 700' in kept.read_text()
 
 
 def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monkeypatch):
@@ -90,7 +90,7 @@ def test_the_rival_gets_an_equal_share_of_the_steps_that_ours_took(little, monke
         return (lambda observation: np.zeros(1)), Seconds(2.0, 1.0)
 
     monkeypatch.setattr(rival, "learn", learn)
-    result = benchmark.measure("inverted-pendulums", 0, 100, QUICK, against=True)
+    result = benchmark.measure("inverted-pendulums", 0, 3300, QUICK, against=True)
     setting = rival.ZOO["ppo"]["inverted-pendulums"]
     assert asked == [("ppo", 1, result["steps"] // 3, setting)] * 3
     assert result["ppo_seconds"] == [6.0, 3.0]

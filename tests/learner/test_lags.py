@@ -125,7 +125,7 @@ def test_what_cannot_be_chosen_is_refused():
         carts(lags="many")
     short = {**QUICK, "round_steps": 5}
     with pytest.raises(InputError, match="too few to tell how many lags"):
-        CrossLearner(carts(), epsilon=1.0, **short)
+        CrossLearner(carts(), epsilon=1.0, **short).learn(1)
 
 
 def test_a_log_tells_its_lags():
@@ -174,7 +174,7 @@ def test_the_curve_marks_the_choice():
 def test_an_exploration_is_enough():
     """The hook takes episodes, whoever made them."""
     learner = CrossLearner(carts(0), epsilon=1.0, **QUICK)
-    episodes = explore(learner._executor, True, learner.settings)
+    (episodes,) = explore(learner._executor, True, learner.settings, np.inf)
     tasks, (seen,), evidence = choose_lags(carts(), [episodes])
     assert evidence.chosen == tasks[0].lags == 1
     assert seen.observations.shape[-1] == 2

@@ -173,7 +173,7 @@ def test_policies_are_compared_by_returns_less_the_penalties(learned):
         # Narrow penalties around the whole range: everything costs.
         ends = np.full((1, 2), -50.0) * limits.penalties.sign
         limits.penalties = limits.penalties._replace(end=ends)
-        returns[weight] = _imagined_returns(family, method.world, starts, length, limits)
+        returns[weight] = _imagined_returns(family, method.world, starts, [length], limits)
         if weight:
             cheapest = length * float(limits.charge(0, np.array([[0.0, 0.0]]))[0])
     assert cheapest > 0.0

@@ -241,6 +241,9 @@ class Method(ABC):
         scale = _each_action(noise, getattr(settings, noise), self.outputs)
         #: The exploration noise of the policies, from the setting named ``noise``.
         self.noise = Noise(scale if noise == "action_variance" else scale**2)
+        #: The reward of all steps so far, until it varies.
+        self._reward: float | None = None
+        self._varied = False
 
     @property
     def functions(self) -> int:
@@ -257,6 +260,27 @@ class Method(ABC):
         """How certificates sample gradients at the policies: by default as the paper's method."""
         paper, gamma = ESTIMATORS["antithetic"], self.settings.gamma
         return Sampling(self.executor, paper, self.kernel, self.noise, gamma)
+
+    def watch_rewards(
+        self, iteration: int, rewards: Floats, terminated: bool = False, patience: int = 1
+    ) -> None:
+        """Refuse rewards that were the same in every step, of every task, for some iterations.
+
+        Unless an episode terminated: then its length makes the difference, if they are not zero.
+        """
+        if self._varied or iteration >= patience:
+            return
+        if self._reward is None:
+            self._reward = float(rewards[0])
+        only = self._reward
+        same = np.max(np.abs(rewards - only)) <= _ROUNDING * abs(only)
+        self._varied = not same or (terminated and only != 0.0)
+        if not self._varied and iteration == patience - 1:
+            raise InputError(
+                f"the reward was {only:g} in every step of every task so far: no policy is better "
+                "than another. Check the reward; if it changes at a goal alone, reward the way to "
+                "it, or begin nearer to it"
+            )
 
     def begin(self, parts: Sequence[Episodes]) -> None:  # noqa: B027  (most do not use them)
         """Use the episodes of the initial exploration."""
@@ -328,20 +352,6 @@ def refuse_huge_rewards(executor: Executor, episodes: Episodes) -> None:
     for task, rewards in zip(executor.tasks, episodes.rewards, strict=True):
         if np.max(np.abs(rewards)) > _LARGEST_REWARD:
             raise too_large(task.name)
-
-
-def refuse_constant_rewards(rewards: Floats, terminated: bool = False) -> None:
-    """Refuse rewards that are the same in all steps so far, of all tasks.
-
-    Unless an episode terminated: then its length makes the difference, if they are not zero.
-    """
-    first = float(rewards[0])
-    if np.ptp(rewards) <= _ROUNDING * abs(first) and not (terminated and first):
-        raise InputError(
-            f"the reward was {first:g} in every step of every task so far: no policy is better "
-            "than another. Check the reward; if it changes at a goal alone, reward the way to it, "
-            "or begin nearer to it"
-        )
 
 
 # The core ---------------------------------------------------------------------------------

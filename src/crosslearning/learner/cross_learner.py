@@ -150,7 +150,7 @@ class CrossLearner:
         self.settings = self._resolved(None)
         self._scale = scale_of(self.tasks, self.settings)
         self._how = workers, self._scale, on, step_seconds
-        if executor is not None and is_left_open(self.tasks):
+        if is_left_open(self.tasks) and executor is not None:
             raise InputError("lags is 'auto', but the executor is given; give the number of lags")
         self._executor = executor or executor_for(self.tasks, *self._how)
         if [task.name for task in self._executor.tasks] != [task.name for task in self.tasks]:

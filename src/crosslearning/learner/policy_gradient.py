@@ -24,6 +24,9 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rollouts import Executor, SamplePlan, plan_samples
 
+#: Iterations, of a few short rollouts, without any difference of rewards that end learning.
+_PATIENCE = 10
+
 
 class PolicyGradientMethod(core.Method):
     """A gradient estimate for every task by Algorithm 1, and a step along it."""
@@ -57,10 +60,9 @@ class PolicyGradientMethod(core.Method):
         plan = self._plan(iterate.generator)
         samples = self.executor.samples(iterate.policies, plan, self.estimator.mirrored)
 
-        if not iterate.iteration:
-            sums = np.concatenate([samples.returns, samples.values[..., 0]])
-            means = sums / (1 + np.concatenate([plan.before, plan.after]))
-            core.refuse_constant_rewards(means.ravel())
+        sums = np.concatenate([samples.returns, samples.values[..., 0]])
+        means = sums / (1 + np.concatenate([plan.before, plan.after]))
+        self.watch_rewards(iterate.iteration, means.ravel(), patience=_PATIENCE)
 
         def again(policies: Expansion) -> tuple[Floats, int]:
             others = self.executor.samples(policies, plan, self.estimator.mirrored)

@@ -26,6 +26,8 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 
 #: How often the critic's returns are computed from the values that were fitted to them.
 _SWEEPS = 2
+#: Iterations without any difference of rewards that end learning.
+_PATIENCE = 3
 #: The largest share of a step's divergence that the noise may take.
 _NOISE_SHARE = 0.5
 #: A mean action so many standard deviations beyond its bounds is nearly always clipped.
@@ -77,9 +79,9 @@ class TrustRegionMethod(core.Method):
             iterate.policies, iterate.generator, *sizes, std, iterate.steps_left
         )
         core.refuse_huge_rewards(self.executor, episodes)
-        if not iterate.iteration:
-            there = np.arange(episodes.rewards.shape[2]) < episodes.lengths[..., None]
-            core.refuse_constant_rewards(episodes.rewards[there], bool(episodes.terminated.any()))
+        there = np.arange(episodes.rewards.shape[2]) < episodes.lengths[..., None]
+        ends = bool(episodes.terminated.any())
+        self.watch_rewards(iterate.iteration, episodes.rewards[there], ends, _PATIENCE)
         learned, numbers = self._limited(episodes)
         discounts = settings.gamma ** np.arange(settings.episode_steps)
         returns = episodes.rewards @ discounts

@@ -264,6 +264,7 @@ def test_an_episode_that_was_cut_off_is_worth_what_follows():
 
     def worth(**limit):
         learner = small([paid("one", reward=1.0, **limit)], discount=0.9, critic_ridge=1e-3)
+        learner.method._varied = True  # though the reward never changes
         learner.learn(30)
         steps = learner.method.batches[0][0]
         assert np.all(steps.lengths == 8)

@@ -276,7 +276,7 @@ class ModelBasedMethod(core.Method):
         """Fit the models, and draw posterior samples of them."""
         if not self.models and not self.formulas:
             every = Transitions.joined(self.data)
-            core.refuse_constant_rewards(every.rewards, bool(every.terminated.any()))
+            self.watch_rewards(0, every.rewards, bool(every.terminated.any()))
         settings, data, frame = self.settings, self.machine_steps, self._new_frame()
         q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
