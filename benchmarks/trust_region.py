@@ -1,9 +1,10 @@
 """How well and how fast the trust-region method learns, and against PPO at the same steps.
 
 ``python -m benchmarks trust-region``, or ``python -m benchmarks.trust_region [part ...]`` for some
-of the parts: navigation, pendulums, gymnasium-pendulums, inverted-pendulums, reachers. Settings are
-the defaults; ``--set FIELD=VALUE`` tries others, also another method (``--set
-method=policy-gradient``), and ``--steps`` another number of steps.
+of the parts: navigation, pendulums, gymnasium-pendulums, inverted-pendulums, reachers, marks.
+Settings are the defaults; ``--set FIELD=VALUE`` tries others, also another method (``--set
+method=policy-gradient``), and ``--steps`` another number of steps. The part ``marks`` evaluates
+eight pendulums at several numbers of steps, up to the last, and adapts to unseen ones after it.
 
 Steps are environment steps over all tasks. A number is the interquartile mean over seeds with its
 interval (:mod:`benchmarks.intervals`). PPO (:mod:`benchmarks.rival`) learns one agent for each task
@@ -29,6 +30,7 @@ from benchmarks.intervals import interquartile_mean, over_seeds
 from benchmarks.rival import Seconds
 from benchmarks.table import Row
 from crosslearning import CrossLearner
+from crosslearning._base.statistics import student
 from crosslearning.learner.evaluation import evaluate
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, task_set
@@ -47,6 +49,7 @@ STEPS = {
     "gymnasium-pendulums": 60_000,
     "inverted-pendulums": 30_000,
     "reachers": 45_000,
+    "marks": 320_000,
 }
 SEEDS = {
     "navigation": 10,
@@ -54,6 +57,7 @@ SEEDS = {
     "gymnasium-pendulums": 2,
     "inverted-pendulums": 5,
     "reachers": 5,
+    "marks": 10,
 }
 #: Parts with pendulums to swing up, and parts that PPO learns too.
 SWINGING, RIVALLED = ("pendulums", "gymnasium-pendulums"), ("inverted-pendulums", "reachers")
@@ -68,7 +72,13 @@ TRIALS = {
     "gymnasium-pendulums": 50,
     "inverted-pendulums": 20,
     "reachers": 50,
+    "marks": 500,
 }
+#: Steps at which the part "marks" evaluates, the mean return wanted there, and how far below its
+#: best mark a seed may fall.
+MARKS, FALL = {40_000: -250.0, 80_000: -185.0, 160_000: None, 320_000: None}, 0.1
+#: The pendulums that it learns, those that it adapts the central policy to, and steps of each.
+MANY, UNSEEN, ADAPTING = "pendulums:8", "pendulums:unseen:4", 5_600
 
 
 # The tasks ----------------------------------------------------------------------------------
@@ -85,6 +95,8 @@ def tasks_of(part: str) -> list[Task]:
     """Return the tasks that a part learns."""
     if part in SWINGING:
         return [pendulum(part, g) for g in LEARNED]
+    if part == "marks":
+        return list(task_set(MANY))
     return task_set("paper" if part == "navigation" else f"{part}:{MEMBERS}")
 
 
@@ -152,6 +164,24 @@ def measure(part: str, seed: int, steps: int, settings: Answer, against: bool) -
     return answer
 
 
+def measure_marks(part: str, seed: int, steps: int, settings: Answer, against: bool) -> Answer:
+    """Return what one seed gives at every mark, and on unseen tasks before and after adapting."""
+    tasks, trials = tasks_of(part), TRIALS[part]
+    learner = CrossLearner(tasks, seed=seed, **{"method": "trust-region", **settings})
+    marks: Answer = {}
+    for mark in [*(one for one in MARKS if one < steps), steps]:
+        learner.learn(steps=mark - learner.steps)
+        policies = [learner.policy(i) for i in range(len(tasks))]
+        marks[str(mark)] = returns_of(policies, tasks, trials)["totals"]
+    unseen = task_set(UNSEEN)
+    adapted = [learner.adapt(task, steps=ADAPTING).policy(0) for task in unseen]
+    return {
+        "marks": marks,
+        "before": returns_of([learner.central] * len(unseen), unseen, trials)["totals"],
+        "after": returns_of(adapted, unseen, trials)["totals"],
+    }
+
+
 def seeds_of(
     part: str, settings: Answer, seeds: int = 0, out: Path = OUT, steps: int = 0
 ) -> list[Answer]:
@@ -162,9 +192,8 @@ def seeds_of(
         question = {"version": VERSION, "seed": seed, "steps": steps, "settings": settings}
         question |= {"against": against}
         arguments = (part, seed, steps, settings, against)
-        result.append(
-            Measurement(out / f"{part}-{seed}.json", question, measure, arguments).answer()
-        )
+        how = measure_marks if part == "marks" else measure
+        result.append(Measurement(out / f"{part}-{seed}.json", question, how, arguments).answer())
     return result
 
 
@@ -258,7 +287,33 @@ def reachers(**options: Any) -> list[Row]:
     return rivalry("reachers", **options)
 
 
-BENCHMARKS = [navigation, pendulums, gymnasium_pendulums, inverted_pendulums, reachers]
+def marks(**options: Any) -> list[Row]:
+    """Mean total returns of eight pendulums on the way, whether they fall, and of adapting."""
+    result = _ask("marks", options)
+    what = _what("marks", result, options)
+    at = [int(mark) for mark in result[0]["marks"]]
+    means = np.array([[np.mean(totals) for totals in one["marks"].values()] for one in result])
+    rows = []
+    for k, mark in enumerate(at):
+        mean, least = student(means[:, k]), MARKS.get(mark)
+        measured = f"{mean}, worst seed {means[:, k].min():.0f}"
+        wanted = "–" if least is None else f"≥ {least:.0f}"
+        met = None if least is None else bool(mean.value >= least)
+        rows.append(Row(f"{what}: at {mark:,}", measured, mean.value, wanted, met))
+    best = np.maximum.accumulate(means, axis=1)
+    falls = ((best - means) / np.abs(best)).max(axis=1)
+    share = float(np.mean(falls <= FALL))
+    measured = f"largest fall below the best mark {falls.max():.0%}"
+    rows.append(Row(f"{what}: settle", measured, share, "≤ 10 % on ≥ 0.9 of seeds", share >= 0.9))
+    before, after = (np.array([np.mean(one[key]) for one in result]) for key in ("before", "after"))
+    gain = student(after - before)
+    measured = f"{student(before)} before, {student(after)} after; gain {gain}"
+    adapting = f"{what}: adapting to unseen ones, {ADAPTING:,} steps of each"
+    rows.append(Row(adapting, measured, gain.value, "≥ 0", gain.value >= 0.0))
+    return rows
+
+
+BENCHMARKS = [navigation, pendulums, gymnasium_pendulums, inverted_pendulums, reachers, marks]
 
 
 def _ask(part: str, options: Answer) -> list[Answer]:

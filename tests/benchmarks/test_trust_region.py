@@ -44,6 +44,36 @@ def test_pendulums_count_the_seeds_on_which_every_task_is_good(monkeypatch, bad,
     assert "g = 11: -160" in centre.measured
 
 
+@pytest.mark.parametrize(("fallen", "met"), [(1, True), (2, False)])
+def test_marks_count_the_seeds_that_fall_below_their_best(monkeypatch, fallen, met):
+    def seed(last):
+        marks = {"40000": [-260.0, -230.0], "80000": [-190.0, -190.0], "320000": [last, last]}
+        return {"marks": marks, "before": [-180.0], "after": [-190.0]}
+
+    given(monkeypatch, [seed(-210.0 if k < fallen else -208.0) for k in range(10)])
+    first, second, last, settled, adapted = benchmark.marks()
+    assert (first.ratio, first.met) == (-245.0, True)
+    assert (second.ratio, second.met) == (-190.0, False)
+    assert last.met is None
+    assert (settled.ratio, settled.met) == (pytest.approx(1.0 - fallen / 10), met)
+    assert (adapted.ratio, adapted.met) == (-10.0, False)
+
+
+def test_marks_are_taken_of_one_learner_that_never_exceeds_them(monkeypatch, tmp_path):
+    for name, value in (
+        ("MARKS", {1000: None, 3000: None}),
+        ("ADAPTING", 700),
+        ("MANY", "pendulums:2"),
+    ):
+        monkeypatch.setattr(benchmark, name, value)
+    monkeypatch.setitem(benchmark.TRIALS, "marks", 2)
+    monkeypatch.setattr(benchmark, "UNSEEN", "pendulums:unseen:1")
+    (result,) = benchmark.seeds_of("marks", {"max_knots": 20}, seeds=1, out=tmp_path, steps=2500)
+    assert [len(totals) for totals in result["marks"].values()] == [2, 2]
+    assert list(result["marks"]) == ["1000", "2500"]
+    assert len(result["before"]) == len(result["after"]) == 1
+
+
 def test_plain_steps_are_taken_off_both_times(monkeypatch):
     more = {"ppo": {"totals": [-9.0] * 3}, "ppo_seconds": (21.0, 12.0), "stepping": (1.0, 1.5)}
     given(monkeypatch, [answer(-7.0, **more)] * 4)

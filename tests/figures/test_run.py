@@ -10,7 +10,7 @@ from crosslearning.errors import InputError
 from crosslearning.figures.run import evaluation_figure, learning_figure
 from crosslearning.learner.settings import METHODS
 from crosslearning.learner.user_input import make_settings
-from crosslearning.runs.metrics import Averages
+from crosslearning.runs.metrics import Averages, aims_of
 from tests.figures.examples import curve, labels, metrics
 from tests.learner.examples import recorded_reports
 
@@ -140,17 +140,18 @@ def test_what_the_methods_tell_has_titles_in_words():
 
 
 def test_a_thin_line_shows_the_step_that_was_asked_for():
-    settings = make_settings({"method": "trust-region", "step_kl": 0.08, "step_decay": 10.0})
+    given = {"step_kl": 0.08, "step_decay": 10.0, "reliable": 0.5}
+    settings = make_settings({"method": "trust-region", **given})
     lines = metrics(["a", "b"], 30)
     for line in lines:
         line["kl"] = {"a": 0.01, "b": 0.02}
-    aims = {"kl": [settings.aims(line["iteration"])["kl"] for line in lines]}
-    figure = learning_figure(lines, 3.0, aims)
+    lines[10]["reliability"] = {"a": 0.25, "b": 0.25}
+    figure = learning_figure(lines, 3.0, aims_of(settings, lines))
     (asked,) = [one for one in figure.axes[3].get_lines() if one.get_linestyle() == "--"]
-    np.testing.assert_allclose(asked.get_ydata()[[0, 10]], [0.08, 0.04])
+    np.testing.assert_allclose(asked.get_ydata()[[0, 10]], [0.08, 0.04 / 2**4])
     assert figure.axes[3].get_ylim()[1] > 0.08
     assert "dashed: requested" in labels(figure)
-    assert make_settings({"method": "policy-gradient"}).aims(1) == {}
+    assert make_settings({"method": "policy-gradient"}).aims(1, {}) == {}
 
 
 def test_numbers_that_coincide_hide_no_task():

@@ -39,6 +39,7 @@ _TITLES = {
     "limit_crossed_so_far": "All episodes that crossed a limit, 95 %",
     "limit_multiplier": "Limits: largest multiplier",
     "kl": "Move of the policy: KL divergence, nats",
+    "reliability": "Reliability of the direction",
 }
 #: Fields that hold for a whole round of the method models.
 _BY_ROUND = ("seen_reward", "model_distance", "model_multiplier")

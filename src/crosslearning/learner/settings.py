@@ -27,6 +27,8 @@ _DISCOUNT, _STEP, _SCALED_STEP, _VARIANCE = 0.9, 2.0, 0.5, 0.05
 _LARGEST_DISCOUNT = 0.999999
 #: Shortest episodes of trust-region, and their share of the horizon: short ones have more starts.
 _SHORTEST, _SHARE = 10, 0.4
+#: Steps of trust-region shrink with so high a power of the reliability, below a reliable one.
+_RELIABILITY_POWER = 4
 #: One episode cannot separate the effect of actions from that of its start.
 FEWEST_EPISODES = 2
 #: Noise around a controller, relative to the largest change of an action: on the machine, where
@@ -194,8 +196,11 @@ class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         """The fewest environment steps of a task with which an iteration is made."""
         return 1
 
-    def aims(self, iteration: int) -> Mapping[str, float]:
-        """Return target values of an iteration's reported numbers, by name; k from 1."""
+    def aims(self, iteration: int, numbers: Mapping[str, Any]) -> Mapping[str, float]:
+        """Return target values of an iteration's numbers, by name; k from 1.
+
+        ``numbers`` are those that it reported, by name and task.
+        """
         return {}
 
     @property
@@ -352,9 +357,15 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     step_kl: Annotated[
         Positive,
-        "The length δ of a step: the mean Kullback-Leibler divergence, over the visited states, "
-        "between a task's policy before it and after.",
+        "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
+        "states, between a task's policy before it and after.",
     ] = 0.04
+    reliable: Annotated[
+        Mixture,
+        "The reliability c of a direction from which on a step has the length δ: how far two "
+        "halves of the episodes agree, 0 to 1. Below it the length is δ (c/reliable)⁴. 0: all "
+        "steps have the length δ. 0.5, with 4 episodes, δ = 0.1 and no decay, suits eight tasks.",
+    ] = 0.0
     step_decay: Annotated[
         Positive,
         "Iterations after which δ has halved: it falls as 1/(1 + k/step_decay), so that the "
@@ -392,13 +403,16 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         assert self.episode_steps is not None, "these settings were not resolved"
         return FEWEST_EPISODES * self.episode_steps
 
-    def step_length(self, iteration: int) -> float:
-        """Return δ of an iteration, from 0."""
-        return self.step_kl / (1.0 + iteration / self.step_decay)
+    def step_length(self, iteration: int, reliability: float) -> float:
+        """Return the divergence of the step of an iteration, from 0, in a direction."""
+        sure = reliability >= self.reliable
+        share = 1.0 if sure else (reliability / self.reliable) ** _RELIABILITY_POWER
+        return share * self.step_kl / (1.0 + iteration / self.step_decay)
 
-    def aims(self, iteration: int) -> dict[str, float]:
-        """Return δ: ``kl`` differs from it by projection and pruning alone."""
-        return {"kl": self.step_length(iteration - 1)}
+    def aims(self, iteration: int, numbers: Mapping[str, Any]) -> dict[str, float]:
+        """Return the step's length: ``kl`` differs from it by projection and pruning alone."""
+        known = [value for value in numbers.get("reliability", {}).values() if value is not None]
+        return {"kl": self.step_length(iteration - 1, known[0] if known else 1.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,4 +1,4 @@
-"""Natural policy gradients in the RKHS, from whole episodes, with steps of a given divergence.
+"""Natural policy gradients in the RKHS, from whole episodes, with steps as long as they are sure.
 
 One iteration is :meth:`TrustRegionMethod.improve`; the core then moves the policies, projects and
 prunes them.
@@ -28,6 +28,8 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 _SWEEPS = 2
 #: Iterations without any difference of rewards that end learning.
 _PATIENCE = 3
+#: The weight of earlier iterations in the agreement of two halves, one iteration later.
+_MEMORY = 0.5
 #: The largest share of a step's divergence that the noise may take.
 _NOISE_SHARE = 0.5
 #: A mean action so many standard deviations beyond its bounds is nearly always clipped.
@@ -42,13 +44,18 @@ _TINY = float(np.finfo(np.float64).tiny)
 class Direction(NamedTuple):
     """The natural gradient of one task, for advantages in units of their standard deviation."""
 
-    weights: Floats  #: of the mean action on the knots, shape (m, p)
+    halves: Floats  #: of the mean action on the knots, from either half, shape (2, m, p)
     growth: Floats  #: of ln σ, shape (p,)
     unit: float  #: that standard deviation
 
+    @property
+    def weights(self) -> Floats:
+        """Of the mean action on the knots, from all episodes, shape (m, p)."""
+        return np.asarray(self.halves.sum(axis=0))
+
 
 class TrustRegionMethod(core.Method):
-    """A natural gradient for every task by regression, and a step of a given divergence."""
+    """A natural gradient for every task by regression, and a step by its reliability."""
 
     settings: TrustRegion
 
@@ -62,6 +69,9 @@ class TrustRegionMethod(core.Method):
         self.batches: list[list[Steps]] = []
         #: Bounds of the action space, shape (2, p), in the policies' units.
         self.bounds = executor.scale.bounds(executor.tasks[0].action_space)
+        #: Σ ⟨f₁, f₂⟩ and Σ ½ (|f₁|² + |f₂|²) over tasks and iterations: how far directions from two
+        #: halves of the episodes agree.
+        self.agreement: Floats = np.zeros(2)
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -105,7 +115,7 @@ class TrustRegionMethod(core.Method):
         # iteration).
         if len(self.batches) == 1:
             self.critic.learn_from(self.batches)
-        # 2. Regress the natural gradients and scale them to the divergence δ (lines 4 and 5).
+        # 2. Regress the natural gradients and scale them to the divergence (lines 4 and 5).
         knots, weights = self._step(iterate)
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
@@ -120,6 +130,7 @@ class TrustRegionMethod(core.Method):
                 "length": episodes.lengths.mean(axis=1),
                 "explained_variance": np.array(explained),
                 "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
+                "reliability": np.full(len(tasks), reliability(*self.agreement)),
                 **outcome_rates(episodes),
                 **numbers,
             },
@@ -155,13 +166,15 @@ class TrustRegionMethod(core.Method):
         means = np.zeros((len(knots), N, self.outputs))
         means[: len(dictionary)] = dictionary.weights[:, :N]
         gradients = [self.direction(i, means[:, i]) for i in range(N)]
+        agreements = [self._agreement(i, gradient) for i, gradient in enumerate(gradients)]
+        self.agreement = _MEMORY * self.agreement + np.sum(agreements, axis=0)
         directions = np.stack([gradient.weights for gradient in gradients], axis=1)
         squares = [
             np.mean(regression.values(0, i, directions[:, i]) ** 2, axis=0) for i in range(N)
         ]
         growth = np.mean([gradient.growth for gradient in gradients], axis=0)
         least = np.minimum(settings.least_std, self.noise.std)
-        length = settings.step_length(iterate.iteration)
+        length = settings.step_length(iterate.iteration, reliability(*self.agreement))
         lengths, std = step_lengths(np.array(squares), growth, self.noise.std, least, length)
         self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
         self.noise = Noise(std**2)
@@ -171,7 +184,8 @@ class TrustRegionMethod(core.Method):
         """Return the natural gradient of a task whose mean action has the given weights (m, p).
 
         The regression of Â · (a − h(s)) on s is that of the mean action; that of ln σ is
-        ½ E[Â ((a − h(s))²/σ² − 1)]. Â are the advantages divided by their standard deviation.
+        ½ E[Â ((a − h(s))²/σ² − 1)]. Â are the advantages divided by their standard deviation. A
+        regression is linear in its targets: those of every other episode give one half of it.
         """
         std, clip = self.noise.std, self.settings.ratio_clip
         low, high = self.bounds + _MARGIN * np.array([-std, std])
@@ -186,10 +200,19 @@ class TrustRegionMethod(core.Method):
             ratios = np.exp(np.minimum(log_densities(deviations, std) - steps.densities, _HUGE))
             scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
             # Where all actions are clipped, none is better than another: pull the mean back.
-            targets.append(scaled * deviations - (means - np.clip(means, low, high)))
+            target = scaled * deviations - (means - np.clip(means, low, high))
+            even = np.repeat(np.arange(len(steps.lengths)) % 2 == 0, steps.lengths)[:, None]
+            targets.append(np.concatenate([target * even, target * ~even], axis=1))
             wider.append(scaled * ((deviations / std) ** 2 - 1.0))
-        weights = self.regression.solve(task, targets, self.settings.ridge)
-        return Direction(weights, 0.5 * np.concatenate(wider).mean(axis=0), unit)
+        both = self.regression.solve(task, targets, self.settings.ridge)
+        halves = np.stack(np.split(both, 2, axis=1))
+        return Direction(halves, 0.5 * np.concatenate(wider).mean(axis=0), unit)
+
+    def _agreement(self, task: int, direction: Direction) -> tuple[float, float]:
+        """Return ⟨f₁, f₂⟩ and ½ (|f₁|² + |f₂|²) of a direction's halves at the newest states."""
+        one, two = (self.regression.values(0, task, w) / self.noise.std for w in direction.halves)
+        means = [np.mean(np.sum(square, axis=1)) for square in (one * two, one**2 + two**2)]
+        return float(means[0]), 0.5 * float(means[1])
 
     def stop_decision(
         self, iterate: core.Iterate, improvement: core.Improvement
@@ -209,7 +232,7 @@ class TrustRegionMethod(core.Method):
     def state(self) -> core.State:
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
-        arrays = {"variance": self.noise.variance.copy()}
+        arrays = {"variance": self.noise.variance.copy(), "agreement": self.agreement.copy()}
         if len(self.limits):
             arrays |= self.limits.state()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
@@ -220,6 +243,10 @@ class TrustRegionMethod(core.Method):
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise core.misfit("variance")
+        # Files of version 0.2 have none.
+        agreement = arrays.get("agreement", np.zeros(2))
+        if agreement.shape != (2,) or not np.all(np.isfinite(agreement)):
+            raise core.misfit("agreement")
         N, q = len(self.executor.tasks), self.kernel.dimension
         batches = unpack(core.part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
@@ -228,6 +255,16 @@ class TrustRegionMethod(core.Method):
         if len(self.limits):
             self.limits.restore(arrays)
         self.batches, self.noise = batches, Noise(variance.copy())
+        self.agreement = agreement.copy()
+
+
+def reliability(product: float, energy: float) -> float:
+    """Return the reliability of a direction, 0 to 1, from the agreement of its halves.
+
+    With r = ⟨f₁, f₂⟩₊ / ½ (|f₁|² + |f₂|²), the share of signal in a half, that of the whole is
+    2r/(1 + r) (Spearman and Brown).
+    """
+    return 2.0 * max(product, 0.0) / (energy + max(product, 0.0)) if energy > 0.0 else 0.0
 
 
 def step_lengths(

@@ -124,7 +124,7 @@ def _is_plain(value: Any) -> bool:
 
 def aims_of(settings: LearnerSettings, lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a method's targets, by name and for every line of metrics."""
-    each = [settings.aims(line["iteration"]) for line in lines]
+    each = [settings.aims(line["iteration"], line) for line in lines]
     return {name: [one[name] for one in each] for name in (each[0] if each else ())}
 
 

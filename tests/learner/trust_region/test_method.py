@@ -13,6 +13,7 @@ from crosslearning.learner.trust_region import (
     log_densities,
     mean_divergence,
     pack,
+    reliability,
     step_lengths,
     unpack,
 )
@@ -85,6 +86,90 @@ def test_steps_become_shorter():
     reports = recorded_reports(small(step_kl=0.03, step_decay=2.0, **UNPRUNED), 5)
     asked = [0.03 / (1 + k / 2.0) for k in range(5)]
     np.testing.assert_allclose([r.numbers["kl"].mean() for r in reports], asked, rtol=0.05)
+
+
+class Rewarded(Drift):
+    """A point whose reward is chance, or its first action: of the step, not of its state."""
+
+    def __init__(self, signal):
+        super().__init__()
+        self.signal, self.draw = signal, np.random.default_rng(0)
+
+    def step(self, action):
+        seen, _, terminated, truncated, info = super().step(action)
+        reward = float(action[0]) if self.signal else self.draw.standard_normal()
+        return seen, reward, terminated, truncated, info
+
+
+def rewarded(signal, reliable=0.5):
+    """Return the divergence of every step, and its reliability."""
+    task = Task("one", lambda render_mode=None: Rewarded(signal), horizon=50)
+    lengths = {"step_kl": 0.02, "step_decay": np.inf, "reliable": reliable}
+    learner = small([task], trace=0.0, episodes=20, seed=1, **lengths, **UNPRUNED)
+    reports = recorded_reports(learner, 8)
+    return [np.array([r.numbers[name][0] for r in reports]) for name in ("kl", "reliability")]
+
+
+def test_steps_shrink_where_the_advantages_are_noise_and_not_where_they_are_signal():
+    steps, sure = rewarded(signal=True)
+    # In the first iteration there is less evidence.
+    assert np.all(sure[1:] > 0.5)
+    np.testing.assert_allclose(steps[1:], 0.02, rtol=0.05)
+    steps, sure = rewarded(signal=False)
+    assert sure.mean() < 0.4
+    assert np.mean(steps) < 0.01
+    np.testing.assert_allclose(steps, 0.02 * np.minimum(1.0, 2.0 * sure) ** 4, rtol=0.05, atol=1e-7)
+    steps, _ = rewarded(signal=False, reliable=0.0)
+    np.testing.assert_allclose(steps, 0.02, rtol=0.05)
+
+
+def test_a_direction_is_the_sum_of_two_halves_of_the_episodes():
+    """One half does not change with the rewards of the other's episodes."""
+
+    def halves(sign):
+        learner = small([drift("one")], reuse=1, episodes=4, least_steps=1)
+        method, recorded = learner.method, []
+        direction = method.direction
+
+        def changed(*given):
+            steps = method.batches[0][0]
+            odd = np.repeat(np.arange(len(steps.lengths)) % 2 == 1, steps.lengths)
+            advantages = method.critic.advantages(0, 0, steps)
+            # Either half has mean zero, so that neither the centre nor the unit of all changes.
+            advantages -= np.where(odd, advantages[odd].mean(), advantages[~odd].mean())
+            advantages[odd] *= sign
+            method.critic.advantages = lambda *_: advantages
+            recorded.append(direction(*given))
+            return recorded[-1]
+
+        method.direction = changed
+        learner.learn(1)
+        (found,) = recorded
+        np.testing.assert_array_equal(found.weights, found.halves.sum(axis=0))
+        return found.halves
+
+    plain, flipped = halves(1.0), halves(-1.0)
+    assert np.any(plain[1] != 0.0)
+    np.testing.assert_allclose(flipped[0], plain[0], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(flipped[1], -plain[1], rtol=1e-6, atol=1e-9)
+
+
+@given(signal=st.floats(0.0, 1e3), noise=st.floats(1e-3, 1e3))
+def test_reliability_is_the_share_of_signal_in_the_whole(signal, noise):
+    """Halves f + n₁ and f + n₂ have a mean with the noise ½|n|²: Spearman and Brown's formula."""
+    expected = signal / (signal + 0.5 * noise)
+    assert reliability(signal, signal + noise) == pytest.approx(expected)
+    assert reliability(-signal, signal + noise) == 0.0
+    assert reliability(0.0, 0.0) == 0.0
+
+
+def test_tasks_are_judged_together_and_the_past_counts_half(monkeypatch):
+    learner = small()
+    products = iter([(1.0, 2.0), (0.0, 2.0), (1.0, 1.0), (1.0, 1.0)])
+    monkeypatch.setattr(learner.method, "_agreement", lambda *_: next(products))
+    first, second = recorded_reports(learner, 2)
+    np.testing.assert_allclose(first.numbers["reliability"], reliability(1.0, 4.0))
+    np.testing.assert_allclose(second.numbers["reliability"], reliability(2.5, 4.0))
 
 
 @given(
@@ -231,7 +316,7 @@ def test_it_learns_pendulums_that_a_constant_cannot_move():
 
 def test_what_an_engineer_reads_is_in_the_report():
     (report,) = recorded_reports(small(), 1)
-    named = {"total_return", "length", "explained_variance", "entropy", "kl"}
+    named = {"total_return", "length", "explained_variance", "entropy", "kl", "reliability"}
     assert named <= set(report.numbers)
     np.testing.assert_array_equal(report.numbers["length"], 20.0)
     std = 0.5
@@ -340,6 +425,17 @@ def test_noise_that_is_no_noise_is_refused():
     arrays, numbers = learner.method.state()
     with pytest.raises(FileFormatError, match="variance"):
         learner.method.restore({**arrays, "variance": -arrays["variance"]}, numbers)
+
+
+def test_an_agreement_that_is_none_is_refused_and_files_without_it_load():
+    learner = small().learn(2)
+    arrays, numbers = learner.method.state()
+    assert np.all(arrays["agreement"] != 0.0)
+    with pytest.raises(FileFormatError, match="agreement"):
+        learner.method.restore({**arrays, "agreement": np.full(2, np.nan)}, numbers)
+    del arrays["agreement"]
+    learner.method.restore(arrays, numbers)
+    np.testing.assert_array_equal(learner.method.agreement, 0.0)
 
 
 def test_outcomes_are_told_that_are_one_number_an_episode():
