@@ -85,7 +85,9 @@ def test_settings_of_two_methods_leave_the_choice_to_the_steps():
 
 def test_steps_that_are_too_few_are_refused_before_any_is_taken():
     learner = CrossLearner("pendulums:2", method="trust-region", max_knots=30)
-    with pytest.raises(InputError, match=r"steps is 100, but trust-region needs 427 to learn"):
+    with pytest.raises(
+        InputError, match=r"steps is 100, but the first iteration of trust-region needs 427"
+    ):
         learner.learn(steps=100, progress=False)
     assert learner.steps == 0
     assert 320 < learner.learn(steps=427, progress=False).steps <= 427

@@ -135,3 +135,10 @@ def test_what_was_looked_at_before_the_first_iteration_is_counted_once(fields, t
     assert 0.7 * fields["steps"] < outcome.learner.steps <= fields["steps"]
     alone = CrossLearner("pendulums:2", **{k: v for k, v in fields.items() if k != "steps"})
     assert alone.learn(steps=fields["steps"]).steps == outcome.learner.steps
+
+
+@pytest.mark.parametrize("fields", [{}, {"method": "trust-region"}])
+def test_too_few_steps_leave_no_folder_behind(tmp_path, fields):
+    with pytest.raises(InputError, match=r"steps is 9, but the first iteration of .* needs \d+"):
+        train(tmp_path / "run", make_config({"tasks": "linear-quadratic", "steps": 9, **fields}))
+    assert not (tmp_path / "run").exists()

@@ -193,7 +193,6 @@ class CrossLearner:
         explored: list[Episodes] = []
         kernel = known_kernel(self._kernel, self._start, self.tasks, settings)
         if kernel is None:
-            self._refuse_too_few(settings)
             with threadpool_limits(1, user_api="blas"):  # as in learn
                 explored = explore(
                     self._executor, self._scale is not None, settings, self._most_steps
@@ -211,15 +210,19 @@ class CrossLearner:
             iterate.start_from(self._start)
         return Core(iterate, method)
 
-    def _refuse_too_few(self, settings: LearnerSettings) -> None:
-        """Refuse too few steps before the initial exploration takes any."""
-        N, share = len(self.tasks), settings.initial_exploration.share
-        needed = math.ceil(N * settings.fewest_steps / (1.0 - share if share < 1.0 else 1.0))
+    def _refuse_too_few(self) -> None:
+        """Refuse fewer steps than the initial exploration and the first iteration need."""
+        settings, N = self.settings, len(self.tasks)
+        if known_kernel(self._kernel, self._start, self.tasks, settings) is not None:
+            needed, explored = self.method.steps_needed(self._core.iterate), ""
+        else:
+            share = settings.initial_exploration.share
+            needed = math.ceil(N * settings.fewest_steps / (1.0 - share if share < 1.0 else 1.0))
+            explored = " with the initial exploration" if share < 1.0 else ""
         if self._most_steps < needed:
             raise InputError(
-                f"steps is {self._most_steps}, but {settings.method} needs {needed} to learn "
-                f"anything: {settings.fewest_steps} of each of {N} tasks for an iteration"
-                f"{', after episodes with random actions' if share < 1.0 else ''}; ask for more"
+                f"steps is {self._most_steps}, but the first iteration of {settings.method} needs "
+                f"{needed}{explored}, over {N} tasks; ask for more"
             )
 
     def _choose_lags(self, explored: Sequence[Episodes]) -> list[Episodes]:

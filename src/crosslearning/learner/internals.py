@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 
 
 def choose_method(learner: CrossLearner, steps: int | None) -> CrossLearner:
-    """Choose the method, if none was given, by the number of steps; return the learner."""
+    """Choose the method, if none was given, by the number of steps; return the learner.
+
+    Too few steps are refused before any is taken, and before a run has a folder.
+    """
     if not learner._is_made:
         learner.settings = learner._resolved(steps)
         learner._most_steps = math.inf if steps is None else steps
+        if steps:
+            learner._refuse_too_few()
     return learner
 
 
