@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from crosslearning import Constant, CrossLearner, Task, cli, task_set, verdict
+from crosslearning import Constant, CrossLearner, StateFeedback, Task, cli, task_set, verdict
 from crosslearning._base.statistics import Interval, student
 from crosslearning.analysis.verdict import TaskVerdict, _outcome
 from crosslearning.errors import InputError
@@ -97,6 +97,16 @@ def test_around_a_controller_only_the_controller_counts():
     learner = CrossLearner(tasks, 0.3, **SMALL).learn(steps=1500)
     found = verdict(learner, trials=3)
     assert set(found.tasks[0].references) == {"controller"}
+    assert "the controller" in found.sentence
+
+
+def test_models_of_machines_behind_a_controller_are_judged_by_the_machines_actions():
+    feedback = StateFeedback([[1.0, 1.5]])
+    tasks = [task.around(feedback) for task in task_set("linear-quadratic")[:2]]
+    learner = CrossLearner(tasks, 0.3, method="models", updates_per_round=3).learn(steps=300)
+    known = verdict(learner, trials=2).model_error
+    learner.method.controllers.used = False  # as if corrections were the machine's actions
+    assert known < 0.6 * verdict(learner, trials=2).model_error
 
 
 def test_what_learning_started_from_is_shown(carts):

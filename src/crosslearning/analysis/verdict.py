@@ -180,9 +180,11 @@ def _model_error(learner: CrossLearner, episodes: Episodes) -> float | None:
     method = learner.method
     if not isinstance(method, ModelBasedMethod) or method.frame is None:
         return None
-    frame, squares = method.frame, []
-    for i in range(len(learner.tasks)):
-        steps = Transitions.of(episodes.of_task(i), method.executor.scale, method.bounds)
+    frame, squares, scale = method.frame, [], method.executor.scale
+    every = [
+        Transitions.of(episodes.of_task(i), scale, method.bounds) for i in range(len(learner.tasks))
+    ]
+    for i, steps in enumerate(method.controllers.machine_steps(every)):
         real = frame.targets(steps) * frame.unit + frame.centre
         error = method.dynamics.predict(i, steps.states, steps.actions) - real
         squares.append(np.mean((error / frame.unit) ** 2))
@@ -193,7 +195,8 @@ def _outcome(tasks: Sequence[TaskVerdict]) -> str:
     """Return the first sentence."""
     better = [one for one in tasks if one.judgement == "better"]
     worse = [one for one in tasks if one.judgement == "worse"]
-    names = " or ".join(dict.fromkeys(one.best for one in tasks))
+    articles = {CONTROLLER: f"the {CONTROLLER}", START: f"the {START}"}
+    names = " or ".join(dict.fromkeys(articles.get(one.best, one.best) for one in tasks))
     what = "the task" if len(tasks) == 1 else f"{len(better)} of {len(tasks)} tasks"
     if worse:
         least = min(worse, key=lambda one: one.gain.value)
