@@ -61,8 +61,9 @@ def place(tmp_path_factory):
         fields = {"tasks": "linear-quadratic", "iterations": 2, "max_knots": 5, "batch_size": 2}
         runs.train("run", runs.make_config(fields))
         (folder / "trap.py").write_text("raise SystemExit('the trap was sprung')\n")
-        patch.setattr(runs, "train", begun)
+        # First where it is imported from the other, or that would keep the patched one.
         patch.setattr("crosslearning.analysis.adaptation.train", begun)
+        patch.setattr(runs, "train", begun)
         # Made once: a command line is built of hundreds of flags.
         patch.setattr(application, "app", typer.main.get_command(application.app))
         yield folder
