@@ -232,7 +232,7 @@ def test_a_method_that_is_not_named_is_the_one_that_suits():
         ({"tasks": "pendulums:3", "steps": 3001}, "trust-region"),
         ({"tasks": "pendulums:3", "iterations": 3}, "trust-region"),
         ({"tasks": "pendulums:3", "steps": 300, "method": "trust-region"}, "trust-region"),
-        ({"tasks": "paper", "steps": 300}, "policy-gradient"),
+        ({"tasks": "paper", "steps": 600}, "policy-gradient"),
     ],
 )
 def test_a_run_of_few_steps_learns_in_models(asked, method):
