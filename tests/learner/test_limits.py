@@ -13,7 +13,7 @@ from crosslearning.errors import InputError
 from crosslearning.figures.run import learning_figure
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.limits import Limits, Penalties, crossed_share, penalty, penalty_slope
-from crosslearning.learner.model_based.method import _imagined_returns
+from crosslearning.learner.model_based.comparison import imagined_returns
 from crosslearning.rollouts import Episodes
 from crosslearning.runs import RunFolder, make_config, resume, train
 from tests.learner.examples import Drift, assert_same_bits
@@ -173,7 +173,7 @@ def test_policies_are_compared_by_returns_less_the_penalties(learned):
         # Narrow penalties around the whole range: everything costs.
         ends = np.full((1, 2), -50.0) * limits.penalties.sign
         limits.penalties = limits.penalties._replace(end=ends)
-        returns[weight] = _imagined_returns(family, method.world, starts, [length], limits)
+        returns[weight] = imagined_returns(family, method.world, starts, [length], limits)
         if weight:
             cheapest = length * float(limits.charge(0, np.array([[0.0, 0.0]]))[0])
     assert cheapest > 0.0

@@ -208,7 +208,7 @@ def explore(
     exploration = settings.initial_exploration.within(most_steps / len(tasks))
     generator = np.random.default_rng([settings.seed, _STREAM])
     if exploration.episodes == 1:
-        return executor.rounds(still.expansion, generator, exploration.steps, std)
+        return executor.collect_steps(still.expansion, generator, exploration.steps, std)
     horizon = min(exploration.steps, max(task.horizon for task in tasks))
     plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
     return [executor.episodes(still.expansion, plan)]

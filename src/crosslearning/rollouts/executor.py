@@ -87,7 +87,7 @@ class Executor(ABC):
         plan = EpisodePlan(*(np.concatenate(arrays, axis=1) for arrays in zip(*plans, strict=True)))
         return plan, collect_outcomes(self.tasks, Episodes.joined(parts))
 
-    def rounds(
+    def collect_steps(
         self, policies: Expansion, generator: np.random.Generator, length: int, noise_std: Floats
     ) -> list[Episodes]:
         """Run one episode of every task after the other, until ``length`` steps of each are taken.

@@ -9,8 +9,8 @@ import pytest
 from crosslearning import CrossLearner
 from crosslearning.errors import InputError, NumericalError, TaskError
 from crosslearning.learner.evaluation import EpisodeOptions, measure_episodes
+from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import imagine
-from crosslearning.learner.model_based.method import explorers
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.tasks import Task, task_set
 from tests.learner.examples import UNPRUNED, Drift, assert_same_bits, drift, recorded_reports

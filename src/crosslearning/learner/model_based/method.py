@@ -16,12 +16,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crosslearning.learner import core
-from crosslearning.learner.keeping import Candidate, predicted_gain, seen_gain
+from crosslearning.learner.keeping import Candidate, seen_gain
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.model_based import dynamics as models
+from crosslearning.learner.model_based.comparison import (
+    imagined_returns,
+    last_episode,
+    least_gain,
+    longest_episode,
+)
 from crosslearning.learner.model_based.controllers import Controllers
 from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
+from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import (
     Controlled,
     Imagined,
@@ -49,10 +56,6 @@ _WHITE = 0.5
 _STRIDE = 13
 #: So many rounds in a row must change nothing before learning stops.
 _PATIENCE = 2
-#: Starts from which every candidate for exploration is imagined.
-_STARTS = 4
-#: Every so many imagined steps the models' predictions are compared.
-_COMPARED = 4
 #: Imagined episodes of each task for the chance that limits hold.
 _EPISODES = 20
 #: Shares of its policy and noise with which a task may be run to hold its limits.
@@ -124,7 +127,7 @@ class ModelBasedMethod(core.Method):
         self.seen = Seen.of(parts, self.settings.gamma)
         self.crossed = np.mean([self.limits.saw(part) for part in parts], axis=0)
         if self.settings.compares and not self.first_rewards:
-            self.first_rewards = [_last_episode(steps).rewards for steps in self.data]
+            self.first_rewards = [last_episode(steps).rewards for steps in self.data]
 
     def take_in(self, data: Sequence[Transitions]) -> None:
         """Add transitions of every task; the next iteration fits the models to them."""
@@ -226,7 +229,7 @@ class ModelBasedMethod(core.Method):
             std = _WHITE * std
         if len(self.limits) and self.models:
             policies, std = self._within_limits(policies, std, iterate.generator)
-        parts = self.executor.rounds(policies, iterate.generator, length, std)
+        parts = self.executor.collect_steps(policies, iterate.generator, length, std)
         self.begin(parts)
         self.acted = iterate.iteration
         lengths = np.concatenate([part.lengths for part in parts], axis=1)
@@ -420,19 +423,19 @@ class ModelBasedMethod(core.Method):
         shapes = [(_DRAWN, total + 1, len(fit.family.knots), 1) for fit in dynamics.fits]
         drawn = dynamics.functions(N, [generator.standard_normal(shape) for shape in shapes])
         world = world_of(drawn, dynamics.frame, self.bounds, controlled=self.controlled)
-        lengths = [min(_LONGEST, max(_longest_episode(steps) for steps in self.data))]
+        lengths = [min(_LONGEST, max(longest_episode(steps) for steps in self.data))]
         if self.controllers.used:  # models of the machines themselves hold for whole episodes
             lengths.append(min(_LONGEST, max(task.horizon for task in self.executor.tasks)))
         before, *returns = (
-            _imagined_returns(family, world, starts, lengths, self.limits)
+            imagined_returns(family, world, starts, lengths, self.limits)
             for family in (first, kept.family, iterate.family)
         )
         gains = np.array(
-            [[_least_gain(after[i] - before[i]) for i in range(N)] for after in returns]
+            [[least_gain(after[i] - before[i]) for i in range(N)] for after in returns]
         )
         for i, steps in enumerate(self.data):
             if self.first_rewards and 0 < kept.iterations[i] == self.acted:
-                seen = seen_gain(self.first_rewards[i], _last_episode(steps).rewards)
+                seen = seen_gain(self.first_rewards[i], last_episode(steps).rewards)
                 gains[0, i] = min(gains[0, i], seen * lengths[-1])
         return gains
 
@@ -572,52 +575,6 @@ class Seen(NamedTuple):
         return cls(total.sum(axis=1) / length.sum(axis=1), *means)
 
 
-def _last_episode(steps: Transitions) -> Transitions:
-    first = np.flatnonzero(steps.first)[-1]
-    return Transitions(*(array[first:] for array in steps))
-
-
-def _longest_episode(steps: Transitions) -> int:
-    ends = np.append(np.flatnonzero(steps.first), len(steps.first))
-    return int(np.max(np.diff(ends)))
-
-
-def _least_gain(gains: Floats) -> float:
-    """Return the lower bound of gains of several lengths, shape (lengths, S, K).
-
-    A long episode shows what a short one hides, and a short one is better known: the highest bound
-    counts, unless the longest episodes are expected to lose.
-    """
-    bounds = [predicted_gain(one) for one in gains]
-    return max(bounds) if gains[-1].mean() > 0.0 else min(bounds)
-
-
-def _imagined_returns(
-    family: Family, world: World, starts: Floats, lengths: Sequence[int], limits: Limits
-) -> Floats:
-    """Return Σ r_t of the tasks' policies in sampled models, (N, lengths, samples, starts).
-
-    Rewards are less the penalties of limits.
-    """
-    N, n, q = starts.shape
-    S = world.functions.rows.shape[0] // N
-    task = np.repeat(np.arange(N), S * n)
-    model = task + N * np.tile(np.repeat(np.arange(S), n), N)
-    first = np.repeat(starts[:, None], S, axis=1).reshape(-1, q)
-    length = max(lengths)
-    still = np.zeros((len(task), length, family.outputs))
-    path = imagine(family.expansion, world, first, task, model, still)
-    there = np.ones(path.rewards.shape)
-    np.cumprod(path.bootstrap_mask[:, :-1], axis=1, out=there[:, 1:])
-    rewards = path.rewards
-    if len(limits):
-        after = path.states[:, 1:].reshape(N, S * n * length, q)
-        charges = [limits.charge(i, states) for i, states in enumerate(after)]
-        rewards = rewards - np.reshape(charges, rewards.shape)
-    sums = [np.sum((rewards * there)[:, :steps], axis=1).reshape(N, S, n) for steps in lengths]
-    return np.stack(sums, axis=1)
-
-
 def _unpack_values(
     arrays: core.Arrays, tasks: int, q: int
 ) -> tuple[list[list[Floats]], list[list[Floats]]]:
@@ -633,68 +590,3 @@ def _unpack_values(
         states.append(list(seen.copy()))
         returns.append(list(worth.copy()))
     return states, returns
-
-
-# Exploration: act in the real tasks where the sampled models disagree ---------------------------
-
-
-def explorers(
-    iterate: core.Iterate,
-    settings: ModelBased,
-    data: Sequence[Transitions],
-    world: World,
-    units: tuple[Floats, Floats],
-    length: int,
-) -> Expansion:
-    """Return for each task the candidate policy along which its models disagree most.
-
-    A candidate is the policy plus a random function on the same knots. Unlike noise at every step
-    it acts alike in like states, so that it leads somewhere. ``world`` holds posterior samples;
-    ``units``, shapes (p,) and (q,), are the size of a change of the actions at the visited states,
-    and the units of disagreement on the next observation; ``length`` are the steps of the round.
-    """
-    policies, generator = iterate.policies, iterate.generator
-    N, J, L = len(data), settings.explorers, len(iterate.dictionary)
-    rows = policies.rows[:N]
-    change = np.zeros((J, *rows.shape))
-    change[..., :L] = generator.standard_normal((J, *rows.shape[:2], L))
-    for i, seen in enumerate(data):
-        which = np.full(len(seen.states), i)
-        for j in range(J):
-            moved = policies._replace(rows=np.ascontiguousarray(change[j]))
-            size = np.sqrt(np.mean(moved.each(seen.states, which) ** 2, axis=0))
-            change[j, i] *= (units[0] / np.maximum(size, _TINY))[:, None]
-    candidates = policies._replace(rows=(rows + change).reshape(J * N, *rows.shape[1:]))
-    firsts = [seen.states[seen.first == 1.0] for seen in data]
-    starts = [states[generator.integers(len(states), size=_STARTS)] for states in firsts]
-    spread = _disagreement(candidates, settings, np.array(starts), world, units[1], length)
-    chosen = policies.rows.copy()
-    chosen[:N] = (rows + change)[np.argmax(spread, axis=0), np.arange(N)]
-    return policies._replace(rows=chosen)
-
-
-def _disagreement(
-    candidates: Expansion,
-    settings: ModelBased,
-    starts: Floats,
-    world: World,
-    unit: Floats,
-    length: int,
-) -> Floats:
-    """Return the models' disagreement along paths from ``starts`` (N, n, q), shape (J, N)."""
-    N, n, q = starts.shape
-    J, S, p = settings.explorers, max(1, settings.samples), candidates.rows.shape[1]
-    task = np.tile(np.repeat(np.arange(N), n), J)
-    policy = task + N * np.repeat(np.arange(J), N * n)
-    still = np.zeros((len(task), length, p))
-    first = np.tile(starts.reshape(-1, q), (J, 1))
-    path = imagine(candidates, world, first, policy, task, still).states[:, :-1:_COMPARED]
-    # Compare the samples' next observations along the paths, for the same actions.
-    whose, where = np.repeat(policy, path.shape[1]), np.repeat(task, path.shape[1])
-    places, none = path.reshape(-1, q), np.zeros((len(whose), 1, p))
-    predictions = [
-        imagine(candidates, world, places, whose, where + N * s, none).states[:, 1]
-        for s in range(S)
-    ]
-    spread = np.sum((np.std(predictions, axis=0) / unit) ** 2, axis=1)
-    return np.asarray(np.log1p(spread).reshape(J, N, -1).mean(axis=2))

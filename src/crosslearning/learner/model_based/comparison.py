@@ -1,0 +1,62 @@
+"""Episodes imagined to compare policies, and what is read off real ones beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from crosslearning.learner.keeping import predicted_gain
+from crosslearning.learner.limits import Limits
+from crosslearning.learner.model_based.data import Transitions
+from crosslearning.learner.model_based.imagination import World, imagine
+from crosslearning.rkhs import Family
+from crosslearning.rkhs.checks import Floats
+
+
+def last_episode(steps: Transitions) -> Transitions:
+    """Return the steps of the episode that was begun last."""
+    first = np.flatnonzero(steps.first)[-1]
+    return Transitions(*(array[first:] for array in steps))
+
+
+def longest_episode(steps: Transitions) -> int:
+    """Return the number of steps of the longest episode."""
+    ends = np.append(np.flatnonzero(steps.first), len(steps.first))
+    return int(np.max(np.diff(ends)))
+
+
+def least_gain(gains: Floats) -> float:
+    """Return the lower bound of gains of several lengths, shape (lengths, S, K).
+
+    A long episode shows what a short one hides, and a short one is better known: the highest bound
+    counts, unless the longest episodes are expected to lose.
+    """
+    bounds = [predicted_gain(one) for one in gains]
+    return max(bounds) if gains[-1].mean() > 0.0 else min(bounds)
+
+
+def imagined_returns(
+    family: Family, world: World, starts: Floats, lengths: Sequence[int], limits: Limits
+) -> Floats:
+    """Return Σ r_t of the tasks' policies in sampled models, (N, lengths, samples, starts).
+
+    Rewards are less the penalties of limits.
+    """
+    N, n, q = starts.shape
+    S = world.functions.rows.shape[0] // N
+    task = np.repeat(np.arange(N), S * n)
+    model = task + N * np.tile(np.repeat(np.arange(S), n), N)
+    first = np.repeat(starts[:, None], S, axis=1).reshape(-1, q)
+    length = max(lengths)
+    still = np.zeros((len(task), length, family.outputs))
+    path = imagine(family.expansion, world, first, task, model, still)
+    there = np.ones(path.rewards.shape)
+    np.cumprod(path.bootstrap_mask[:, :-1], axis=1, out=there[:, 1:])
+    rewards = path.rewards
+    if len(limits):
+        after = path.states[:, 1:].reshape(N, S * n * length, q)
+        charges = [limits.charge(i, states) for i, states in enumerate(after)]
+        rewards = rewards - np.reshape(charges, rewards.shape)
+    sums = [np.sum((rewards * there)[:, :steps], axis=1).reshape(N, S, n) for steps in lengths]
+    return np.stack(sums, axis=1)
