@@ -109,6 +109,7 @@ def test_certificates_reports_and_exports_take_the_names(place):
     assert not problem
     assert "not a run of yours" not in text
     assert "gap" in text
+    assert re.search(r"multiplier of ε +of ε₀", text)
     _, problem = invoke("report", "run", "--trials", 2, "--samples", 4, "--no-open", *NAMED)
     assert not problem
     assert "not a run of yours" not in (place / "run" / "report.html").read_text()

@@ -6,8 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from crosslearning import CrossLearner
-from crosslearning.runs.metrics import Averages
+from crosslearning import Constant, CrossLearner
+from crosslearning.runs.metrics import Averages, late_multipliers
 from tests.learner.examples import recorded_reports
 
 NAN = np.nan
@@ -60,3 +60,21 @@ def test_what_is_always_known_is_the_plain_mean_to_the_last_bit(reports):
     line = averages.line(0)
     expected = np.mean([report.returns for report in reports], axis=0)
     assert list(line["return"].values()) == expected.tolist()
+
+
+def test_a_bound_on_the_distance_from_the_controller_has_multipliers_of_its_own(reports):
+    learner = CrossLearner(
+        "linear-quadratic", around=Constant([0.0]), epsilon=0.01, max_knots=10, batch_size=2,
+        step_size=0.5,
+    )  # fmt: skip
+    around = recorded_reports(learner, 3)
+    line = line_of(around, [{}] * 3)
+    expected = np.mean([report.projection.bound_multipliers[:-1] for report in around], axis=0)
+    np.testing.assert_allclose(list(line["controller_multiplier"].values()), expected)
+    # Both radii are ε: a policy at its distance from the controller is held back by that one.
+    late = late_multipliers([line], "abc", "controller_multiplier")
+    assert np.all(late > 0.0)
+    assert np.all(around[-1].distances >= 0.999 * 0.01)
+    free = line_of(reports, [{}] * 3)
+    assert "controller_multiplier" not in free
+    assert late_multipliers([free], "abc", "controller_multiplier") is None

@@ -23,11 +23,10 @@ from crosslearning.learner.model_based.data import Transitions
 from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import Episodes, plan_episodes
+from crosslearning.runs.metrics import AT_BOUND
 
 #: Joined with the seed, so that these starts are not those of the run.
 _STREAM = 0x7E4D
-#: Distances from ε up to this share of it count as equal to it.
-_ROUNDING = 1e-6
 #: Models whose one-step errors exceed this share of the spread of the changes are poor.
 _POOR = 0.3
 #: Episodes of so few steps on average teach nothing.
@@ -141,7 +140,7 @@ def verdict(learner: CrossLearner, trials: int = 10, seed: int = 0) -> Verdict:
     family, settings = learner.family, learner.settings
     binding = 0
     if math.isfinite(settings.epsilon) and len(family.knots):
-        binding = int(np.sum(family.distances() >= (1.0 - _ROUNDING) * settings.epsilon))
+        binding = int(np.sum(family.distances() >= (1.0 - AT_BOUND) * settings.epsilon))
     error = _model_error(learner, episodes["policy"])
     better = sum(one.judgement == "better" for one in tasks)
     learned = better > 0 and all(one.judgement != "worse" for one in tasks)

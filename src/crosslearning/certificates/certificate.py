@@ -25,12 +25,10 @@ from crosslearning.learner import CrossLearner
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.limits import crossed_share
 from crosslearning.runs import RunFolder
-from crosslearning.runs.metrics import late_multipliers
+from crosslearning.runs.metrics import AT_BOUND, late_multipliers
 
 #: Fresh episodes of a task with limits: with 72 or more that cross none, 5 % is certified.
 EPISODES = 200
-#: A distance within this fraction of ε counts as at the bound.
-_AT_BOUND = 1e-3
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,8 @@ class ConstraintLine:
     ridged_distance: float  #: the same in the norm of κ + λδ, in which the dictionary projects
     #: The mean over the last quarter of the run; infinite for ε = 0, None without metrics.
     multiplier: float | None
+    #: The same of ‖h_i‖ ≤ ε₀, the distance from a controller; None without one.
+    controller_multiplier: float | None
     binding: bool
 
 
@@ -234,13 +234,15 @@ def constraint_lines(
     """Return the constraint of every task; nothing without a readable model."""
     if model is None:
         return ()
-    late = late_multipliers(metrics, model.tasks)
-    multipliers = [None] * len(model.tasks) if late is None else late.tolist()
-    at_bound = (model.ridged_distances >= (1 - _AT_BOUND) * model.epsilon).tolist()
-    columns = (model.distances.tolist(), model.ridged_distances.tolist(), multipliers, at_bound)
+    multipliers = []
+    for field in ("multiplier", "controller_multiplier"):
+        late = late_multipliers(metrics, model.tasks, field)
+        multipliers.append([None] * len(model.tasks) if late is None else late.tolist())
+    at_bound = (model.ridged_distances >= (1 - AT_BOUND) * model.epsilon).tolist()
+    columns = (model.distances.tolist(), model.ridged_distances.tolist(), *multipliers, at_bound)
     return tuple(
-        ConstraintLine(task, distance, ridged, multiplier, bound or bool(multiplier))
-        for task, distance, ridged, multiplier, bound in zip(model.tasks, *columns, strict=True)
+        ConstraintLine(task, distance, ridged, mu, nu, bound or bool(mu))
+        for task, distance, ridged, mu, nu, bound in zip(model.tasks, *columns, strict=True)
     )
 
 

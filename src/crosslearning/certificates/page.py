@@ -68,18 +68,25 @@ def verdicts(certificate: Certificate) -> list[str]:
 def _distances(certificate: Certificate) -> dict[str, Any]:
     """Return the table of distances, of many tasks the farthest, and how many are left out."""
     shown, left = _worst(certificate.constraint, lambda line: line.ridged_distance)
+    around = any(line.controller_multiplier is not None for line in shown)
     rows = [
         (
             line.task,
             f"{line.distance:.6g}",
             f"{line.ridged_distance:.6g}",
-            "–" if line.multiplier is None else f"{line.multiplier:.4g}",
+            _known(line.multiplier),
+            *([_known(line.controller_multiplier)] if around else []),
             "binding" if line.binding else "slack",
         )
         for line in shown
     ]
-    headings = ("task", "‖h − g‖", "in κ + λδ", "multiplier", "constraint")
-    return {"table": text.table(rows, headings), "left": left}
+    multipliers = ("multiplier of ε", "of ε₀") if around else ("multiplier",)
+    headings = ("task", "‖h − g‖", "in κ + λδ", *multipliers, "constraint")
+    return {"table": text.table(rows, headings), "left": left, "around": around}
+
+
+def _known(number: float | None) -> str:
+    return "–" if number is None else f"{number:.4g}"
 
 
 def _gaps(certificate: Certificate) -> dict[str, Any]:

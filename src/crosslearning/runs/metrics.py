@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The fraction of a run, at its end, that is called late.
 LATE = 0.25
+#: A distance within this fraction of ε counts as at the bound.
+AT_BOUND = 1e-3
 
 _Number = int | float | None
 _Numbers = dict[str, _Number]
@@ -55,12 +57,18 @@ class EvaluationLine(msgspec.Struct):
     results: list[_EvaluationResult]
 
 
-def late_multipliers(lines: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Floats | None:
-    """Return every task's mean multiplier late in a run, shape (N,); infinite for ε = 0."""
-    if not lines:
+def late_multipliers(
+    lines: Sequence[Mapping[str, Any]], tasks: Sequence[str], field: str = "multiplier"
+) -> Floats | None:
+    """Return every task's mean multiplier late in a run, shape (N,); infinite for ε = 0.
+
+    ``field`` is ``"multiplier"`` for ε or ``"controller_multiplier"`` for the distance ε₀ from a
+    controller. Without lines that have it the answer is None.
+    """
+    begin = (1.0 - LATE) * lines[-1]["iteration"] if lines else 0.0
+    late = [line[field] for line in lines if line["iteration"] > begin and field in line]
+    if not late:
         return None
-    begin = (1.0 - LATE) * lines[-1]["iteration"]
-    late = [line["multiplier"] for line in lines if line["iteration"] > begin]
     rows = [[math.inf if row[task] is None else row[task] for task in tasks] for row in late]
     return np.asarray(np.mean(np.array(rows, dtype=np.float64), axis=0))
 
@@ -182,6 +190,7 @@ class Averages:
             **{name: mean([r.numbers.get(name, nothing) for r in reports]) for name in names},
             "distance": self._named(np.max([r.distances for r in reports], axis=0)),
             "multiplier": mean([r.projection.multipliers for r in reports]),
+            **self._of_controllers(reports),
             "projection_residual": max(r.projection.residual for r in reports),
             "knots": last.pruning.knots,
             "pruning_error": max(moves),
@@ -197,6 +206,13 @@ class Averages:
         if checks:
             line["gap_bound"] = self._named(checks[-1].bounds)
         return line
+
+    def _of_controllers(self, reports: Sequence[IterationReport]) -> dict[str, Any]:
+        """Return the multipliers of the distance from controllers, if it is bounded."""
+        multipliers = [r.projection.bound_multipliers[:-1] for r in reports]
+        if any(one.size == 0 for one in multipliers):
+            return {}
+        return {"controller_multiplier": self._named(np.mean(multipliers, axis=0))}
 
     def _named(self, values: Floats) -> dict[str, float | None]:
         # JSON has neither infinity nor NaN: null stands for "no bound" and for "unknown".
