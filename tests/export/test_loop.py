@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from crosslearning import CrossLearner, Policy, task_set
 from crosslearning._base.files import read_document
 from crosslearning.errors import FileFormatError, InputError, NumericalError
-from crosslearning.export import export_policy, open_policy
+from crosslearning.export import episodes, export_policy, open_policy
 from crosslearning.export.c_compiler import FLAGS, compile_and_run, find_compiler
 from crosslearning.export.c_loop import c_loop_files
 from crosslearning.export.episodes import (
@@ -59,6 +59,12 @@ LOOPS |= {
     "circle-of-others": ("code-with-memory", {"lags": 3, "circles": [(2, 0)]}),
     "circle-and-all": ("pid-of-two", {**EVERYTHING, "circles": [(1, 0)]}),
 }
+
+
+@pytest.fixture
+def few_episodes(monkeypatch):
+    """Let exports check themselves on a tenth of their episodes."""
+    monkeypatch.setattr(episodes, "EPISODES", 20)
 
 
 def run_c(controller, rows, precision="double", arithmetic=None, flags=(*FLAGS, "-O0")):
@@ -119,6 +125,7 @@ def test_a_controller_around_a_learned_one(precision):
 
 
 @with_compiler
+@pytest.mark.usefixtures("few_episodes")
 def test_angles_of_cosines_and_sines(tmp_path):
     """Of pendulums the loop finds the circle by itself; exports show its angle turning."""
     task = replace(task_set("pendulums:1")[0], lags=2)
@@ -166,6 +173,7 @@ def _without_correction(controller):
     return LearnedController(Policy.from_dict({**data, "weights": zero}), controller.loop.spec)
 
 
+@pytest.mark.usefixtures("few_episodes")
 @pytest.mark.parametrize("wrong", ["reset", "order", "wind-up"])
 def test_a_memory_that_is_wrong_is_noticed(wrong, monkeypatch, tmp_path):
     controller = controller_of(CONTROLLERS["pid"], **EVERYTHING)
@@ -413,6 +421,7 @@ def test_a_correction_alone_is_no_controller(tmp_path):
         read_controller(text, "correction.json")
 
 
+@pytest.mark.usefixtures("few_episodes")
 @pytest.mark.parametrize("target", ["c", "json", "onnx"])
 def test_the_contract_of_a_controller(target, tmp_path):
     if target == "onnx":
@@ -432,7 +441,7 @@ def test_the_contract_of_a_controller(target, tmp_path):
         ["push", "turn"] if whole else ["correction of push", "correction of turn"]
     )
     if made.agreement is not None and whole:
-        assert made.agreement.states == 10_000
+        assert made.agreement.states == episodes.EPISODES * episodes.STEPS
 
 
 def test_a_loop_that_only_limits_actions_is_the_policy(tmp_path):
@@ -451,6 +460,7 @@ def test_names_of_the_machine_can_be_given():
         renamed(controller, ["a", "b"])
 
 
+@pytest.mark.usefixtures("few_episodes")
 def test_controllers_of_learners_and_files(tmp_path):
     pids = [PID(kp=2.0, measured=1), PID(kp=1.0, measured=1)]
     learner = CrossLearner("pendulums:2", around=pids, epsilon=0.2).learn(1, progress=False)

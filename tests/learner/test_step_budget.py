@@ -113,12 +113,23 @@ def test_checks_of_the_stopping_rule_are_within_the_steps():
     assert 1 <= len(checked) < len(reports) // 2
 
 
-def test_tests_of_kept_policies_are_within_the_steps():
-    learner = small("linear-quadratic", "trust-region", keep="best", episodes=5)
-    taken = counted(learner)
-    learner.learn(steps=6000)
-    assert learner._core.keeper.tests > 0
-    assert sum(taken) == learner.steps <= 6000
+@pytest.mark.parametrize("method", ["policy-gradient", "trust-region"])
+def test_tests_of_kept_policies_are_left_out_where_they_do_not_fit(method):
+    learner = small("linear-quadratic", method, keep="best")
+    taken, tested = counted(learner), []
+    learner.learn(steps=487)
+    keeper = learner._core.keeper
+
+    def test_always(returns, iteration, family, again):
+        tested.append(again is not None)
+        return again(keeper.start.family.expansion)[1] if again else 0
+
+    keeper.saw = test_always
+    for _ in range(4):  # no number of steps is a multiple of what an iteration takes
+        learner.learn(steps=487)
+    assert sum(taken) == learner.steps <= 5 * 487
+    assert any(tested)
+    assert not all(tested)
 
 
 def test_a_run_in_parts_is_the_same_with_the_same_end():

@@ -29,7 +29,7 @@ pytest.importorskip("ray")
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """Yield a cluster whose two nodes have two processors each."""
+    """Yield a cluster whose two nodes have one processor each."""
     ray_cluster.require_ray()
     # Ray leaves files and sockets open that are not ours to close.
     with warnings.catch_warnings():
@@ -50,8 +50,8 @@ def _started(monkeypatch, tries=3):
     monkeypatch.setenv("RAY_TMPDIR", folder)
     made = Cluster()
     try:
-        made.add_node(num_cpus=2, include_dashboard=False)
-        made.other = made.add_node(num_cpus=2)
+        made.add_node(num_cpus=1, include_dashboard=False)
+        made.other = made.add_node(num_cpus=1)
     except Exception:
         made.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
@@ -82,7 +82,7 @@ def test_a_cluster_of_two_nodes_gives_the_same_bits(cluster, tmp_path, monkeypat
 
         return after
 
-    # As many workers as there are processors: four.
+    # As many workers as there are processors: two.
     handler = signal.getsignal(signal.SIGTERM)
     slowly = {
         **settings,

@@ -37,9 +37,9 @@ def place(tmp_path):
 def test_workers_do_not_run_the_working_folder(place, tmp_path):
     path = place / "run"
     train = ["train", "--tasks", "pendulums:2", "--iterations", "2", "--out", path, *FLAGS]
-    done = command(*train, "--on", "processes", "--workers", "2", folder=place, home=tmp_path)
+    done = command(*train, "--on", "processes", "--workers", "1", folder=place, home=tmp_path)
     assert done.returncode == 0, done.stderr
-    resume = ["resume", path, "--iterations", "3", "--on", "processes"]
+    resume = ["resume", path, "--iterations", "3", "--on", "processes", "--workers", "1"]
     done = command(*resume, folder=place, home=tmp_path)
     assert done.returncode == 0, done.stderr
     assert not (tmp_path / "canary").exists(), (tmp_path / "canary").read_text()
@@ -59,9 +59,10 @@ def test_tasks_of_the_working_folder_are_found_by_workers(tmp_path):
     write_module(folder)
     train = ["train", "--tasks", "my_tasks:carts", "--iterations", "2", "--out", "run", *FLAGS]
     where = {"folder": folder, "home": tmp_path, "CANARY": str(tmp_path / "imported")}
-    done = command(*train, "--on", "processes", "--workers", "2", **where)
+    one = ["--on", "processes", "--workers", "1"]
+    done = command(*train, *one, **where)
     assert done.returncode == 0, done.stderr
-    done = command("resume", "run", "--iterations", "3", "--on", "processes", **where)
+    done = command("resume", "run", "--iterations", "3", *one, **where)
     assert done.returncode == 0, done.stderr
     flags = ["--epsilons", "1", "--seeds", "2", "--trials", "2", "--workers", "2", *FLAGS]
     asked = ["sweep", "--tasks", "my_tasks:carts", "--iterations", "2", "--horizon", "5", *flags]

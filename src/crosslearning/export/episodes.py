@@ -20,6 +20,7 @@ from crosslearning.export.program import Floats
 from crosslearning.export.signals import remembered_by_code, unknown_controller
 from crosslearning.learner.deployment import LearnedController
 
+#: An export is checked at so many steps of so many episodes.
 EPISODES, STEPS = 200, 50
 
 
@@ -58,7 +59,7 @@ def without_code(controller: LearnedController) -> LearnedController:
 def random_episodes(
     controller: LearnedController,
     ends: tuple[Floats, Floats],
-    episodes: int = EPISODES,
+    episodes: int | None = None,
     steps: int = STEPS,
     seed: int = 0,
 ) -> Floats:
@@ -68,6 +69,7 @@ def random_episodes(
     large ones, and go on at one end when they leave by the other, as angles do; cosines and
     sines stay on their circle. Half of the episodes begin at a knot.
     """
+    episodes = EPISODES if episodes is None else episodes
     generator, sizes = np.random.default_rng(seed), arguments_of(controller)
     q, p, spec = sizes[0], len(controller.loop.spec.low), controller.loop.spec
     low, high = (end[:q] for end in ends)
