@@ -22,7 +22,7 @@ from benchmarks.table import Row
 from crosslearning import CrossLearner, Task, evaluate, task_set
 
 OUT = Path("runs/hidden")
-VERSION, MEMBERS, TRIALS, DELAY, WANTED = 1, 3, 20, 3, -300.0
+VERSION, MEMBERS, TRIALS, DELAY, WANTED = 2, 3, 20, 3, -300.0
 #: What a policy observes beside the observation.
 FIELDS: dict[str, dict[str, Any]] = {"speed": {"lags": 1}, "delay": {"past_actions": DELAY}}
 

@@ -1,5 +1,7 @@
 """What suits tasks that say nothing of themselves: units, widths, and spaces of any shape."""
 
+import dataclasses
+
 import gymnasium
 import numpy as np
 import pytest
@@ -214,6 +216,27 @@ def test_what_turns_round_is_wide_though_little_was_seen_of_it():
     # What has been seen all the way round is as wide as it was seen.
     whole = generator.uniform(-np.pi, np.pi, size=2000)
     assert np.sqrt(kernel_for(whole[:, None], turn).covariance)[0][0] > 0.9
+
+
+def test_actions_on_their_way_are_wider_than_their_spread():
+    fields = {"lags": 1, "past_actions": 2}
+    task = dataclasses.replace(task_set("hovering-masses:1")[0], **fields)
+    limited = dataclasses.replace(task, rates={"thrust": 6.0})
+    seen = np.random.default_rng(0).normal(size=(50, task.observation_size))
+    space = task.observation_space
+    plain, wide, last = (
+        np.sqrt(np.diag(kernel_for(seen, space, loop=loop).covariance))
+        for loop in (None, task.loop, limited.loop)
+    )
+    np.testing.assert_allclose(wide / plain, [1.0] * 4 + [3.0] * 2)
+    # Where rates are limited, the last action is where the next one begins.
+    np.testing.assert_array_equal(last, plain)
+    learner = CrossLearner([task], method="models", round_steps=20)
+    learner.learn(1, progress=False)
+    states = learner.method.data[0]
+    every = np.concatenate([states.states, states.after[-1:]])
+    expected = kernel_for(every, space, loop=task.loop).std
+    np.testing.assert_allclose(learner.kernel.std, expected)
 
 
 def test_a_method_that_is_not_named_is_the_one_that_suits():

@@ -21,6 +21,7 @@ from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale, Episodes, Executor, plan_episodes
 from crosslearning.tasks import Task
 from crosslearning.tasks.controllers import read_controller
+from crosslearning.tasks.loop_spec import LoopSpec
 from crosslearning.tasks.signals import angles_of, find_circles
 from crosslearning.tasks.sources import TaskSource, around_controllers, load_tasks
 from crosslearning.tasks.task_sets import as_tasks
@@ -37,6 +38,8 @@ _SENSIBLE = 1e4
 _STREAM = 0x100C
 #: The constant share of kernels around a controller, and the width that counts as constant.
 _CONSTANT, _FLAT = 0.3, 1e4
+#: An action on its way to the machine is so many times wider in the kernel.
+_ON_ITS_WAY = 3.0
 
 
 class ObservationSizeError(InputError):
@@ -221,16 +224,20 @@ def observed_kernel(tasks: Sequence[Task], parts: Sequence[Episodes]) -> Kernel:
         for part in parts
     ]
     around = any(task.controller is not None for task in tasks)
-    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around)
+    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around, tasks[0].loop)
 
 
-def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
+def kernel_for(
+    seen: Floats, space: Box, around: bool = False, loop: LoopSpec | None = None
+) -> Kernel:
     """Return a Gaussian kernel with widths from observations (n, q) of all tasks.
 
     Widths are standard deviations, wider in many dimensions. Coordinates whose bounds are a full
     turn apart are angles: periodic in the kernel, with the deviation of their point on the circle.
     ``around`` a controller a share of the kernel is constant, since what a controller lacks most
     often is a constant, which has a large norm in the space of a Gaussian. κ(s, s) stays 1.
+    A ``loop`` may show actions on their way to the machine. One action moves it by little, so the
+    kernel is wider there: else every sequence of actions would need knots of its own.
     """
     angles, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
@@ -239,6 +246,8 @@ def kernel_for(seen: Floats, space: Box, around: bool = False) -> Kernel:
     circular = [*angles, *(i for pair in find_circles(seen) for i in pair)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
+    if loop is not None:
+        widths[loop.delayed_actions] *= _ON_ITS_WAY
     kernel = Gaussian(std=widths, periodic=angles)
     if not around:
         return kernel

@@ -179,6 +179,12 @@ class LoopSpec:
         return len(self.observation_names) + self.lags * len(self.changing)
 
     @property
+    def delayed_actions(self) -> list[int]:
+        """The coordinates of past actions; none if rates are limited, which start from the last."""
+        count = len(self.low) * self.past_actions if self.rates is None else 0
+        return list(range(self._first, self._first + count))
+
+    @property
     def _size(self) -> int:
         errors = sum(1 + (held is not None) for _, _, held in self.setpoints)
         return self._first + len(self.low) * self.past_actions + errors + len(self._memory)

@@ -165,7 +165,7 @@ def learn_from(
         logs = _as_observed(log, tasks)
     seen = np.concatenate([one.observations for episodes in logs for one in episodes])
     kernel = settings.pop("kernel", None) or kernel_for(
-        seen, tasks[0].observation_space, around is not None
+        seen, tasks[0].observation_space, around is not None, tasks[0].loop
     )
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
