@@ -9,6 +9,7 @@ seed, which draws the members of a family, these are compared on the same starts
 - policies learned from as many steps and from nothing.
 
 A machine counts as no worse if its return is at least that of the controller that it started from.
+One that is worse on these starts runs many fresh ones, from which its gain has an interval.
 The cost while learning is the mean reward of a step, over that of the controller in as many steps
 from the start of an episode. Means over seeds have Student's 95 % interval; differences are paired
 by the seed. Every seed is kept in a file, and the same question is not measured twice.
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
+from numpy.typing import NDArray
 
 from benchmarks.table import Row
 from crosslearning import CrossLearner
@@ -35,11 +37,14 @@ from crosslearning.tasks import Task, machines
 from crosslearning.tasks.families import FAMILIES
 
 Answer = dict[str, Any]
+Floats = NDArray[np.float64]
 
 OUT = Path("runs/around")
-VERSION = 2
+VERSION = 3
 #: Starts of an evaluation on each machine, and the first of their seeds.
 TRIALS, FIRST = 20, 1_000
+#: The same for machines that are worse on these.
+FRESH_TRIALS, FRESH_FIRST = 200, 10_000
 SEEDS, STEPS = 10, 50
 
 
@@ -81,27 +86,44 @@ PARTS = {
 }
 
 
-def run(task: Task, policy: Any, held: Mapping[int, float], first: int) -> Answer:
-    """Return the return, the mean reward of the first steps, and the steady error of a policy.
+def roll(
+    task: Task, policy: Any, held: Mapping[int, float], trials: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Return rewards (H, trials) and errors (H, held, trials) of episodes from ``seed`` on.
 
     Without a policy nothing is added to the controller of the task.
     """
-    environments = [task.make() for _ in range(TRIALS)]
-    seen = np.array([one.reset(seed=FIRST + k)[0] for k, one in enumerate(environments)])
-    rewards, errors = np.zeros((task.horizon, TRIALS)), np.zeros((task.horizon, len(held), TRIALS))
-    still = np.zeros((TRIALS, task.action_size))
+    environments = [task.make() for _ in range(trials)]
+    seen = np.array([one.reset(seed=seed + k)[0] for k, one in enumerate(environments)])
+    rewards, errors = np.zeros((task.horizon, trials)), np.zeros((task.horizon, len(held), trials))
+    still = np.zeros((trials, task.action_size))
     for t in range(task.horizon):
         actions = still if policy is None else policy.predict(seen)[0]
         for k, (environment, action) in enumerate(zip(environments, actions, strict=True)):
             seen[k], rewards[t, k], *_ = environment.step(action)
         for j, (i, aim) in enumerate(held.items()):
             errors[t, j] = np.abs(seen[:, i] - aim)
+    return rewards, errors
+
+
+def run(task: Task, policy: Any, held: Mapping[int, float], first: int) -> Answer:
+    """Return the return, the mean reward of the first steps, and the steady error of a policy."""
+    rewards, errors = roll(task, policy, held, TRIALS, FIRST)
     last = errors[-max(1, task.horizon // 5) :]
     return {
         "return": float(rewards.sum(axis=0).mean()),
         "first": float(rewards[:first].mean()),
         "steady": float(last.mean(axis=(0, 2)).max()) if held else 0.0,
     }
+
+
+def fresh_gain(task: Task, policy: Any) -> list[float]:
+    """Return the gain over the controller alone on fresh starts, and the ends of its interval."""
+    own, other = (
+        roll(task, one, {}, FRESH_TRIALS, FRESH_FIRST)[0].sum(axis=0) for one in (None, policy)
+    )
+    gain = mean_over_seeds((other - own).tolist())
+    return [gain.value, gain.low, gain.high]
 
 
 def learn(
@@ -134,8 +156,14 @@ def measure(part: Part, seed: int, steps: int, epsilon: float, settings: Answer)
                 run(task, alone.policy(i), part.held, steps) for i, task in enumerate(tasks)
             ],
         }
+        fresh = {
+            str(i): fresh_gain(task, around.policy(i))
+            for i, task in enumerate(controlled)
+            if rows["around"][i]["return"] < rows["in use"][i]["return"]
+        }
     spent = {"around": cost, "from nothing": lost}
-    return {"rows": rows, "cost": spent, "steps": around.steps / len(tasks), "seconds": seconds}
+    found = {"rows": rows, "cost": spent, "fresh": fresh, "seconds": seconds}
+    return {**found, "steps": around.steps / len(tasks)}
 
 
 def answers(
@@ -179,6 +207,15 @@ def rows_of(part: Part, found: Sequence[Answer], epsilon: float) -> list[Row]:
     every = int(np.sum(fine == size))
     text = f"every machine on {every} of {n} seeds; machines per seed {fine.tolist()}"
     rows.append(Row("the same, no worse than in use", text, every / n, "1", every == n))
+    worse = [
+        (f"seed {seed}, machine {i}: {(around - own)[seed, int(i)]:.3g}", Interval(*gain))
+        for seed, answer in enumerate(found)
+        for i, gain in answer["fresh"].items()
+    ]
+    if worse:
+        text = "; ".join(f"{what}, on fresh starts {gain}" for what, gain in worse)
+        sure = sum(gain.high < 0.0 for _, gain in worse)
+        rows.append(Row("the same, worse beyond doubt", text, sure, "0", sure == 0))
     ahead = mean_over_seeds((around - known).mean(axis=1).tolist())
     rows.append(Row("the same, ahead of knowing", str(ahead), ahead.value, "> 0", ahead.value > 0))
     first = table("in use", "first")

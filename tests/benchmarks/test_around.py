@@ -9,7 +9,7 @@ from crosslearning.tasks.families import FAMILIES
 HOVERING = benchmark.PARTS["hovering-masses"]
 
 
-def answer(around, in_use=(-4.0, -2.0), knowing=(-3.0, -1.5), cost=-0.2):
+def answer(around, in_use=(-4.0, -2.0), knowing=(-3.0, -1.5), cost=-0.2, fresh=None):
     """Return what a seed is said to have given on two machines."""
 
     def rows(returns):
@@ -17,7 +17,8 @@ def answer(around, in_use=(-4.0, -2.0), knowing=(-3.0, -1.5), cost=-0.2):
 
     given = {"in use": in_use, "knowing": knowing, "around": around, "from nothing": (-90.0, -80.0)}
     costs = {"around": [cost, cost], "from nothing": [-2.0, -2.0]}
-    return {"rows": {k: rows(v) for k, v in given.items()}, "cost": costs, "steps": 50.0}
+    named = {k: rows(v) for k, v in given.items()}
+    return {"rows": named, "cost": costs, "steps": 50.0, "fresh": fresh or {}}
 
 
 def rows_of(*answers):
@@ -31,6 +32,32 @@ def test_a_seed_counts_if_every_machine_is_no_worse():
     row = rows_of(fine, worse, fine)["no worse than in use"]
     assert not row.met
     assert row.measured == "every machine on 2 of 3 seeds; machines per seed [2, 1, 2]"
+
+
+def test_a_machine_that_is_worse_is_told_with_its_interval():
+    fine, unsure, sure = (
+        answer((-2.0, -2.1), fresh={"1": [-0.1, -0.2, high]} if high else None)
+        for high in (0.0, 0.1, -0.05)
+    )
+    assert "worse beyond doubt" not in rows_of(fine, fine)
+    row = rows_of(fine, unsure)["worse beyond doubt"]
+    assert row.met
+    assert row.measured.startswith("seed 1, machine 1: -0.1, on fresh starts -0.1")
+    assert not rows_of(unsure, sure)["worse beyond doubt"].met
+
+
+def test_fresh_starts_are_paired(monkeypatch):
+    monkeypatch.setattr(benchmark, "FRESH_TRIALS", 3)
+    task = FAMILIES["hovering-masses"](1)[0].around(HOVERING.in_use())
+
+    class Pushes:
+        def predict(self, seen):
+            return np.full((len(seen), 1), push), None
+
+    push = 0.0
+    assert benchmark.fresh_gain(task, Pushes()) == [0.0, 0.0, 0.0]
+    push = 5.0  # far too much thrust
+    assert benchmark.fresh_gain(task, Pushes())[2] < 0.0
 
 
 def test_differences_are_paired_by_the_seed():
