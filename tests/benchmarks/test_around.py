@@ -18,7 +18,7 @@ def answer(around, in_use=(-4.0, -2.0), knowing=(-3.0, -1.5), cost=-0.2, fresh=N
     given = {"in use": in_use, "knowing": knowing, "around": around, "from nothing": (-90.0, -80.0)}
     costs = {"around": [cost, cost], "from nothing": [-2.0, -2.0]}
     named = {k: rows(v) for k, v in given.items()}
-    return {"rows": named, "cost": costs, "steps": 50.0, "fresh": fresh or {}}
+    return {"rows": named, "cost": costs, "steps": 50.0, "fresh": fresh or [[1.0, 0.5, 1.5]] * 2}
 
 
 def rows_of(*answers):
@@ -34,16 +34,19 @@ def test_a_seed_counts_if_every_machine_is_no_worse():
     assert row.measured == "every machine on 2 of 3 seeds; machines per seed [2, 1, 2]"
 
 
-def test_a_machine_that_is_worse_is_told_with_its_interval():
-    fine, unsure, sure = (
-        answer((-2.0, -2.1), fresh={"1": [-0.1, -0.2, high]} if high else None)
-        for high in (0.0, 0.1, -0.05)
-    )
-    assert "worse beyond doubt" not in rows_of(fine, fine)
-    row = rows_of(fine, unsure)["worse beyond doubt"]
-    assert row.met
-    assert row.measured.startswith("seed 1, machine 1: -0.1, on fresh starts -0.1")
-    assert not rows_of(unsure, sure)["worse beyond doubt"].met
+def test_machines_that_lose_are_told_with_their_intervals():
+    fine = answer((-2.0, -1.9))
+    gained = [1.0, 0.5, 1.5]
+    unsure, sure = (answer((-2.0, -2.1), fresh=[gained, [-0.1, -0.2, h]]) for h in (0.1, -0.05))
+    unlucky = answer((-2.0, -2.1), fresh=[gained, gained])
+    fresh, below = f"on {benchmark.FRESH_TRIALS} fresh starts", "intervals below 0"
+    rows = rows_of(fine, unlucky)
+    assert rows[fresh].met
+    assert "seed 1, machine 1: 1 [0.5, 1.5]; -0.1 above" in rows[fresh].measured
+    rows = rows_of(unsure, fine)
+    assert not rows[fresh].met
+    assert rows[below].met
+    assert rows_of(unsure, sure)[below].measured == "1 of 4"
 
 
 def test_fresh_starts_are_paired(monkeypatch):
