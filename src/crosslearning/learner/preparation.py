@@ -237,7 +237,7 @@ def kernel_for(
     ``around`` a controller a share of the kernel is constant, since what a controller lacks most
     often is a constant, which has a large norm in the space of a Gaussian. κ(s, s) stays 1.
     A ``loop`` may show actions on their way to the machine. One action moves it by little, so the
-    kernel is wider there: else every sequence of actions would need knots of its own.
+    kernel is wider there: else policies need many more knots, and generalise less.
     """
     angles, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
