@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from crosslearning import Constant, CrossLearner, StateFeedback, Task, cli, task_set, verdict
 from crosslearning._base.statistics import Interval, student
-from crosslearning.analysis.verdict import TaskVerdict, _outcome
+from crosslearning.analysis.verdict import TaskVerdict, _outcome, _reason
 from crosslearning.errors import InputError
+from crosslearning.rollouts import plan_episodes
 from crosslearning.runs import RunFolder
 from crosslearning.runs.listing import summarise_runs
 
@@ -206,3 +207,25 @@ def test_a_run_ends_with_its_verdict_and_runs_shows_it(tmp_path):
     longer = invoke(cli.app, ["resume", str(path), "--steps", "2600", "--verdict", "0"])
     assert longer.exit_code == 0
     assert not RunFolder(path).verdict.exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "Take more steps."),
+        ({"binding": 1}, "Take more steps."),  # of two tasks: not more than half
+        ({"binding": 2}, "ε holds the policies back: try a larger one."),
+        ({"knots": 30}, "The knots are at their cap: try a larger max_knots."),
+        ({"error": 0.2}, "Take more steps."),
+        ({"error": 0.4}, "The models are poor: take more steps, or lags if the state is hidden."),
+    ],
+)
+def test_the_reason_is_what_stands_in_the_way(given, said):
+    zero = Interval(0.0, -1.0, 1.0)
+    tasks = [TaskVerdict(name, zero, {}, "random actions", zero) for name in "ab"]
+    facts = {"trials": 2, "tasks": tasks, "binding": 0, "knots": 29, "max_knots": 30}
+    facts = {**facts, "error": None, **given}
+    learner = CrossLearner("linear-quadratic", max_knots=5)
+    plan = plan_episodes(np.random.default_rng(0), learner.tasks, 2, 20, 0.1)
+    episodes = learner._executor.episodes(learner.family.expansion, plan)
+    assert _reason(tuple(facts.values()), [episodes]) == f" {said}"

@@ -1,5 +1,7 @@
 """Runs whose length is counted in environment steps."""
 
+import shutil
+
 import pytest
 from typer.testing import CliRunner
 
@@ -9,6 +11,7 @@ from crosslearning.certificates.verification import verify_run
 from crosslearning.errors import InputError
 from crosslearning.runs import RunFolder, make_config, resume, train
 from crosslearning.runs.study import Run
+from tests.certificates.tampering import edit_model
 from tests.learner.examples import assert_same_bits
 
 FIELDS = {
@@ -79,6 +82,14 @@ def test_certificates_know_the_length(tmp_path, whole):
     text = (path / "config.toml").read_text()
     (path / "config.toml").write_text(text.replace("steps = 1000", "steps = 9000"))
     assert "config.toml: steps" in [c.name for c in verify_run(path).checks if c.status == "fail"]
+
+
+def test_certificates_find_steps_beyond_those_asked_for(tmp_path, whole):
+    path = tmp_path / "run"
+    shutil.copytree(whole, path)
+    edit_model(RunFolder(path).model, lambda _, description: description.update(steps=STEPS + 1))
+    check = next(c for c in verify_run(path).checks if c.name == "config.toml: steps")
+    assert check.status == "fail"
 
 
 def test_a_study_counts_the_steps(whole):

@@ -64,6 +64,15 @@ def test_models_take_the_actions_of_the_machines():
         np.testing.assert_allclose(10.0 + 10.0 * steps.actions[:, 0], np.clip(thrust, 0.0, 20.0))
 
 
+def test_machines_take_actions_within_their_bounds():
+    controllers = learned(around(PD)).method.controllers
+    # It asks for a thrust of 29.81 N, 9.81 N and −10.19 N where 0 to 20 N is possible.
+    states = np.array([[-5.0, 0.0], [0.0, 0.0], [5.0, 0.0]])
+    for action, thrust in ((0.0, [20.0, 9.81, 0.0]), (1.5, [20.0, 20.0, 15.0])):
+        taken = controllers.machine_actions(0, states, np.full((3, 1), action))
+        np.testing.assert_allclose(10.0 + 10.0 * taken[:, 0], thrust)
+
+
 def asked(method, states):
     """Return the controllers' actions as imagined steps add them: those of a still policy."""
     still = Family(Gaussian(std=np.ones(states.shape[1])), states[:1], np.zeros((1, 1, 1)))
