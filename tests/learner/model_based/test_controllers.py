@@ -73,6 +73,18 @@ def test_machines_take_actions_within_their_bounds():
         np.testing.assert_allclose(10.0 + 10.0 * taken[:, 0], thrust)
 
 
+def test_the_data_of_other_machines_have_their_machines_actions_too():
+    family = learned(around(PD)).method
+    known, unknown = learned(around(PD, "hovering-masses:1")), learned(around(Remembering()))
+    known.method.use_data_of(family)
+    unknown.method.use_data_of(family)
+    for i in range(2):
+        machine, asked_for = family.machine_steps[i].actions, family.data[i].actions
+        assert np.max(np.abs(machine - asked_for)) > 0.01
+        np.testing.assert_array_equal(known.method.related[i].actions, machine)
+        np.testing.assert_array_equal(unknown.method.related[i].actions, asked_for)
+
+
 def asked(method, states):
     """Return the controllers' actions as imagined steps add them: those of a still policy."""
     still = Family(Gaussian(std=np.ones(states.shape[1])), states[:1], np.zeros((1, 1, 1)))
