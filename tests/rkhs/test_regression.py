@@ -55,6 +55,79 @@ def test_it_is_the_plain_ridge_regression(kernel):
         )
 
 
+def coupled(seed, correlation, ridge, tasks=3, knots=7):
+    """Return a regression, its targets, and the functions that were fitted at some points."""
+    draw = np.random.default_rng(seed)
+    data = blocks(seed, [draw.integers(1, 20, tasks) for _ in range(2)])
+    regression = FamilyRegression(KERNEL, tasks, blocks=2)
+    regression.use(draw.normal(size=(knots, 2)))
+    for block in data:
+        regression.push(block)
+    targets = [[draw.normal(size=(len(b[i]), 2)) for b in reversed(data)] for i in range(tasks)]
+    weights = regression.solve_all(targets, ridge, correlation)
+    at = KERNEL(draw.normal(size=(20, 2)), regression.knots)
+    return regression, targets, at, np.einsum("nm,mip->inp", at, weights)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    correlation=st.sampled_from([0.0, 1e-9, 0.1, 0.5, 0.9, 0.999, 1.0]),
+    ridge=st.floats(0.01, 10.0),
+)
+def test_coupled_tasks_are_one_regression_with_a_kernel_over_state_and_task(
+    seed, correlation, ridge
+):
+    """Against the plain formula: the prior covariance of the weights is K⁻¹ c_ij / ρ."""
+    regression, targets, at, functions = coupled(seed, correlation, ridge)
+    N, m, gram = 3, len(regression.knots), KERNEL(regression.knots)
+    shrunk = gram + RIDGE * np.diag(1.0 + np.diag(gram))
+    between = correlation + (1.0 - correlation) * np.eye(N)
+    prior = np.kron(between, np.linalg.inv(shrunk)) / ridge
+    rows, y = [], []
+    for i in range(N):
+        states = np.concatenate([regression.states(b, i) for b in range(2)])
+        phi = np.zeros((len(states), N * m))
+        phi[:, i * m : (i + 1) * m] = KERNEL(states, regression.knots)
+        rows.append(phi)
+        y.append(np.concatenate(targets[i]))
+    phi, y = np.concatenate(rows), np.concatenate(y)
+    expected = prior @ phi.T @ np.linalg.solve(phi @ prior @ phi.T + np.eye(len(phi)), y)
+    expected = np.einsum("nm,imp->inp", at, expected.reshape(N, m, 2))
+    np.testing.assert_allclose(functions, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_tasks_that_are_not_coupled_are_regressed_one_by_one(monkeypatch):
+    """The bits are those of separate regressions; with very many tasks there is no coupling."""
+    regression, targets, _, _ = coupled(0, 0.0, 0.5)
+    alone = [regression.solve(i, y, 0.5) for i, y in enumerate(targets)]
+    np.testing.assert_array_equal(regression.solve_all(targets, 0.5, 0.0), np.stack(alone, 1))
+    # Nearly no correlation is nearly the same; some is not.
+    near, far = (regression.solve_all(targets, 0.5, one) for one in (1e-12, 0.5))
+    at = KERNEL(regression.states(0, 0), regression.knots)
+    np.testing.assert_allclose(at @ near[:, 0], at @ alone[0], atol=1e-6)
+    assert np.max(np.abs(at @ far[:, 0] - at @ alone[0])) > 0.01
+    monkeypatch.setattr(regressions, "MANY_TASKS", 2)
+    np.testing.assert_array_equal(regression.solve_all(targets, 0.5, 0.5), np.stack(alone, 1))
+
+
+def test_tasks_that_correlate_fully_share_one_function():
+    _, _, _, functions = coupled(1, 1.0, 0.5)
+    np.testing.assert_allclose(functions[1:], functions[:1].repeat(2, axis=0), atol=1e-9)
+
+
+@pytest.mark.usefixtures("few_or_many")
+def test_products_are_means_over_the_newest_states_of_all_tasks():
+    draw, data = np.random.default_rng(3), blocks()
+    regression = FamilyRegression(KERNEL, 2, 2)
+    regression.use(draw.normal(size=(5, 2)))
+    for block in data:
+        regression.push(block)
+    weights = draw.normal(size=(5, 4))
+    values = KERNEL(np.concatenate(data[-1]), regression.knots) @ weights
+    expected = values.T @ values / len(values)
+    np.testing.assert_allclose(regression.inner_products(weights), expected, rtol=1e-9)
+
+
 @pytest.mark.usefixtures("few_or_many")
 def test_knots_that_come_and_go_leave_what_a_fresh_start_would_give():
     draw, data = np.random.default_rng(2), blocks()

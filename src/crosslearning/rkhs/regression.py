@@ -4,6 +4,11 @@ The function of a task is f = Σ_m κ(s_m, ·) α_m. Its weights solve (ΦᵀΦ 
 kernel between the task's data and the knots. ΦᵀΦ is kept for every block and updated: a new block
 of n states on m knots costs n·m², k new knots cost n·m·k per block. For many tasks these matrices
 would fill the memory, so they are computed when they are needed.
+
+The tasks may be regressed together. Then κ(x, x') c_ij / ρ is the prior covariance of f_i(x) and
+f_j(x'), with c_ii = 1 and one correlation c_ij = τ: f_i = √τ u + √(1 − τ) v_i, where the common
+function u and the N functions v_i are independent. In terms of a centre f_c that is a ridge ρ/τ of
+it and a multiplier ρ/(1 − τ) of ‖f_i − f_c‖². τ = 0 separates the tasks, τ = 1 pools them.
 """
 
 from __future__ import annotations
@@ -98,13 +103,66 @@ class FamilyRegression:
 
         They minimise Σ |y − f(s)|² + ridge · ‖f‖², the norm being that of κ + λδ as in pruning.
         """
-        matrix = ridge * self.gram
-        matrix.flat[:: len(matrix) + 1] += ridge * RIDGE * (1.0 + np.diagonal(self.gram))
+        return self._solved(*self._statistics(task, targets, self._penalty(ridge)))
+
+    def solve_all(
+        self, targets: Sequence[Sequence[Floats]], ridge: float, correlation: float
+    ) -> Floats:
+        """Return the weights of all tasks, shape (m, N, p), for the targets of each task.
+
+        With B_i = (1 − τ) Φ_iᵀΦ_i + ρK the common part z = √τ u solves
+        (1 + τ Σ_i B_i⁻¹ Φ_iᵀΦ_i) z = τ Σ_i B_i⁻¹ Φ_iᵀy_i, and
+        f_i = z + (1 − τ) B_i⁻¹ Φ_iᵀ(y_i − Φ_i z).
+        """
+        if correlation == 0.0 or not self.couples:
+            return np.stack([self.solve(i, y, ridge) for i, y in enumerate(targets)], axis=1)
+        m, own, penalty = len(self.knots), 1.0 - correlation, self._penalty(ridge)
+        solved = []
+        for task, y in enumerate(targets):
+            product, right = self._statistics(task, y, np.zeros_like(penalty))
+            both = np.concatenate([product, right], axis=1)
+            solved.append(self._solved(own * product + penalty, both))
+        total = correlation * np.sum(solved, axis=0)
+        total.flat[: m * total.shape[1] : total.shape[1] + 1] += 1.0
+        common = np.linalg.solve(total[:, :m], total[:, m:])
+        functions = [common + own * (one[:, m:] - one[:, :m] @ common) for one in solved]
+        return np.stack(functions, axis=1)
+
+    def inner_products(self, weights: Floats) -> Floats:
+        """Return the mean products of functions (m, c) at all tasks' newest states: (c, c)."""
+        products = sum(self._product(0, task) for task in range(self.tasks))
+        return np.asarray(weights.T @ products @ weights) / sum(map(len, self._states[0]))
+
+    @property
+    def couples(self) -> bool:
+        """Whether tasks can be regressed together: if there are some, and not too many."""
+        return 1 < self.tasks <= MANY_TASKS
+
+    def _product(self, block: int, task: int) -> Floats:
+        """Return ΦᵀΦ of a task in a block."""
+        if self._keeps:
+            return self._products[block][task]
+        features = self._at(block, task)
+        return np.asarray(features @ features.T)
+
+    def _statistics(
+        self, task: int, targets: Sequence[Floats], matrix: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the matrix with ΦᵀΦ added in place, (m, m), and Φᵀy, (m, p), of all blocks."""
         right = np.zeros((len(self.knots), targets[0].shape[1]))
         for block, y in enumerate(targets):
-            features = self._at(block, task)
-            matrix += self._products[block][task] if self._keeps else features @ features.T
-            right += features @ y
+            matrix += self._product(block, task)
+            right += self._at(block, task) @ y
+        return matrix, right
+
+    def _penalty(self, ridge: float) -> Floats:
+        """Return ρ(K + λ diag(1 + κ(s, s))), shape (m, m)."""
+        matrix = ridge * self.gram
+        matrix.flat[:: len(matrix) + 1] += ridge * RIDGE * (1.0 + np.diagonal(self.gram))
+        return np.asarray(matrix)
+
+    def _solved(self, matrix: Floats, right: Floats) -> Floats:
+        """Return the solution of a positive definite system."""
         try:
             return np.asarray(cho_solve(cho_factor(matrix, overwrite_a=True), right))
         except (np.linalg.LinAlgError, ValueError) as problem:
