@@ -40,6 +40,8 @@ _TITLES = {
     "limit_multiplier": "Limits: largest multiplier",
     "kl": "Move of the policy: KL divergence, nats",
     "reliability": "Reliability of the direction",
+    "correlation": "Correlation of the tasks' directions",
+    "critic_correlation": "Correlation of the tasks' critics",
 }
 #: Fields that hold for a whole round of the method models.
 _BY_ROUND = ("seen_reward", "model_distance", "model_multiplier")

@@ -29,6 +29,15 @@ _LARGEST_DISCOUNT = 0.999999
 _SHORTEST, _SHARE = 10, 0.4
 #: Steps of trust-region shrink with so high a power of the reliability, below a reliable one.
 _RELIABILITY_POWER = 4
+#: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
+_BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
+_AROUND = {
+    "step_kl": 0.04,
+    "reliable": 0.0,
+    "step_decay": 30.0,
+    "episodes": 10,
+    "task_correlation": 0.0,
+}
 #: One episode cannot separate the effect of actions from that of its start.
 FEWEST_EPISODES = 2
 #: Noise around a controller, relative to the largest change of an action: on the machine, where
@@ -344,8 +353,10 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     pace: ClassVar[Pace] = Pace(iterations=100, log_every=1, checkpoint_every=20)
     method: MethodName = "trust-region"
     episodes: Annotated[
-        Count, "Episodes of every task and iteration, within the next two limits."
-    ] = 10
+        Count | None,
+        "Episodes of every task and iteration, within the next two limits. None: 4, around a "
+        "controller 10.",
+    ] = None
     least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
         Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
@@ -356,21 +367,29 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
     ] = None
     step_kl: Annotated[
-        Positive,
+        Positive | None,
         "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
-        "states, between a task's policy before it and after.",
-    ] = 0.04
+        "states, between a task's policy before it and after. None: 0.1, around a controller 0.04.",
+    ] = None
     reliable: Annotated[
-        Mixture,
-        "The reliability c of a direction from which on a step has the length δ: how far two "
-        "halves of the episodes agree, 0 to 1. Below it the length is δ (c/reliable)⁴. 0: all "
-        "steps have the length δ. 0.5, with 4 episodes, δ = 0.1 and no decay, suits eight tasks.",
-    ] = 0.0
+        Mixture | None,
+        "The reliability c of the directions from which on a step has the length δ: the share of "
+        "signal in them, 0 to 1, as far as episodes agree. Below it the length is δ "
+        "(c/reliable)⁴. 0: all steps have the length δ. None: 0.5, around a controller 0.",
+    ] = None
     step_decay: Annotated[
-        Positive,
-        "Iterations after which δ has halved: it falls as 1/(1 + k/step_decay), so that the "
-        "policies settle. inf: it is constant.",
-    ] = 30.0
+        Positive | None,
+        "Iterations after which δ has halved: it falls as 1/(1 + k/step_decay). inf: it is "
+        "constant, and only the reliability makes steps shorter. None: inf, around a controller "
+        "30.",
+    ] = None
+    task_correlation: Annotated[
+        Mixture | None,
+        "The correlation of the tasks' critics and of their directions, with which they are "
+        "regressed together: 0 separates the tasks, 1 pools their data. None: estimated in every "
+        "iteration from how far the tasks agree, around a controller 0. More than 64 tasks are "
+        "always separate.",
+    ] = None
     trace: Annotated[
         Mixture, "λ of the λ-returns: 0 bootstraps after one step, 1 uses rewards alone."
     ] = 0.9
@@ -390,8 +409,10 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around)
         episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
+        usual = _AROUND if around else _BY_EVIDENCE
         return msgspec.structs.replace(
             settings,
+            **{name: value for name, value in usual.items() if getattr(self, name) is None},
             discount=self._suiting_discount(horizon, 5.0),
             episode_steps=self.episode_steps or episode,
             action_std=self.action_std or (settings.noise_within(0.5),),
@@ -405,9 +426,13 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
     def step_length(self, iteration: int, reliability: float) -> float:
         """Return the divergence of the step of an iteration, from 0, in a direction."""
-        sure = reliability >= self.reliable
-        share = 1.0 if sure else (reliability / self.reliable) ** _RELIABILITY_POWER
-        return share * self.step_kl / (1.0 + iteration / self.step_decay)
+        given = self.step_kl, self.reliable, self.step_decay
+        longest, reliable, decay = (
+            _BY_EVIDENCE[name] if value is None else value
+            for name, value in zip(_BY_EVIDENCE, given, strict=False)
+        )
+        share = 1.0 if reliability >= reliable else (reliability / reliable) ** _RELIABILITY_POWER
+        return share * longest / (1.0 + iteration / decay)
 
     def aims(self, iteration: int, numbers: Mapping[str, Any]) -> dict[str, float]:
         """Return the step's length: ``kl`` differs from it by projection and pruning alone."""

@@ -16,6 +16,12 @@ import numpy as np
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner import core
 from crosslearning.learner.limits import Limits
+from crosslearning.learner.reliability import (
+    Agreement,
+    Reliability,
+    correlation_of,
+    task_agreement,
+)
 from crosslearning.learner.settings import FEWEST_EPISODES, TrustRegion
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Kernel
@@ -28,8 +34,10 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 _SWEEPS = 2
 #: Iterations without any difference of rewards that end learning.
 _PATIENCE = 3
-#: The weight of earlier iterations in the agreement of two halves, one iteration later.
-_MEMORY = 0.5
+#: Parts of a task's episodes, whose directions are compared.
+_PARTS = 8
+#: The weight of earlier iterations in the agreement of the tasks, one iteration later.
+_MEMORY = 0.7
 #: The largest share of a step's divergence that the noise may take.
 _NOISE_SHARE = 0.5
 #: A mean action so many standard deviations beyond its bounds is nearly always clipped.
@@ -41,17 +49,12 @@ _HUGE = 50.0
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-class Direction(NamedTuple):
-    """The natural gradient of one task, for advantages in units of their standard deviation."""
+class Targets(NamedTuple):
+    """What the natural gradient of one task is regressed on, in units of the advantages."""
 
-    halves: Floats  #: of the mean action on the knots, from either half, shape (2, m, p)
-    growth: Floats  #: of ln σ, shape (p,)
-    unit: float  #: that standard deviation
-
-    @property
-    def weights(self) -> Floats:
-        """Of the mean action on the knots, from all episodes, shape (m, p)."""
-        return np.asarray(self.halves.sum(axis=0))
+    parts: list[Floats]  #: of the mean action, from every part of the episodes: (n, K·p) a batch
+    growth: Floats  #: the natural gradient of ln σ, shape (p,)
+    unit: float  #: the standard deviation of the newest advantages
 
 
 class TrustRegionMethod(core.Method):
@@ -69,9 +72,12 @@ class TrustRegionMethod(core.Method):
         self.batches: list[list[Steps]] = []
         #: Bounds of the action space, shape (2, p), in the policies' units.
         self.bounds = executor.scale.bounds(executor.tasks[0].action_space)
-        #: Σ ⟨f₁, f₂⟩ and Σ ½ (|f₁|² + |f₂|²) over tasks and iterations: how far directions from two
-        #: halves of the episodes agree.
-        self.agreement: Floats = np.zeros(2)
+        #: What is known of the share of signal in the directions.
+        self.reliability = Reliability()
+        #: The correlation with which the last directions were regressed together, and what it is
+        #: estimated from: products of signals between tasks and within a task, over iterations.
+        self.correlation = 0.0
+        self.task_agreement: Floats = np.zeros(2)
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -111,9 +117,9 @@ class TrustRegionMethod(core.Method):
         self.batches = [newest, *self.batches][: settings.reuse]
         self.critic.push([steps.states for steps in newest])
         # A critic that is fitted to the newest steps explains away part of their advantages, so
-        # it is fitted to them after the step, unless there are no others (reuse = 1, or the first
+        # it is fitted to them after the step, unless there is no other (reuse = 1, or the first
         # iteration).
-        if len(self.batches) == 1:
+        if len(self.batches) == 1 and not self.critic.knows:
             self.critic.learn_from(self.batches)
         # 2. Regress the natural gradients and scale them to the divergence (lines 4 and 5).
         knots, weights = self._step(iterate)
@@ -130,7 +136,9 @@ class TrustRegionMethod(core.Method):
                 "length": episodes.lengths.mean(axis=1),
                 "explained_variance": np.array(explained),
                 "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
-                "reliability": np.full(len(tasks), reliability(*self.agreement)),
+                "reliability": np.full(len(tasks), self.reliability.value),
+                "correlation": np.full(len(tasks), self.correlation),
+                "critic_correlation": np.full(len(tasks), self.critic.correlation),
                 **outcome_rates(episodes),
                 **numbers,
             },
@@ -151,12 +159,13 @@ class TrustRegionMethod(core.Method):
         settings = self.settings
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
+        assert settings.episodes is not None
         wanted = max(settings.episodes * length, settings.least_steps)
         return max(FEWEST_EPISODES, math.ceil(min(wanted, settings.most_steps) / length))
 
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""
-        settings, N = self.settings, len(self.executor.tasks)
+        settings, N, std = self.settings, len(self.executor.tasks), self.noise.std
         dictionary, regression = iterate.dictionary, self.regression
         states = np.concatenate([steps.states for steps in self.batches[0]])
         new = states[dictionary.novel(states, settings.novelty, settings.new_knots)]
@@ -165,31 +174,31 @@ class TrustRegionMethod(core.Method):
         regression.use(knots)
         means = np.zeros((len(knots), N, self.outputs))
         means[: len(dictionary)] = dictionary.weights[:, :N]
-        gradients = [self.direction(i, means[:, i]) for i in range(N)]
-        agreements = [self._agreement(i, gradient) for i, gradient in enumerate(gradients)]
-        self.agreement = _MEMORY * self.agreement + np.sum(agreements, axis=0)
-        directions = np.stack([gradient.weights for gradient in gradients], axis=1)
-        squares = [
-            np.mean(regression.values(0, i, directions[:, i]) ** 2, axis=0) for i in range(N)
-        ]
-        growth = np.mean([gradient.growth for gradient in gradients], axis=0)
-        least = np.minimum(settings.least_std, self.noise.std)
-        length = settings.step_length(iterate.iteration, reliability(*self.agreement))
-        lengths, std = step_lengths(np.array(squares), growth, self.noise.std, least, length)
-        self._before = [regression.values(0, i, means[:, i]) for i in range(N)], self.noise.std
-        self.noise = Noise(std**2)
-        return knots, directions * lengths[:, None]
+        targets = [self.targets(i, means[:, i]) for i in range(N)]
+        parts = self.directions([one.parts for one in targets])
+        values = [regression.values(0, i, parts[:, i].reshape(len(knots), -1)) for i in range(N)]
+        values = [value.reshape(-1, _PARTS, self.outputs) for value in values]
+        agreement = Agreement.together(np.array([_products(value, std) for value in values]))
+        self.reliability = self.reliability.after(agreement)
+        squares = [np.mean(value.sum(axis=1) ** 2, axis=0) for value in values]
+        growth = np.mean([one.growth for one in targets], axis=0)
+        least = np.minimum(settings.least_std, std)
+        length = settings.step_length(iterate.iteration, self.reliability.value)
+        lengths, new_std = step_lengths(np.array(squares), growth, std, least, length)
+        self._before = [regression.values(0, i, means[:, i]) for i in range(N)], std
+        self.noise = Noise(new_std**2)
+        return knots, parts.sum(axis=2) * lengths[:, None]
 
-    def direction(self, task: int, mean: Floats) -> Direction:
-        """Return the natural gradient of a task whose mean action has the given weights (m, p).
+    def targets(self, task: int, mean: Floats) -> Targets:
+        """Return the targets of a task whose mean action has the given weights (m, p).
 
-        The regression of Â · (a − h(s)) on s is that of the mean action; that of ln σ is
-        ½ E[Â ((a − h(s))²/σ² − 1)]. Â are the advantages divided by their standard deviation. A
-        regression is linear in its targets: those of every other episode give one half of it.
+        The regression of Â · (a − h(s)) on s is the natural gradient of the mean action; that of
+        ln σ is ½ E[Â ((a − h(s))²/σ² − 1)]. Â are the advantages divided by their standard
+        deviation.
         """
         std, clip = self.noise.std, self.settings.ratio_clip
         low, high = self.bounds + _MARGIN * np.array([-std, std])
-        targets, wider, centre, unit = [], [], 0.0, 1.0
+        parts, wider, centre, unit, before = [], [], 0.0, 1.0, 0
         for b, batch in enumerate(self.batches):
             steps = batch[task]
             advantages = self.critic.advantages(b, task, steps)
@@ -201,18 +210,32 @@ class TrustRegionMethod(core.Method):
             scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
             # Where all actions are clipped, none is better than another: pull the mean back.
             target = scaled * deviations - (means - np.clip(means, low, high))
-            even = np.repeat(np.arange(len(steps.lengths)) % 2 == 0, steps.lengths)[:, None]
-            targets.append(np.concatenate([target * even, target * ~even], axis=1))
+            episodes = np.repeat(before + np.arange(len(steps.lengths)), steps.lengths)
+            mine = episodes[:, None] % _PARTS == np.arange(_PARTS)
+            parts.append((target[:, None] * mine[..., None]).reshape(len(target), -1))
             wider.append(scaled * ((deviations / std) ** 2 - 1.0))
-        both = self.regression.solve(task, targets, self.settings.ridge)
-        halves = np.stack(np.split(both, 2, axis=1))
-        return Direction(halves, 0.5 * np.concatenate(wider).mean(axis=0), unit)
+            before += len(steps.lengths)
+        return Targets(parts, 0.5 * np.concatenate(wider).mean(axis=0), unit)
 
-    def _agreement(self, task: int, direction: Direction) -> tuple[float, float]:
-        """Return ⟨f₁, f₂⟩ and ½ (|f₁|² + |f₂|²) of a direction's halves at the newest states."""
-        one, two = (self.regression.values(0, task, w) / self.noise.std for w in direction.halves)
-        means = [np.mean(np.sum(square, axis=1)) for square in (one * two, one**2 + two**2)]
-        return float(means[0]), 0.5 * float(means[1])
+    def directions(self, targets: Sequence[Sequence[Floats]]) -> Floats:
+        """Return the parts of all tasks' directions, shape (m, N, K, p), from all their targets.
+
+        A direction is the sum of its parts. The tasks are regressed together, as far as separate
+        regressions agree.
+        """
+        regression, given = self.regression, self.settings.task_correlation
+        shape = (len(self.regression.knots), len(targets), _PARTS, self.outputs)
+        how = targets, self.settings.ridge
+        if not regression.couples:
+            return regression.solve_all(*how, 0.0).reshape(shape)
+        self.correlation = given or 0.0
+        if given is None:
+            parts = regression.solve_all(*how, 0.0).reshape(shape) / self.noise.std
+            products = regression.inner_products(parts.reshape(shape[0], -1))
+            products = np.einsum("ikpjlp->ikjl", products.reshape(shape[1:] * 2))
+            self.task_agreement = _MEMORY * self.task_agreement + task_agreement(products)
+            self.correlation = correlation_of(*self.task_agreement)
+        return regression.solve_all(*how, self.correlation).reshape(shape)
 
     def stop_decision(
         self, iterate: core.Iterate, improvement: core.Improvement
@@ -225,6 +248,11 @@ class TrustRegionMethod(core.Method):
             divergences.append(mean_divergence(moved, old, self.noise.std))
         return core.StopDecision(numbers={"kl": np.array(divergences)})
 
+    def use_data_of(self, other: core.Method) -> None:
+        """Start from the mean of another method's critics, whose tasks are related."""
+        if isinstance(other, TrustRegionMethod):
+            self.critic.start_from(other.critic)
+
     def transfer_settings(self) -> dict[str, Any]:
         """Return the noise of the policies."""
         return {"action_std": tuple(self.noise.std.tolist())}
@@ -232,7 +260,11 @@ class TrustRegionMethod(core.Method):
     def state(self) -> core.State:
         """Return the recent batches, the critic, the regression and the noise."""
         critic, numbers = self.critic.state()
-        arrays = {"variance": self.noise.variance.copy(), "agreement": self.agreement.copy()}
+        arrays = {
+            "variance": self.noise.variance.copy(),
+            "reliability": np.array(self.reliability),
+            "task_agreement": self.task_agreement.copy(),
+        }
         if len(self.limits):
             arrays |= self.limits.state()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
@@ -243,10 +275,12 @@ class TrustRegionMethod(core.Method):
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise core.misfit("variance")
-        # Files of version 0.2 have none.
-        agreement = arrays.get("agreement", np.zeros(2))
-        if agreement.shape != (2,) or not np.all(np.isfinite(agreement)):
-            raise core.misfit("agreement")
+        # Files of version 0.3 have neither.
+        known = arrays.get("reliability", np.array(Reliability()))
+        agreement = arrays.get("task_agreement", np.zeros(2))
+        for name, array in (("reliability", known), ("task_agreement", agreement)):
+            if array.shape != (2,) or not np.all(np.isfinite(array)):
+                raise core.misfit(name)
         N, q = len(self.executor.tasks), self.kernel.dimension
         batches = unpack(core.part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
@@ -255,16 +289,13 @@ class TrustRegionMethod(core.Method):
         if len(self.limits):
             self.limits.restore(arrays)
         self.batches, self.noise = batches, Noise(variance.copy())
-        self.agreement = agreement.copy()
+        self.reliability, self.task_agreement = Reliability(*known.tolist()), agreement.copy()
 
 
-def reliability(product: float, energy: float) -> float:
-    """Return the reliability of a direction, 0 to 1, from the agreement of its halves.
-
-    With r = ⟨f₁, f₂⟩₊ / ½ (|f₁|² + |f₂|²), the share of signal in a half, that of the whole is
-    2r/(1 + r) (Spearman and Brown).
-    """
-    return 2.0 * max(product, 0.0) / (energy + max(product, 0.0)) if energy > 0.0 else 0.0
+def _products(values: Floats, std: Floats) -> Floats:
+    """Return the mean products of functions (n, K, p), relative to the noise: shape (K, K)."""
+    rows = (values / std).transpose(1, 0, 2).reshape(values.shape[1], -1)
+    return np.asarray(rows @ rows.T) / len(values)
 
 
 def step_lengths(
@@ -327,7 +358,7 @@ class Critic(ValueFunctions):
     """
 
     def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion) -> None:
-        super().__init__(kernel, tasks, settings)
+        super().__init__(kernel, tasks, settings, settings.task_correlation)
         self.settings: TrustRegion = settings
 
     def learn_from(self, batches: Sequence[Sequence[Steps]]) -> None:
@@ -346,7 +377,7 @@ class Critic(ValueFunctions):
 
     def explained(self, task: int, steps: Steps) -> float:
         """Return the explained variance of the λ-returns of steps not yet fitted, at most 1."""
-        if len(self.dictionary) == 0:
+        if not self.knows:
             return 0.0
         values = self.values(task, steps.states)
         returns = self._returns(task, steps, values)

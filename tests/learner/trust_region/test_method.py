@@ -13,7 +13,6 @@ from crosslearning.learner.trust_region import (
     log_densities,
     mean_divergence,
     pack,
-    reliability,
     step_lengths,
     unpack,
 )
@@ -28,6 +27,13 @@ def small(tasks=None, epsilon=np.inf, **settings):
     return CrossLearner(
         tasks or [drift("one"), drift("two")], epsilon, method="trust-region", **given
     )
+
+
+def recorded_calls(method, name):
+    """Return a list to which the results of a method's function are added."""
+    results, function = [], getattr(method, name)
+    setattr(method, name, lambda *given: results.append(function(*given)) or results[-1])
+    return results
 
 
 # The direction ----------------------------------------------------------------------------
@@ -55,12 +61,12 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
         action_std=0.3,
         **UNPRUNED,
     )
-    method, recorded = learner.method, []
-    direction = method.direction
-    method.direction = lambda *given: recorded.append(direction(*given)) or recorded[-1]
+    method = learner.method
+    targets, directions = recorded_calls(method, "targets"), recorded_calls(method, "directions")
     method.improve(learner._core.iterate)
     steps = method.batches[0][0]
-    ours = recorded[0].unit * method.regression.values(0, 0, recorded[0].weights)
+    weights = directions[0][:, 0].sum(axis=1)
+    ours = targets[0].unit * method.regression.values(0, 0, weights)
     A, B, Q = (np.array(matrix) for matrix in (model.A, model.B, model.Q))
     P = Q
     for _ in range(500):  # costs to go of the policy that is zero
@@ -77,13 +83,13 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
 
 @pytest.mark.parametrize("delta", [0.003, 0.03])
 def test_the_divergence_after_a_step_is_the_one_asked_for(delta):
-    learner = small(step_kl=delta, step_decay=np.inf, **UNPRUNED)
+    learner = small(step_kl=delta, reliable=0.0, **UNPRUNED)
     for report in recorded_reports(learner, 5):
         np.testing.assert_allclose(report.numbers["kl"], delta, rtol=0.05)
 
 
 def test_steps_become_shorter():
-    reports = recorded_reports(small(step_kl=0.03, step_decay=2.0, **UNPRUNED), 5)
+    reports = recorded_reports(small(step_kl=0.03, step_decay=2.0, reliable=0.0, **UNPRUNED), 5)
     asked = [0.03 / (1 + k / 2.0) for k in range(5)]
     np.testing.assert_allclose([r.numbers["kl"].mean() for r in reports], asked, rtol=0.05)
 
@@ -102,74 +108,61 @@ class Rewarded(Drift):
 
 
 def rewarded(signal, reliable=0.5):
-    """Return the divergence of every step, and its reliability."""
+    """Return the divergence of every step, and its reliability.
+
+    Noise is judged by rewards alone: an error of the critic would be one for all episodes, in which
+    they agree.
+    """
     task = Task("one", lambda render_mode=None: Rewarded(signal), horizon=50)
-    lengths = {"step_kl": 0.02, "step_decay": np.inf, "reliable": reliable}
-    learner = small([task], trace=0.0, episodes=20, seed=1, **lengths, **UNPRUNED)
+    lengths = {"step_kl": 0.02, "reliable": reliable}
+    trace = 0.0 if signal else 1.0
+    learner = small([task], trace=trace, episodes=20, seed=1, **lengths, **UNPRUNED)
     reports = recorded_reports(learner, 8)
     return [np.array([r.numbers[name][0] for r in reports]) for name in ("kl", "reliability")]
 
 
 def test_steps_shrink_where_the_advantages_are_noise_and_not_where_they_are_signal():
     steps, sure = rewarded(signal=True)
-    # In the first iteration there is less evidence.
-    assert np.all(sure[1:] > 0.5)
-    np.testing.assert_allclose(steps[1:], 0.02, rtol=0.05)
+    assert np.all(sure > 0.5)
+    np.testing.assert_allclose(steps, 0.02, rtol=0.05)
     steps, sure = rewarded(signal=False)
-    assert sure.mean() < 0.4
-    assert np.mean(steps) < 0.01
+    assert sure.mean() < 0.3
+    assert np.mean(steps) < 0.005
     np.testing.assert_allclose(steps, 0.02 * np.minimum(1.0, 2.0 * sure) ** 4, rtol=0.05, atol=1e-7)
     steps, _ = rewarded(signal=False, reliable=0.0)
     np.testing.assert_allclose(steps, 0.02, rtol=0.05)
 
 
-def test_a_direction_is_the_sum_of_two_halves_of_the_episodes():
-    """One half does not change with the rewards of the other's episodes."""
+def test_the_parts_of_a_direction_are_those_of_every_eighth_episode():
+    """A part changes with the rewards of its own episodes alone; all together are the direction."""
 
-    def halves(sign):
-        learner = small([drift("one")], reuse=1, episodes=4, least_steps=1)
-        method, recorded = learner.method, []
-        direction = method.direction
+    def parts_of(sign):
+        learner = small([drift("one")], reuse=1, episodes=10, least_steps=1)
+        method = learner.method
+        recorded, targets = recorded_calls(method, "directions"), recorded_calls(method, "targets")
+        advantages = method.critic.advantages
 
-        def changed(*given):
-            steps = method.batches[0][0]
-            odd = np.repeat(np.arange(len(steps.lengths)) % 2 == 1, steps.lengths)
-            advantages = method.critic.advantages(0, 0, steps)
-            # Either half has mean zero, so that neither the centre nor the unit of all changes.
-            advantages -= np.where(odd, advantages[odd].mean(), advantages[~odd].mean())
-            advantages[odd] *= sign
-            method.critic.advantages = lambda *_: advantages
-            recorded.append(direction(*given))
-            return recorded[-1]
+        def changed(block, task, steps):
+            mine = np.repeat(np.arange(len(steps.lengths)) % 8 == 1, steps.lengths)
+            result = advantages(block, task, steps)
+            # Either has mean zero, so that neither the centre nor the unit of all changes.
+            result -= np.where(mine, result[mine].mean(), result[~mine].mean())
+            result[mine] *= sign
+            return result
 
-        method.direction = changed
+        method.critic.advantages = changed
         learner.learn(1)
-        (found,) = recorded
-        np.testing.assert_array_equal(found.weights, found.halves.sum(axis=0))
-        return found.halves
+        (found,), (target,) = recorded, targets
+        whole = target.parts[0].reshape(-1, 8, 2).sum(axis=1)
+        together = method.regression.solve(0, [whole], learner.settings.ridge)
+        np.testing.assert_allclose(found[:, 0].sum(axis=1), together, rtol=1e-6, atol=1e-9)
+        return found[:, 0].transpose(1, 0, 2)
 
-    plain, flipped = halves(1.0), halves(-1.0)
-    assert np.any(plain[1] != 0.0)
-    np.testing.assert_allclose(flipped[0], plain[0], rtol=1e-6, atol=1e-9)
+    plain, flipped = parts_of(1.0), parts_of(-1.0)
+    assert np.all(np.any(plain != 0.0, axis=(1, 2)))
     np.testing.assert_allclose(flipped[1], -plain[1], rtol=1e-6, atol=1e-9)
-
-
-@given(signal=st.floats(0.0, 1e3), noise=st.floats(1e-3, 1e3))
-def test_reliability_is_the_share_of_signal_in_the_whole(signal, noise):
-    """Halves f + n₁ and f + n₂ have a mean with the noise ½|n|²: Spearman and Brown's formula."""
-    expected = signal / (signal + 0.5 * noise)
-    assert reliability(signal, signal + noise) == pytest.approx(expected)
-    assert reliability(-signal, signal + noise) == 0.0
-    assert reliability(0.0, 0.0) == 0.0
-
-
-def test_tasks_are_judged_together_and_the_past_counts_half(monkeypatch):
-    learner = small()
-    products = iter([(1.0, 2.0), (0.0, 2.0), (1.0, 1.0), (1.0, 1.0)])
-    monkeypatch.setattr(learner.method, "_agreement", lambda *_: next(products))
-    first, second = recorded_reports(learner, 2)
-    np.testing.assert_allclose(first.numbers["reliability"], reliability(1.0, 4.0))
-    np.testing.assert_allclose(second.numbers["reliability"], reliability(2.5, 4.0))
+    others = [k for k in range(8) if k != 1]
+    np.testing.assert_allclose(flipped[others], plain[others], rtol=1e-6, atol=1e-9)
 
 
 @given(
@@ -242,13 +235,13 @@ def test_a_step_is_judged_by_the_critic_that_had_not_seen_it():
     learner = small([drift("one")]).learn(2)
     method, states = learner.method, np.random.default_rng(0).uniform(-1.0, 1.0, (5, 2))
     before, during = method.critic.values(0, states), []
-    direction = method.direction
+    targets = method.targets
 
     def watched(*given):
         during.append(method.critic.values(0, states))
-        return direction(*given)
+        return targets(*given)
 
-    method.direction = watched
+    method.targets = watched
     learner.learn(1)
     np.testing.assert_array_equal(during, [before])
     assert np.any(method.critic.values(0, states) != before)
@@ -290,9 +283,8 @@ def test_steps_that_were_paid_alike_say_nothing_of_the_noise(monkeypatch):
     task = Task("flat", lambda render_mode=None: Flat(), horizon=50)
     learner = small([task], reuse=2, episode_steps=1, least_steps=400).learn(1)
     monkeypatch.setattr(Flat, "pay", 1.0)
-    method, recorded = learner.method, []
-    direction = method.direction
-    method.direction = lambda *given: recorded.append(direction(*given)) or recorded[-1]
+    method = learner.method
+    recorded = recorded_calls(method, "targets")
     learner.learn(1)
     assert len(method.batches) == 2
     # The mean of 400 numbers z² − 1, weighted by a quarter: 0.018 is its standard deviation.
@@ -317,6 +309,7 @@ def test_it_learns_pendulums_that_a_constant_cannot_move():
 def test_what_an_engineer_reads_is_in_the_report():
     (report,) = recorded_reports(small(), 1)
     named = {"total_return", "length", "explained_variance", "entropy", "kl", "reliability"}
+    named |= {"correlation", "critic_correlation"}
     assert named <= set(report.numbers)
     np.testing.assert_array_equal(report.numbers["length"], 20.0)
     std = 0.5
@@ -427,15 +420,17 @@ def test_noise_that_is_no_noise_is_refused():
         learner.method.restore({**arrays, "variance": -arrays["variance"]}, numbers)
 
 
-def test_an_agreement_that_is_none_is_refused_and_files_without_it_load():
+@pytest.mark.parametrize("name", ["reliability", "task_agreement"])
+def test_evidence_that_is_none_is_refused_and_files_without_it_load(name):
     learner = small().learn(2)
     arrays, numbers = learner.method.state()
-    assert np.all(arrays["agreement"] != 0.0)
-    with pytest.raises(FileFormatError, match="agreement"):
-        learner.method.restore({**arrays, "agreement": np.full(2, np.nan)}, numbers)
-    del arrays["agreement"]
+    fresh, _ = small().method.state()
+    assert np.all(arrays[name] != fresh[name])
+    with pytest.raises(FileFormatError, match=name):
+        learner.method.restore({**arrays, name: np.full(2, np.nan)}, numbers)
+    del arrays[name]
     learner.method.restore(arrays, numbers)
-    np.testing.assert_array_equal(learner.method.agreement, 0.0)
+    np.testing.assert_array_equal(learner.method.state()[0][name], fresh[name])
 
 
 def test_outcomes_are_told_that_are_one_number_an_episode():
