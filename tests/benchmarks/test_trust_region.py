@@ -6,6 +6,7 @@ from benchmarks.rival import Seconds
 
 from benchmarks import rival
 from benchmarks import trust_region as benchmark
+from benchmarks import trust_region_sharing as sharing
 
 #: Settings with which a learner is done at once.
 QUICK = {"most_steps": 2, "least_steps": 1, "max_knots": 20}
@@ -135,3 +136,14 @@ def test_the_rival_acts_on_scaled_observations():
     action, _ = agent.predict(np.zeros(4))
     plain, _ = agent.model.predict(agent.scaling.normalize_obs(np.zeros(4)), deterministic=True)
     np.testing.assert_array_equal(action, plain)
+
+
+def test_what_tasks_give_one_another_is_measured_and_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(sharing, "MOST", 2_000)
+    monkeypatch.setattr(sharing, "LEARNED", {"linear-quadratic": 6_000})
+    monkeypatch.setattr(sharing, "ADAPTING", 400)
+    monkeypatch.setattr(sharing, "TRIALS", 2)
+    for part in (sharing.adapting, sharing.steps):
+        rows = part({}, seeds=2, out=tmp_path)
+        assert [row.measured for row in part({}, 2, tmp_path)] == [row.measured for row in rows]
+    assert len(list(tmp_path.glob("*.json"))) == 4
