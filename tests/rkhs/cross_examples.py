@@ -38,17 +38,17 @@ def regression_of(inputs, targets, *, kernel=KERNEL, noise=NOISE, ridge=0.7, **o
     return regression
 
 
-def dense_process(inputs, targets, points, covariance, *, kernel=KERNEL, noise=NOISE):
+def dense_process(inputs, targets, points, covariance, *, kernel=KERNEL, noise=NOISE, weights=None):
     """Return mean (N, n, p), variance (N, n, p) and log evidence by the textbook formulas.
 
-    The functions of tasks i and j have covariance C_ij κ.
+    The functions of tasks i and j have covariance C_ij κ, and a point of weight w the noise σ²/w.
     """
     x, y = np.concatenate(inputs), np.concatenate(targets)
     task = np.repeat(np.arange(len(inputs)), [len(own) for own in inputs])
     tied = covariance[np.ix_(task, task)] * kernel(x)
     means, variances, evidence = [], [], 0.0
     for o, sigma in enumerate(noise):
-        full = tied + sigma**2 * np.eye(len(x))
+        full = tied + sigma**2 * np.diag(1.0 / np.concatenate(weights or [np.ones(len(x))]))
         evidence -= 0.5 * y[:, o] @ np.linalg.solve(full, y[:, o])
         evidence -= 0.5 * np.linalg.slogdet(2.0 * np.pi * full)[1]
         cross = covariance[:, task][:, None, :] * kernel(points, x)

@@ -81,6 +81,111 @@ def test_with_few_knots_the_variance_keeps_what_they_cannot_explain():
     assert fit.log_evidence() < min(evidence, whole)
 
 
+@pytest.mark.parametrize("multiplier", [0.0, 0.3, math.inf])
+def test_points_of_other_weights_have_other_noise(multiplier):
+    inputs, targets = related(4, (9, 5, 7))
+    regression = regression_of(inputs, targets)
+    weights = [np.random.default_rng(i).uniform(0.01, 2.0, len(x)) for i, x in enumerate(inputs)]
+    regression.weigh(weights)
+    fit = regression.at(multiplier)
+    points = np.random.default_rng(0).uniform(-2.0, 2.0, (10, 2))
+    tied = fit.problem.covariance(fit.multipliers)
+    mean, variance, evidence = dense_process(inputs, targets, points, tied, weights=weights)
+    for i in range(3):
+        np.testing.assert_allclose(fit.family(points)[:, i], mean[i], atol=1e-7)
+        np.testing.assert_allclose(fit.variance(i, points), variance[i], atol=1e-7)
+    assert fit.log_evidence() == pytest.approx(evidence, abs=1e-5)
+    assert max(fit.optimality()) < 1e-9
+    assert fit.gap().relative < 1e-7
+    # They may also come with the points.
+    other = regression_of([x[:0] for x in inputs], [y[:0] for y in targets])
+    for i in range(3):
+        other.add(i, inputs[i], targets[i], weights[i])
+    np.testing.assert_allclose(other.at(multiplier).family(points), fit.family(points), atol=1e-9)
+
+
+def test_the_calibration_is_that_of_fits_without_each_point():
+    inputs, targets = related(13, (9, 6), outputs=1)
+    targets = [3.0 * y for y in targets]  # more than the prior expects
+    fit = regression_of(inputs, targets, noise=NOISE[:1]).at(0.5)
+    relative = []
+    for i in range(2):
+        for n in range(len(inputs[i])):
+            kept = [np.arange(len(x)) != (n if j == i else -1) for j, x in enumerate(inputs)]
+            one = regression_of(
+                [x[k] for x, k in zip(inputs, kept, strict=True)],
+                [y[k] for y, k in zip(targets, kept, strict=True)],
+                noise=NOISE[:1],
+            ).at(0.5)
+            x, y = inputs[i][n : n + 1], targets[i][n, 0]
+            relative.append(abs(y - one.family(x)[0, i, 0]) / math.sqrt(one.variance(i, x)[0, 0]))
+    assert fit.calibration == pytest.approx(np.quantile(relative, 0.9) / 1.6448536269514722)
+
+
+def test_bands_of_functions_that_the_prior_draws_cover_as_they_say():
+    # Many families whose functions are what the regression supposes, each asked at one point.
+    draw, N, inside, factors = np.random.default_rng(0), 3, [], []
+    inputs = [draw.uniform(-2.0, 2.0, (12, 2)) for _ in range(N)]
+    points = draw.uniform(-1.5, 1.5, (300, 2))
+    regression = regression_of(inputs, [np.zeros((12, 1))] * N, noise=NOISE[:1])
+    tied = regression.at(0.5).problem.covariance(np.full(N, 0.5))
+    x, task = np.concatenate(inputs), np.repeat(np.arange(N), 12)
+    for point in points:
+        where, whose = np.concatenate([x, point[None]]), np.append(task, 1)
+        gram = tied[np.ix_(whose, whose)] * KERNEL(where) + 1e-10 * np.eye(len(where))
+        values = np.linalg.cholesky(gram) @ draw.normal(size=len(where))
+        seen = values[:-1] + NOISE[0] * draw.normal(size=len(x))
+        # With knots wherever it is asked, samples leave nothing unexplained.
+        regression = regression_of(inputs, list(seen.reshape(N, 12, 1)), noise=NOISE[:1])
+        fit = regression.at(0.5)
+        phi = regression.coordinates.features(point[None])
+        normal = draw.normal(size=(99, N + 1, len(regression.knots), 1))
+        functions = fit.samples(normal).reshape(99, N, -1)[:, 1]
+        left = tied[1, 1] * float(regression.coordinates.unexplained(point[None])[0])
+        sampled = functions @ phi[:, 0] + math.sqrt(left) * draw.normal(size=99)
+        inside.append(5 <= np.sum(sampled < values[-1]) <= 94)
+        factors.append(fit.calibration)
+    # Between the quantiles that a binomial number of 300 leaves in 1 of 1,000 cases.
+    assert 253 <= np.sum(inside) <= 286
+    # Errors of noisy targets are larger than those of the functions, never smaller.
+    assert np.mean(factors) > 0.9
+
+
+def test_a_few_points_far_off_hardly_move_robust_functions():
+    inputs, targets = related(14, (60, 60), outputs=1)
+    clean = regression_of(inputs, targets, noise=NOISE[:1]).at(0.5)
+    spoiled = [y.copy() for y in targets]
+    spoiled[0][[5, 40]] += 25.0
+    regression = regression_of(inputs, spoiled, noise=NOISE[:1])
+    plain = regression.at(0.5)
+    for _ in range(3):
+        regression.weigh(regression.at(0.5).robust_weights(least=1e-6))
+    robust = regression.at(0.5)
+    error = [
+        np.max(np.abs(one.family(inputs[0]) - clean.family(inputs[0]))) for one in (plain, robust)
+    ]
+    assert error[0] > 1.0
+    assert error[1] < 0.15
+    assert (
+        max(w[n] for w, n in zip(robust.point_weights, ([5, 40], []), strict=True) for n in n)
+        < 1e-2
+    )
+    # With normal noise only what the knots leave unexplained counts.
+    few = regression_of(inputs, spoiled, noise=NOISE[:1], max_knots=4).at(0.5)
+    weights = few.robust_weights()
+    prior = few.problem.covariance(few.multipliers)[0, 0]
+    left = few.coordinates.unexplained(inputs[0])
+    np.testing.assert_allclose(weights[0], NOISE[0] ** 2 / (NOISE[0] ** 2 + prior * left))
+
+
+def test_weights_that_are_none_are_refused():
+    regression = regression_of(*related(0))
+    with pytest.raises(InputError, match="weights must be positive, got 0"):
+        regression.add(0, np.zeros((2, 2)), np.zeros((2, 2)), [1.0, 0.0])
+    with pytest.raises(InputError, match=r"weights of task 1 must have shape \(8\)"):
+        regression.weigh([np.ones(12), np.ones(7), np.ones(15)])
+
+
 def test_residuals_are_those_of_the_data():
     inputs, targets = related(6, (12, 0, 7))
     fit = regression_of(inputs, targets).fit(0.5)

@@ -71,6 +71,46 @@ def test_planted_widths_noise_and_likeness_are_found(seed):
     assert chosen.signal == pytest.approx(1.0, rel=0.6)
 
 
+def test_weighted_points_have_the_slope_of_their_evidence():
+    inputs, targets = planted(0, points=8)
+    search = _Search(_checked(inputs, targets), np.array([1.0, 2.0, 1.0]), {1}, None)
+    search.weights = np.random.default_rng(2).uniform(0.01, 1.0, len(search.y))
+    theta = np.clip(np.random.default_rng(1).normal(size=len(search.bounds)), *search.bounds.T)
+    error = check_grad(lambda t: search(t)[0], lambda t: search(t)[1], theta)
+    assert error < 1e-4 * max(1.0, np.linalg.norm(search(theta)[1]))
+
+
+def test_weights_are_those_of_errors_without_each_point():
+    inputs, targets = planted(4, tasks=2, points=10, noise=(0.1,))
+    points = _checked(inputs, targets)
+    search = _Search(points, np.ones(3), set(), None)
+    search.weights = np.random.default_rng(2).uniform(0.2, 1.0, len(search.y))
+    theta = np.array([0.0, 0.4, 1.1, 0.0, -2.0, 1.4, math.log(0.1)])
+    covariance, noise = sum(search._parts(theta)), 0.01 / search.weights
+    expected = []
+    for n in range(len(points.y)):
+        rest = np.arange(len(points.y)) != n
+        across = covariance[n, rest]
+        full = covariance[np.ix_(rest, rest)] + np.diag(noise[rest])
+        error = points.y[n, 0] - across @ np.linalg.solve(full, points.y[rest, 0])
+        variance = covariance[n, n] - across @ np.linalg.solve(full, across) + 0.01
+        expected.append(np.clip(5.0 / (4.0 + error**2 / variance), 0.3, 1.0))
+    search.weigh(theta, 0.3)
+    np.testing.assert_allclose(search.weights, expected, rtol=1e-6)
+    assert np.min(expected) < 0.9
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_robust_hyperparameters_do_not_follow_a_few_points_far_off(seed):
+    inputs, targets = planted(seed, noise=(0.1,))
+    targets[0][[7, 50]] += 20.0
+    chosen = most_likely(inputs, targets, least_weight=1e-6)
+    np.testing.assert_allclose(chosen.widths, [1.0, 1.5, 3.0], rtol=0.3)
+    assert chosen.noise[0] == pytest.approx(0.1, rel=0.3)
+    plain = most_likely(inputs, targets)
+    assert np.max(np.abs(np.log(plain.widths / [1.0, 1.5, 3.0]))) > 0.5
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_no_start_alone_is_better_where_data_are_few(seed):
     inputs, targets = planted(seed, tasks=3, points=6)

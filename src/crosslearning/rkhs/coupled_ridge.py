@@ -30,40 +30,48 @@ from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
 
 
 class Statistics(NamedTuple):
-    """Sufficient statistics of a task's points, in the knots' coordinates."""
+    """Sufficient statistics of a task's points, in the knots' coordinates.
+
+    A point of weight w has the noise σ²/w; the rows of Φ and y are multiplied by √w.
+    """
 
     product: Floats  # ΦᵀΦ, shape (m, m)
     right: Floats  # Φᵀy, shape (m, p)
     squares: Floats  # Σ y², shape (p,)
     points: int
-    unexplained: float  # Σ κ(x, x) − |φ(x)|²
+    unexplained: float  # Σ w (κ(x, x) − |φ(x)|²)
+    log_weights: float = 0.0  # Σ ln w
 
     @classmethod
     def none(cls, knots: int, outputs: int) -> Statistics:
         """Return the statistics of no points."""
         return cls(np.zeros((knots, knots)), np.zeros((knots, outputs)), np.zeros(outputs), 0, 0.0)
 
-    def plus(self, coordinates: KnotCoordinates, inputs: Floats, targets: Floats) -> Statistics:
-        """Return the statistics with further points: inputs (n, q) and targets (n, p)."""
+    def plus(
+        self, coordinates: KnotCoordinates, inputs: Floats, targets: Floats, weights: Floats
+    ) -> Statistics:
+        """Return the statistics with further points: inputs (n, q), targets (n, p), weights."""
         total = self
         for part in blocks(len(inputs)):
-            phi, y = coordinates.features(inputs[part]), targets[part]
-            unexplained = coordinates.unexplained(inputs[part], phi)
+            w, phi = weights[part], coordinates.features(inputs[part])
+            unexplained = w * coordinates.unexplained(inputs[part], phi)
+            phi, y = np.sqrt(w) * phi, np.sqrt(w)[:, None] * targets[part]
             total = Statistics(
                 total.product + phi @ phi.T,
                 total.right + phi @ y,
                 total.squares + np.sum(y**2, axis=0),
                 total.points + len(y),
                 total.unexplained + float(np.sum(unexplained)),
+                total.log_weights + float(np.sum(np.log(w))),
             )
         return total
 
     @classmethod
     def together(cls, parts: Sequence[Statistics]) -> Statistics:
         """Return the statistics of the points of all parts."""
-        products, rights, squares, points, unexplained = zip(*parts, strict=True)
+        products, rights, squares, points, *sums = zip(*parts, strict=True)
         product, right, square = (np.sum(parts, axis=0) for parts in (products, rights, squares))
-        return cls(product, right, square, sum(points), sum(unexplained))
+        return cls(product, right, square, sum(points), *map(sum, sums))
 
 
 class Solution(NamedTuple):
@@ -209,6 +217,7 @@ class CoupledRidge:
         points = sum(task.points for task in self.tasks)
         logarithm = p * points * math.log(2.0 * math.pi)
         logarithm += points * float(np.sum(np.log(self.variance)))
+        logarithm -= p * sum(task.log_weights for task in self.tasks)
         # The determinant lemma, with the centre as one more block of the precision matrix.
         logarithm += float(np.sum(np.log1p(self.weights / (self.ridge + mu))))
         for factor in solution.factors:

@@ -14,9 +14,18 @@ from numpy.typing import ArrayLike
 from crosslearning.errors import InputError
 from crosslearning.rkhs.checks import Floats, finite_array
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
+from crosslearning.rkhs.evidence import student_weights
 from crosslearning.rkhs.family import Family
 from crosslearning.rkhs.knot_coordinates import KnotCoordinates, blocks
 from crosslearning.rkhs.multipliers import FitStatus
+
+#: Points at which the calibration is measured, about.
+_CHECKED = 600
+#: The normal quantile of a two-sided band of 90 %.
+_NORMAL = 1.6448536269514722
+#: Between what a calibration lies: few points say little.
+_CALIBRATIONS = (0.85, 4.0)
+_LEAST_LEFT, _TINY = 1e-3, 1e-300
 
 
 class Optimality(NamedTuple):
@@ -92,6 +101,7 @@ class CrossFit:
     solution: Solution = field(repr=False)
     inputs: Sequence[Floats] = field(repr=False)
     targets: Sequence[Floats] = field(repr=False)
+    point_weights: Sequence[Floats] = field(repr=False)
 
     @cached_property
     def family(self) -> Family:
@@ -129,6 +139,49 @@ class CrossFit:
         drawn = self.problem.drawn(self.solution, given)
         return np.asarray((self.functions() + drawn).reshape(-1, m, p))
 
+    @cached_property
+    def calibration(self) -> float:
+        """The factor by which posterior samples spread more than they say, or less.
+
+        Nine in ten of the leave-one-out errors lie within the band of 90 % that is wider by this.
+        The errors follow from the fit of all points: with a point's noise s² and its posterior
+        variance v, the error without it is e/(1 − v/s²), and its variance v/(1 − v/s²).
+        """
+        relative = []
+        step = max(1, -(-sum(map(len, self.inputs)) // _CHECKED))
+        for i, (x, error, w) in enumerate(
+            zip(self.inputs, self._errors, self.point_weights, strict=True)
+        ):
+            some = slice(0, len(x), step)
+            variance = self.problem.variance_at(
+                self.solution, i, self.coordinates.features(x[some])
+            )
+            left = 1.0 - variance * w[some, None] / self.problem.variance
+            # What rounding leaves of a point that nothing else says anything about.
+            left = np.maximum(left, _LEAST_LEFT)
+            relative.append(np.abs(error[some]) / np.sqrt(np.maximum(variance * left, _TINY)))
+        factor = float(np.quantile(np.concatenate(relative), 0.9)) / _NORMAL
+        return float(np.clip(factor, *_CALIBRATIONS))
+
+    def robust_weights(self, least: float = 1.0) -> list[Floats]:
+        """Return weights of every task's points by how little of them the functions explain.
+
+        What the knots leave unexplained counts as noise of a point (the fully independent training
+        conditional). With ``least`` below 1 the noise is Student's t: a point far off the functions
+        hardly pulls at them, but has at least this share of its weight.
+        """
+        prior = np.diagonal(self.problem.covariance(self.multipliers))
+        inverse = float(np.mean(1.0 / self.problem.variance))
+        weights = []
+        for i, (x, error) in enumerate(zip(self.inputs, self._errors, strict=True)):
+            left = np.concatenate(
+                [np.empty(0), *(self.coordinates.unexplained(x[part]) for part in blocks(len(x)))]
+            )
+            own = 1.0 / (1.0 + inverse * prior[i] * left)
+            squares = own * np.mean(error**2 / self.problem.variance, axis=1)
+            weights.append(own * student_weights(squares, least))
+        return weights
+
     def variance(self, task: int, points: ArrayLike) -> Floats:
         """Return the posterior variance of a task's function at points (n, q), shape (n, p).
 
@@ -149,8 +202,8 @@ class CrossFit:
     def log_evidence(self) -> float:
         """Return the log marginal likelihood of all targets.
 
-        It is that of the Gaussian process on the knots less ½ Σ_i C_ii Σ_n (κ(x, x) − |φ(x)|²)/σ²:
-        a lower bound on that of the whole process (Titsias, 2009).
+        It is that of the Gaussian process on the knots less ½ Σ_i C_ii Σ_n w (κ(x, x) − |φ(x)|²)
+        over σ²: a lower bound on that of the whole process (Titsias, 2009).
         """
         prior = np.diagonal(self.problem.covariance(self.multipliers))
         left = float(prior @ [task.unexplained for task in self.problem.tasks])
@@ -172,8 +225,11 @@ class CrossFit:
         return np.array([np.sqrt(np.mean(e**2, axis=0)) if len(e) else none for e in self._errors])
 
     def objective(self) -> float:
-        """Return Σ_i [ Σ_n |y − f_i(x)|²/σ² + ρ ‖f_i‖² ]."""
-        misfit = sum(float(np.sum(error**2 / self.problem.variance)) for error in self._errors)
+        """Return Σ_i [ Σ_n w |y − f_i(x)|²/σ² + ρ ‖f_i‖² ]."""
+        misfit = sum(
+            float(np.sum(w[:, None] * error**2 / self.problem.variance))
+            for w, error in zip(self.point_weights, self._errors, strict=True)
+        )
         return misfit + self.problem.ridge * float(np.sum(self.functions() ** 2))
 
     def optimality(self) -> Optimality:
@@ -207,13 +263,16 @@ class CrossFit:
         """Return the objective and its lower bound over all functions.
 
         The bound is the dual objective 2αᵀy − αᵀ(C ⊗ K + σ²)α − ε² Σμ of the whole problem, K
-        being the kernel at all pairs of points, at the α = t (y − f)/σ² of the best t.
+        being the kernel at all pairs of points, at the α = t w (y − f)/σ² of the best t.
         """
         variance = self.problem.variance
         covariance = self.problem.covariance(self.multipliers)
-        alphas = [error / variance for error in self._errors]
+        weights = [w[:, None] for w in self.point_weights]
+        alphas = [w * error / variance for w, error in zip(weights, self._errors, strict=True)]
         linear = sum(float(np.sum(a * y)) for a, y in zip(alphas, self.targets, strict=True))
-        square = sum(float(np.sum(variance * a**2)) for a in alphas)
+        square = sum(
+            float(np.sum(variance / w * a**2)) for w, a in zip(weights, alphas, strict=True)
+        )
         square += self._kernel_form(alphas, covariance)
         best = linear**2 / square if square > 0.0 else 0.0
         finite = 0.0 < self.epsilon < math.inf

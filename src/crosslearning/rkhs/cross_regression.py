@@ -96,6 +96,7 @@ class CrossRegression:
             raise InputError(f"ridge must be positive, got {ridge!r}")
         self.inputs = [np.empty((0, kernel.dimension)) for _ in range(self.tasks)]
         self.targets = [np.empty((0, self.outputs)) for _ in range(self.tasks)]
+        self.weights = [np.empty(0) for _ in range(self.tasks)]
         self.forget_knots()
 
     def forget_knots(self) -> None:
@@ -124,17 +125,33 @@ class CrossRegression:
             self._problem = CoupledRidge(self._statistics, self.noise**2, self.ridge)
         return self._problem
 
-    def add(self, task: int, inputs: ArrayLike, targets: ArrayLike) -> None:
+    def add(
+        self, task: int, inputs: ArrayLike, targets: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
         """Add points of a task: inputs (n, q), targets (n, outputs).
 
-        Targets must have the same units in all tasks, and should have zero mean.
+        Targets must have the same units in all tasks, and should have zero mean. A point of weight
+        w, by default 1, has the noise σ/√w.
         """
         if not 0 <= task < self.tasks:
             raise InputError(f"no task {task}; there are {self.tasks}, from 0")
         x = finite_array("inputs", inputs, (None, self.kernel.dimension))
         y = finite_array("targets", targets, (len(x), self.outputs))
+        w = finite_array("weights", np.ones(len(x)) if weights is None else weights, (len(x),))
+        if not np.all(w > 0.0):
+            raise InputError(f"weights must be positive, got {float(np.min(w)):.3g}")
         self.inputs[task] = np.concatenate([self.inputs[task], x])
+        self.weights[task] = np.concatenate([self.weights[task], w])
         self.targets[task] = np.concatenate([self.targets[task], y])
+
+    def weigh(self, weights: Sequence[Floats]) -> None:
+        """Give the points of every task other weights; the knots stay."""
+        self.weights = [
+            finite_array(f"weights of task {i}", given, (len(x),))
+            for i, (given, x) in enumerate(zip(weights, self.inputs, strict=True))
+        ]
+        self._statistics = [Statistics.none(len(self.coordinates), self.outputs)] * self.tasks
+        self._taken, self._problem = [0] * self.tasks, None
 
     def fit(self, epsilon: float, method: Literal["exact", "relaxed"] = "exact") -> CrossFit:
         """Return the functions within the radius ε of a central one.
@@ -165,8 +182,9 @@ class CrossRegression:
             farthest = distances if exact else np.full_like(distances, reached)
             shorter = limit / np.maximum(farthest, limit)
             solution = solution._replace(differences=solution.differences * shorter[:, None, None])
-        problem = self._coordinates, self.problem, solution, tuple(self.inputs), tuple(self.targets)
-        return CrossFit(epsilon, method, status, residual, steps, *problem)
+        problem = self._coordinates, self.problem, solution
+        points = tuple(self.inputs), tuple(self.targets), tuple(self.weights)
+        return CrossFit(epsilon, method, status, residual, steps, *problem, *points)
 
     def _update(self) -> None:
         """Update knots and statistics with the points that were added."""
@@ -187,8 +205,8 @@ class CrossRegression:
             self._taken = [0] * self.tasks
             self._statistics = [Statistics.none(len(grown), self.outputs)] * self.tasks
         for i, n in enumerate(self._taken):
-            x, y = self.inputs[i][n:], self.targets[i][n:]
-            self._statistics[i] = self._statistics[i].plus(grown, x, y)
+            x, y, w = self.inputs[i][n:], self.targets[i][n:], self.weights[i][n:]
+            self._statistics[i] = self._statistics[i].plus(grown, x, y, w)
             self._taken[i] += len(x)
 
     def _warn_of_units(self) -> None:
@@ -282,8 +300,10 @@ def radius_curve(
     coordinates = regression.coordinates
     none = Statistics.none(len(coordinates), regression.outputs)
     parts = [
-        [none.plus(coordinates, x[segment], y[segment]) for segment in task]
-        for x, y, task in zip(regression.inputs, regression.targets, rows, strict=True)
+        [none.plus(coordinates, x[segment], y[segment], w[segment]) for segment in task]
+        for x, y, w, task in zip(
+            regression.inputs, regression.targets, regression.weights, rows, strict=True
+        )
     ]
     means, sizes = [], []
     for first in range(segments):
@@ -316,5 +336,6 @@ def _mean_error(
     for part in blocks(len(x)):
         phi = regression.coordinates.features(x[part])
         wrong = (y[part] - phi.T @ functions) / regression.noise
-        error += np.sum(wrong**2, axis=(1, 2)) / (len(x) * regression.outputs)
+        squares = wrong**2 * regression.weights[task][rows][part, None]
+        error += np.sum(squares, axis=(1, 2)) / (len(x) * regression.outputs)
     return error

@@ -28,6 +28,10 @@ _MAX_STEPS = 60
 #: The same for the choice among the starts.
 _FEW_POINTS = 96
 _FEW_STEPS = 30
+#: Degrees of freedom of Student's t in robust fits.
+_DEGREES = 4.0
+#: How often the weights of points are set anew.
+_REWEIGHED = 2
 #: The relative gain of evidence in a step at which the search ends.
 _ENOUGH = 1e-5
 #: The largest root mean square of targets that the priors allow.
@@ -37,7 +41,7 @@ _LARGEST_TARGETS = 30.0
 _WIDTH = (math.log(1.5), 1.5, math.log(0.15), math.log(60.0))
 _SIGNAL = (0.0, 2.0, math.log(0.01), math.log(1e3))
 _LINEAR = (-1.0, 2.0, math.log(1e-4), math.log(1e2))
-_ALIKE = (2.0, 4.0, -6.0, 9.0)
+_ALIKE = (2.0, 4.0, -6.0, 7.0)
 _NOISE = (math.log(0.01), 3.0, math.log(5e-3), 0.0)
 
 
@@ -90,6 +94,7 @@ def most_likely(
     periodic: Sequence[int] = (),
     start: Hyperparameters | None = None,
     alike: float | None = None,
+    least_weight: float = 1.0,
 ) -> Hyperparameters:
     """Return the hyperparameters of greatest evidence.
 
@@ -108,6 +113,9 @@ def most_likely(
         A further start.
     alike : float, optional
         c, if it is known.
+    least_weight : float
+        Below 1, the noise is Student's t, so that a few points far off hardly matter: one of
+        weight w counts as if its noise were σ/√w, and w is at least this.
 
     Examples
     --------
@@ -131,7 +139,13 @@ def most_likely(
     maxima = [search.maximum(first, steps) for first in _starts(q, p, units, start)]
     best = min(maxima, key=lambda one: float(one.fun))
     if more:
-        best = _Search(points, units, angles, alike).maximum(best.x, _MAX_STEPS)
+        search = _Search(points, units, angles, alike)
+    if least_weight < 1.0:
+        for _ in range(_REWEIGHED):
+            search.weigh(best.x, least_weight)
+            best = search.maximum(best.x, _MAX_STEPS)
+    elif more:
+        best = search.maximum(best.x, _MAX_STEPS)
     theta, signal = best.x, math.exp(best.x[q])
     alike = _from_odds(theta[q + 2]) if alike is None else alike
     widths, noise = np.exp(theta[:q]) * units, np.exp(theta[q + 3 :])
@@ -220,11 +234,36 @@ class _Search:
         self.bounds = priors[:, 2:]
         self._centre, self._spread = priors[:, 0], priors[:, 1]
         self._constant = 0.5 * self.y.size * math.log(2.0 * math.pi)
+        #: The noise of a point is σ²/w.
+        self.weights = np.ones(len(self.y))
+
+    def weigh(self, theta: Floats, least: float) -> None:
+        """Set the weights of Student's t from the leave-one-out errors of hyperparameters."""
+        q, squares = len(self.squares), np.zeros(len(self.y))
+        curved, linear = self._parts(theta)
+        covariance = curved + linear
+        for y, variance in zip(self.y.T, np.exp(2.0 * theta[q + 3 :]), strict=True):
+            inverted, _ = _inverted(covariance, variance / self.weights)
+            diagonal = np.diagonal(inverted)
+            # The error at a point without it, relative to its predictive variance, whose noise is
+            # that of a point of weight 1.
+            left = 1.0 / diagonal + variance * (1.0 - 1.0 / self.weights)
+            squares += (inverted @ y / diagonal) ** 2 / left
+        self.weights = student_weights(squares / self.y.shape[1], least)
 
     def maximum(self, first: Floats, steps: int) -> OptimizeResult:
         options = {"maxiter": steps, "ftol": _ENOUGH}
         start, how = np.clip(first, *self.bounds.T), "L-BFGS-B"
         return minimize(self, start, jac=True, method=how, bounds=self.bounds, options=options)
+
+    def _parts(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the covariances of the Gaussian and of the linear part."""
+        q = len(self.squares)
+        c = _from_odds(theta[q + 2]) if self.alike is None else self.alike
+        alike = np.where(self.same, 1.0, c)
+        curved = math.exp(theta[q]) * alike
+        curved *= np.exp(-0.5 * np.tensordot(np.exp(-2.0 * theta[:q]), self.squares, 1))
+        return curved, math.exp(theta[q + 1]) * alike * self.products
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return them for logarithms of widths, s² and linear part, log odds of c, log noise."""
@@ -232,21 +271,18 @@ class _Search:
         inverse = np.exp(-2.0 * theta[:q])
         c = _from_odds(theta[q + 2]) if self.alike is None else self.alike
         variances = np.exp(2.0 * theta[q + 3 :])
-        alike = np.where(self.same, 1.0, c)
-        curved = math.exp(theta[q]) * alike
-        curved *= np.exp(-0.5 * np.tensordot(inverse, self.squares, 1))
-        linear = math.exp(theta[q + 1]) * alike * self.products
+        curved, linear = self._parts(theta)
         covariance = curved + linear
         away = (theta - self._centre) / self._spread
         total, gradient = 0.5 * float(away @ away) + self._constant, away / self._spread
         # ½ tr((Σ_o C_o⁻¹ − α_o α_oᵀ) dC)
         outer = np.zeros_like(covariance)
         for o, (y, variance) in enumerate(zip(self.y.T, variances, strict=True)):
-            inverted, half_log = _inverted(covariance, variance)
+            inverted, half_log = _inverted(covariance, variance / self.weights)
             alphas = inverted @ y
             total += 0.5 * float(y @ alphas) + half_log
             inverted -= np.outer(alphas, alphas)
-            gradient[q + 3 + o] += variance * float(np.trace(inverted))
+            gradient[q + 3 + o] += variance * float(np.sum(np.diagonal(inverted) / self.weights))
             outer += inverted
         curved *= outer
         linear *= outer
@@ -260,11 +296,15 @@ class _Search:
         return total, gradient
 
 
-def _inverted(covariance: Floats, variance: float) -> tuple[Floats, float]:
-    """Return C⁻¹ of C = covariance + variance · I, and ½ ln det C."""
-    size = len(covariance)
+def student_weights(squares: Floats, least: float) -> Floats:
+    """Return the weights of points in a fit with Student's t, from squared relative errors."""
+    return np.clip((_DEGREES + 1.0) / (_DEGREES + squares), least, 1.0)
+
+
+def _inverted(covariance: Floats, variances: Floats) -> tuple[Floats, float]:
+    """Return C⁻¹ of C = covariance + diag(variances), and ½ ln det C."""
     # The noise has a lower bound, so that rounding leaves C positive definite.
-    factor = scipy.linalg.cholesky(covariance + variance * np.eye(size), lower=True)
+    factor = scipy.linalg.cholesky(covariance + np.diag(variances), lower=True)
     half_log = float(np.sum(np.log(np.diag(factor))))
     # The factor has zeros above its diagonal, and so has the result.
     inverted, _ = scipy.linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
