@@ -480,7 +480,11 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         "mean square over tasks, for every output). 0 is one model for all, inf one for each. "
         "None: estimated from the data.",
     ] = None
-    model_knots: Annotated[Count, "Cap on the knots of each output of the models."] = 200
+    model_knots: Annotated[
+        Count | None,
+        "Cap on the knots of each output of the models. None: a third of the steps of all tasks, "
+        "from 200 to 600.",
+    ] = None
     samples: Annotated[
         int,
         Meta(ge=0),

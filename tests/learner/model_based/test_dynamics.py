@@ -7,6 +7,7 @@ import pytest
 
 from crosslearning.learner.model_based.data import Transitions
 from crosslearning.learner.model_based.dynamics import Frame, choose, fit
+from crosslearning.rkhs import CrossRegression
 
 WIDE = np.full(2, -np.inf), np.full(2, np.inf)
 #: Motion and payment of three linear systems.
@@ -114,6 +115,63 @@ def test_knots_leave_a_thousandth_of_the_kernel_at_most(family, dynamics):
         explained = np.sum(across * np.linalg.solve(kernel(knots, knots), across), axis=0)
         assert len(knots) < 0.5 * len(points)
         assert np.max(1.0 - explained / kernel.diagonal(points)) <= 1e-3
+
+
+def jolted(task, n, seed):
+    """Return steps of a curved system of which two went elsewhere, at a price."""
+    steps = linear(task, n, seed)
+    after = steps.after.copy()
+    after[:, 1] += 0.3 * np.sin(2.0 * steps.states[:, 0])
+    rewards = steps.rewards.copy()
+    after[[4, 9], 1] -= 8.0
+    rewards[[4, 9]] -= 30.0
+    return steps._replace(after=after, rewards=rewards)
+
+
+def test_a_few_jolts_do_not_bend_the_motion_elsewhere():
+    data = [jolted(0, 60, 0), *(linear(i, 60, 0) for i in (1, 2))]
+    dynamics = fitted(data)
+    new = jolted(0, 200, 1)
+    change = dynamics.predict(0, new.states, new.actions)[10:, 1]
+    errors = np.abs(change - (new.after - new.states)[10:, 1]) / dynamics.frame.unit[1]
+    assert np.median(errors) < 0.02
+    moves, rewards = (dynamics.fits[o].point_weights[0] for o in (1, 2))
+    assert np.max(moves[[4, 9]]) < 1e-3
+    # A rare reward counts: it may be what the task is about.
+    assert np.min(rewards[[4, 9]]) > 0.1
+
+
+def test_bands_of_the_samples_cover_what_was_not_seen():
+    inside = []
+    for seed in range(4):
+        dynamics = fitted([jolted(i, 40, 10 + seed) for i in range(3)])
+        draw = np.random.default_rng(seed)
+        shapes = [(99, 4, len(one.family.knots), 1) for one in dynamics.fits]
+        samples = dynamics.functions(3, [draw.normal(size=shape) for shape in shapes])
+        for i in range(3):
+            new = jolted(i, 100, 20 + seed)
+            both = np.concatenate([new.states, new.actions], axis=1)[10:]
+            target = dynamics.frame.targets(new)[10:, 1] * dynamics.frame.unit[1]
+            below = np.sum(samples[1](both)[:, i::3, 0] < target[:, None], axis=1)
+            inside.append(np.mean((below >= 5) & (below <= 94)))
+    assert 0.8 < np.mean(inside) < 0.99
+
+
+@pytest.mark.parametrize(("steps", "cap"), [(20, 200), (300, 300), (1000, 600)])
+def test_the_default_cap_on_knots_follows_the_data(steps, cap, monkeypatch):
+    asked = []
+
+    class Asked(CrossRegression):
+        def __init__(self, *given, max_knots, **others):
+            asked.append(max_knots)
+            super().__init__(*given, max_knots=5, **others)
+
+    data = [linear(i, steps, 0) for i in range(3)]
+    frame = Frame.of(data, *WIDE, ())
+    chosen = choose([linear(i, 20, 0) for i in range(3)], frame, None)
+    monkeypatch.setattr("crosslearning.learner.model_based.dynamics.CrossRegression", Asked)
+    fit(data, frame, chosen, None, None)
+    assert asked == [cap] * 3
 
 
 def test_angles_go_round():

@@ -33,6 +33,12 @@ _MARGIN = 0.1
 _CONSTANT = 1e-12
 #: The largest share of the kernel that the knots may leave unexplained.
 _ROUGHEST = 1e-3
+#: The default cap on knots: a share of the points, within bounds.
+_KNOTS_SHARE, _KNOTS = 1.0 / 3.0, (200, 600)
+#: The least weight of a change of the observation that is far off.
+_LEAST_WEIGHT = 1e-6
+#: How often the weights of points are set anew, and the change of them that does not matter.
+_REWEIGHED, _SAME_WEIGHTS = 3, 0.5
 
 
 class Frame(NamedTuple):
@@ -154,7 +160,9 @@ class Dynamics(NamedTuple):
         """
         families = []
         for o, fit in enumerate(self.fits):
-            drawn = fit.functions() if normal is None else fit.samples(normal[o])
+            drawn = fit.functions()
+            if normal is not None:
+                drawn = fit.samples(fit.calibration * normal[o])
             N = len(fit.distances)
             wanted = drawn.reshape(-1, N, *drawn.shape[1:])[:, :tasks]
             weights = fit.weights(wanted.reshape(-1, *drawn.shape[1:]) * self.frame.unit[o])
@@ -202,7 +210,16 @@ def choose(
     for o in range(len(frame.unit)) if outputs is None else outputs:
         start = before[o] if o < len(before) else None
         inputs, targets = _points(data, frame, o, pseudo)
-        chosen.append(most_likely(inputs, targets, periodic=is_angle, start=start, alike=alike))
+        chosen.append(
+            most_likely(
+                inputs,
+                targets,
+                periodic=is_angle,
+                start=start,
+                alike=alike,
+                least_weight=_least_weight(frame, o),
+            )
+        )
     return chosen
 
 
@@ -211,14 +228,19 @@ def fit(
     frame: Frame,
     chosen: Sequence[Hyperparameters],
     epsilon: float | None,
-    max_knots: int,
+    max_knots: int | None,
     pseudo: PseudoData = EMPTY,
 ) -> Dynamics:
     """Fit the models; ``epsilon`` None takes each output's radius from its hyperparameters.
 
-    Only the outputs with hyperparameters are fitted, which are the first ones.
+    Only the outputs with hyperparameters are fitted, which are the first ones. The noise of
+    changes is Student's t: where a machine hits a stop, a few points far off would bend smooth
+    functions everywhere.
     """
     N, is_angle, fits = len(data), np.flatnonzero(frame.is_angle).tolist(), []
+    if max_knots is None:
+        points = sum(len(steps.rewards) for steps in data)
+        max_knots = int(np.clip(_KNOTS_SHARE * points, *_KNOTS))
     for o, choice in enumerate(chosen):
         kernel = choice.kernel(is_angle)
         inputs, targets = _points(data, frame, o, pseudo)
@@ -239,11 +261,32 @@ def fit(
         with warnings.catch_warnings():
             # A task that hardly moved is no sign of other units.
             warnings.filterwarnings("ignore", message=".*are they in the same unit")
-            if epsilon is None:
-                fits.append(regression.at(choice.multiplier(N)))
-            else:
-                fits.append(regression.fit(epsilon, "relaxed"))
+            least = _least_weight(frame, o)
+            fits.append(_robust(regression, choice.multiplier(N), epsilon, least))
     return Dynamics(frame, list(chosen), fits)
+
+
+def _least_weight(frame: Frame, output: int) -> float:
+    """Return the least weight of a point far off; rare rewards and ends are what tasks are for."""
+    return _LEAST_WEIGHT if output < len(frame.learned) else 1.0
+
+
+def _robust(
+    regression: CrossRegression, multiplier: float, epsilon: float | None, least: float
+) -> CrossFit:
+    """Return the fit with weights of the points that fit it."""
+    for made in range(_REWEIGHED + 1):
+        if epsilon is None:
+            fitted = regression.at(multiplier)
+        else:
+            fitted = regression.fit(epsilon, "relaxed")
+        weights = fitted.robust_weights(least)
+        every = zip(weights, regression.weights, strict=True)
+        changed = max(np.max(np.abs(new - old), initial=0.0) for new, old in every)
+        if made == _REWEIGHED or changed <= _SAME_WEIGHTS:
+            break
+        regression.weigh(weights)
+    return fitted
 
 
 def _points(
