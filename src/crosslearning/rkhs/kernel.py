@@ -72,11 +72,9 @@ class Kernel(abc.ABC):
         if self.normalised:
             return np.ones(len(finite_array("points", points, (None, self.dimension))))
         features = self.embed(points)
-        values = np.empty((features.shape[1], 1))
-        for n in range(len(values)):
-            one = np.ascontiguousarray(features[:, n : n + 1])
-            programs.kernel_matrix(self.program, one, one, values[n : n + 1])
-        return values[:, 0]
+        values = np.empty(features.shape[1])
+        programs.kernel_diagonal(self.program, features, values)
+        return values
 
     #: The class of sums, a subclass that registers itself here.
     _sum_of: ClassVar[Callable[..., Kernel]]

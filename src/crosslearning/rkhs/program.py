@@ -216,6 +216,18 @@ def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out
         kernel_column(program, features, point, scratch, out[n])
 
 
+@compiled
+def _fill_diagonal(program: KernelProgram, features: Floats, out: Floats) -> None:
+    """Fill out[n] = κ(point n, point n) from embedded points (r, n)."""
+    point, one = np.empty(features.shape[0]), np.empty((features.shape[0], 1))
+    scratch, value = np.empty(1), np.empty(1)
+    for n in range(features.shape[1]):
+        point[:] = features[:, n]
+        one[:, 0] = point
+        kernel_column(program, one, point, scratch, value)
+        out[n] = value[0]
+
+
 @compiled_reordered
 def inner(column: Floats, row: Floats) -> float:
     """Return Σ_m column[m] row[m]."""
@@ -317,5 +329,6 @@ def _fill_each(
 # The entry points from Python: Numba's dispatch on named tuples is slow.
 embed_states = FastEntry(embed_all)
 kernel_matrix = FastEntry(kernel_columns)
+kernel_diagonal = FastEntry(_fill_diagonal)
 _evaluate_family = FastEntry(_fill_family)
 _evaluate_each = FastEntry(_fill_each)
