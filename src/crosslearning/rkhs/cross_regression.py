@@ -146,12 +146,15 @@ class CrossRegression:
 
     def weigh(self, weights: Sequence[Floats]) -> None:
         """Give the points of every task other weights; the knots stay."""
+        coordinates = self.coordinates
         self.weights = [
             finite_array(f"weights of task {i}", given, (len(x),))
             for i, (given, x) in enumerate(zip(weights, self.inputs, strict=True))
         ]
-        self._statistics = [Statistics.none(len(self.coordinates), self.outputs)] * self.tasks
-        self._taken, self._problem = [0] * self.tasks, None
+        none = Statistics.none(len(coordinates), self.outputs)
+        points = zip(self.inputs, self.targets, self.weights, strict=True)
+        self._statistics = [none.plus(coordinates, x, y, w) for x, y, w in points]
+        self._problem = None
 
     def fit(self, epsilon: float, method: Literal["exact", "relaxed"] = "exact") -> CrossFit:
         """Return the functions within the radius ε of a central one.
