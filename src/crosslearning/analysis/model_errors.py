@@ -20,7 +20,7 @@ from crosslearning._base.plain_data import to_plain
 from crosslearning._base.statistics import Interval, student
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
-from crosslearning.learner.model_based.data import Transitions
+from crosslearning.learner.model_based.data import Transitions, end_absorbed
 from crosslearning.learner.model_based.dynamics import Dynamics, choose, fit, world_of
 from crosslearning.learner.model_based.imagination import imagine
 from crosslearning.rkhs import Family, Gaussian
@@ -184,7 +184,7 @@ class _HeldOut:
         self.names = tuple(task.name for task in method.executor.tasks)
         N = len(self.names)
         steps_of = [Transitions.of(fresh.of_task(i), scale, method.bounds) for i in range(N)]
-        self.data = controllers.machine_steps(steps_of)
+        self.data = end_absorbed(controllers.machine_steps(steps_of), method.settings.gamma)
         # The spreads of the outputs (outputs,), and of observations and rewards (q + 1,).
         targets = np.concatenate([self.frame.targets(part) for part in self.data])
         self.unit = _positive(targets.std(axis=0)) * self.frame.unit
@@ -211,12 +211,8 @@ class _HeldOut:
 
     def one_step(self, dynamics: Dynamics) -> Floats:
         """Return mean squares of relative errors, shape (N, outputs)."""
-        squares = []
-        for i, part in enumerate(self.data):
-            real = self.frame.targets(part) * self.frame.unit + self.frame.centre
-            error = (dynamics.predict(i, part.states, part.actions) - real) / self.unit
-            squares.append(np.mean(error**2, axis=0))
-        return np.array(squares)
+        squares = [dynamics.mean_squares(i, part) for i, part in enumerate(self.data)]
+        return np.asarray(np.array(squares) / self.unit**2)
 
     def open_loop(
         self, functions: Sequence[Family], which: Integers, path: Integers

@@ -19,7 +19,7 @@ from crosslearning._base.statistics import Floats, Interval, mean_with_unknown, 
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.internals import first_policies
-from crosslearning.learner.model_based.data import Transitions
+from crosslearning.learner.model_based.data import Transitions, end_absorbed
 from crosslearning.learner.model_based.method import ModelBasedMethod
 from crosslearning.rkhs import Family
 from crosslearning.rollouts import Episodes, plan_episodes
@@ -183,10 +183,9 @@ def _model_error(learner: CrossLearner, episodes: Episodes) -> float | None:
     every = [
         Transitions.of(episodes.of_task(i), scale, method.bounds) for i in range(len(learner.tasks))
     ]
-    for i, steps in enumerate(method.controllers.machine_steps(every)):
-        real = frame.targets(steps) * frame.unit + frame.centre
-        error = method.dynamics.predict(i, steps.states, steps.actions) - real
-        squares.append(np.mean((error / frame.unit) ** 2))
+    data = end_absorbed(method.controllers.machine_steps(every), method.settings.gamma)
+    for i, steps in enumerate(data):
+        squares.append(np.mean(method.dynamics.mean_squares(i, steps) / frame.unit**2))
     return float(np.sqrt(np.mean(squares)))
 
 

@@ -1,6 +1,7 @@
 """Functions in a reproducing kernel Hilbert space: kernels, families, projections, pruning."""
 
 from crosslearning.rkhs.composed import PairKernel, Product, Sum, kernel_from_dict
+from crosslearning.rkhs.cross_classification import CrossClassifier, cross_classify
 from crosslearning.rkhs.cross_fit import CrossFit, Gap, Optimality
 from crosslearning.rkhs.cross_regression import CrossRegression, RadiusCurve, radius_curve
 from crosslearning.rkhs.dictionary import Dictionary, prune
@@ -28,6 +29,7 @@ from crosslearning.rkhs.projection import (
 from crosslearning.rkhs.pruning import PruningCertificate
 
 __all__ = [
+    "CrossClassifier",
     "CrossFit",
     "CrossRegression",
     "Dictionary",
@@ -52,6 +54,7 @@ __all__ = [
     "Sum",
     "bounded_projection",
     "check_kernel",
+    "cross_classify",
     "exact_projection",
     "free_projection",
     "kernel_from_dict",

@@ -58,7 +58,7 @@ def example(
     policies = Family(own, draw.normal(size=(5, Q)), draw.normal(size=(5, 2, P)))
     critic = Family(own, draw.normal(size=(4, Q)), draw.normal(size=(4, 2, 1)))
     outputs = []
-    for o in range(Q + 1 + ends):
+    for o in range(Q + 1 + 2 * ends):
         # Each output has widths and knots of its own.
         curved = Gaussian(std=draw.uniform(0.7, 1.6, Q + P), periodic=[2])
         straight = Linear(std=[1.0] * (Q + P - 1), bias=1.0)
@@ -66,7 +66,7 @@ def example(
         kernel = Sum(*parts, scales=[1.0, 0.02])
         knots, weights = draw.normal(size=(4 + o, Q + P)), size * draw.normal(size=(4 + o, 3, 1))
         outputs.append(Family(kernel, knots, weights))
-    low = np.array([-room, -room, -np.pi, -0.4 * room])
+    low = np.array([-room, -room, -np.pi, -0.4 * room, -0.5 * room])[: Q + 1 + ends]
     controllers = [
         Family(own, draw.normal(size=(6 + j, Q)), draw.normal(size=(6 + j, 3, 1))) for j in range(P)
     ]
@@ -74,14 +74,15 @@ def example(
     ends_of_machine = machine * np.array([[-1.0, -1.1], [0.9, 1.0]])
     controlled = Controlled(Outputs.of(controllers, slopes), ends_of_machine, 1)
     world = World(
-        Outputs.of(outputs),
-        offsets=np.array([0.1, -0.1, 0.6, 0.2, 0.3])[: Q + 1 + ends],
+        Outputs.of(outputs[: Q + 1]),
+        offsets=np.array([0.1, -0.1, 0.6, 0.2, -0.3, 0.4])[: Q + 1 + 2 * ends],
         limits=np.array([low, -low]),
         actions=bound * np.array([[-1.0, -1.5], [1.2, 0.9]]),
         is_angle=np.array([0, 0, 1]),
         ends=ends,
         penalties=penalties,
         controlled=controlled if machine else UNCONTROLLED,
+        ending=Outputs.of(outputs[Q + 1 :]) if ends else UNCONTROLLED.functions,
     )
     values = Values(critic.expansion, np.array([0.5, -1.0]))
     return Example(policies, outputs, world, critic, values, controllers)
@@ -97,12 +98,19 @@ def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) 
         asked += 0.2 + np.array([[0.1, -0.3, 0.0], [1.1, -0.3, 0.0]]) @ state
         action = np.clip(np.clip(asked, *ends) + action, *ends)
     both = np.concatenate([state, action])[None]
-    result = np.array([family(both)[0, model, 0] for family in one.outputs]) + world.offsets
+    plain = [family(both)[0, model, 0] for family in one.outputs[: Q + 1]]
+    result = np.array(plain) + world.offsets[: Q + 1]
     low, high = world.limits
     after = state + result[:Q]
+    reached = np.concatenate([after, action])[None]
     after[2] = (after[2] + np.pi) % (2.0 * np.pi) - np.pi
-    going = 1.0 - np.clip(result[Q + 1], 0.0, 1.0) if world.ends else 1.0
-    return np.clip(after, low[:Q], high[:Q]), np.clip(result[Q], low[Q], high[Q]), going
+    reward, going = np.clip(result[Q], low[Q], high[Q]), 1.0
+    if world.ends:
+        odds, final = (family(reached)[0, model, 0] for family in one.outputs[Q + 1 :])
+        going = 1.0 / (1.0 + np.exp(odds + world.offsets[Q + 1]))
+        final = np.clip(final + world.offsets[Q + 2], low[Q + 1], high[Q + 1])
+        reward = going * reward + (1.0 - going) * final
+    return np.clip(after, low[:Q], high[:Q]), reward, going
 
 
 def plain_penalties(table: Penalties, policy: int, states: np.ndarray) -> np.ndarray:

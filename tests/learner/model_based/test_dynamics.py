@@ -207,13 +207,36 @@ def test_angles_go_round():
 def test_the_end_of_episodes_is_learned_where_one_was_seen(family):
     assert fitted(family[:1]).frame.ends == 0
     data = linear(0, 120, 5)
-    ended = data._replace(terminated=(data.after[:, 0] > 0.8).astype(float))
+    over = data.after[:, 0] > 0.8
+    # An end costs 50, and stops the motion.
+    ended = data._replace(
+        terminated=over.astype(float),
+        rewards=np.where(over, -50.0 - data.actions[:, 0], data.rewards),
+        after=np.where(over[:, None], data.states, data.after),
+    )
     result = fitted([ended])
-    assert result.frame.names == ["observation 0", "observation 1", "reward", "end"]
-    there = result.predict(0, np.array([[2.0, 0.0]]), np.zeros((1, 1)))[0, 3]
-    here = result.predict(0, np.array([[-1.0, 0.0]]), np.zeros((1, 1)))[0, 3]
-    assert there > 0.8
-    assert abs(here) < 0.2
+    names = ["observation 0", "observation 1", "reward", "end", "reward at an end"]
+    assert result.frame.names == names
+    there, here = result.predict(0, np.array([[2.0, 0.0], [-1.0, 0.0]]), np.zeros((2, 1)))
+    assert there[3] > 0.8
+    assert 0.0 <= here[3] < 0.1
+    assert there[4] == pytest.approx(-50.0, abs=0.5)
+    # Neither the reward nor the motion of other steps knows of it.
+    new = linear(0, 100, 6, scale=0.7)
+    wanted = np.column_stack([new.after - new.states, new.rewards])
+    errors = result.predict(0, new.states, new.actions)[:, :3] - wanted
+    assert np.all(np.sqrt(np.mean(errors**2, axis=0)) < 0.1)
+    assert np.all(result.mean_squares(0, new)[:3] == pytest.approx(np.mean(errors**2, axis=0)))
+    assert result.mean_squares(0, new)[4] == 0.0  # no step of these tells of it
+
+
+def test_where_every_step_ends_the_rest_is_learned_from_these():
+    data = linear(0, 60, 5)._replace(terminated=np.ones(60))
+    result = fitted([data])
+    predicted = result.predict(0, data.states, data.actions)
+    np.testing.assert_allclose(predicted[:, 2], data.rewards, atol=0.3)
+    np.testing.assert_allclose(predicted[:, 4], data.rewards, atol=0.3)
+    assert predicted[:, 3].min() > 0.9
 
 
 def test_limits_are_those_of_the_space_and_of_the_data(family):

@@ -260,9 +260,12 @@ def out_of_data_fraction(learner: CrossLearner, seed: int = 0) -> dict[str, floa
 def _deviations(
     dynamics: Dynamics, task: int, points: Floats, generator: np.random.Generator
 ) -> Floats:
-    """Return the largest standard deviation over outputs, in units of their spread, shape (n,)."""
-    largest = np.zeros(len(points))
-    for fit, chosen in zip(dynamics.fits, dynamics.chosen, strict=True):
+    """Return the largest standard deviation over outputs, in units of their spread, shape (n,).
+
+    Of changes and reward; log odds of an end have no such unit.
+    """
+    largest, outputs = np.zeros(len(points)), len(dynamics.frame.learned) + 1
+    for fit, chosen in zip(dynamics.fits[:outputs], dynamics.chosen, strict=False):
         family = fit.family
         shape = (_SAMPLES, len(fit.distances) + 1, len(family.knots), 1)
         drawn = fit.samples(generator.standard_normal(shape))

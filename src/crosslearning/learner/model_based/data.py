@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
 from crosslearning.learner.core import Arrays, check_shapes, misfit
@@ -27,6 +28,8 @@ Formula = Callable[[Floats, Floats, Floats], Any]
 
 #: Points over all tasks, and the fewest of each, at which formulas are evaluated.
 _POINTS, _FEWEST = 240, 40
+#: So many steps in a row, of differing actions, must change nothing in an absorbing state.
+_STUCK = 5
 
 
 class Transitions(NamedTuple):
@@ -61,6 +64,10 @@ class Transitions(NamedTuple):
             first=np.broadcast_to(step == 0, (E, horizon))[there].astype(np.float64),
         )
 
+    def where(self, rows: NDArray[np.bool_]) -> Transitions:
+        """Return some of the steps."""
+        return Transitions(*(array[rows] for array in self))
+
     @classmethod
     def joined(cls, parts: Sequence[Transitions]) -> Transitions:
         """Concatenate transitions."""
@@ -93,7 +100,7 @@ class PseudoData(NamedTuple):
 
     def beside(self, data: Sequence[Transitions], output: int, q: int) -> list[Transitions]:
         """Return the data of one output, joined with the points if a formula gives it."""
-        if not ((output == q and self.reward) or (output == q + 1 and self.end)):
+        if not ((output in (q, q + 2) and self.reward) or (output == q + 1 and self.end)):
             return list(data)
         first = [Transitions.joined(both) for both in zip(data, self.points, strict=False)]
         return [*first, *data[len(first) :]]
@@ -101,6 +108,64 @@ class PseudoData(NamedTuple):
 
 #: No formulas.
 EMPTY = PseudoData([], False, False)
+
+
+def end_absorbed(data: Sequence[Transitions], discount: float) -> list[Transitions]:
+    """Return the steps of all tasks with absorbing states made ends.
+
+    An episode that stays in one observation with one reward c, whatever is done, until it is cut
+    off is over: its steps there are left out, and the step into it becomes an end, with c for ever
+    after, discounted, added to its reward. The return is the same, and no observation behaves
+    unlike all near it. A reward c that was not seen elsewhere shows that also the episodes were
+    over that were cut off soon after.
+    """
+    still = [np.all(steps.states == steps.after, axis=1) for steps in data]
+    if not any(map(np.any, still)):
+        return list(data)
+    runs = [_still_runs(steps, rows) for steps, rows in zip(data, still, strict=True)]
+    sure = [
+        [_is_absorbed(steps, *run) for run in found]
+        for steps, found in zip(data, runs, strict=True)
+    ]
+    absorbing, elsewhere = set[float](), set[float]()
+    for steps, found, certain in zip(data, runs, sure, strict=True):
+        for (begin, entry, last), yes in zip(found, certain, strict=True):
+            if yes:
+                absorbing.add(float(steps.rewards[last]))
+            elsewhere.update(steps.rewards[begin : entry if yes else min(entry, last)].tolist())
+    telling = absorbing - elsewhere
+    result = []
+    for steps, found, certain in zip(data, runs, sure, strict=True):
+        kept, rewards = np.ones(len(steps.rewards), dtype=np.bool_), steps.rewards.copy()
+        terminated = steps.terminated.copy()
+        for (_, entry, last), yes in zip(found, certain, strict=True):
+            constant = float(steps.rewards[last])
+            if (yes or constant in telling) and not terminated[last]:
+                kept[entry + 1 : last + 1] = False
+                terminated[entry] = 1.0
+                rewards[entry] += discount / (1.0 - discount) * constant
+        result.append(steps._replace(rewards=rewards, terminated=terminated).where(kept))
+    return result
+
+
+def _still_runs(steps: Transitions, still: NDArray[np.bool_]) -> list[tuple[int, int, int]]:
+    """Return of every episode its first step, the one before it stays still, and its last."""
+    firsts = np.flatnonzero(steps.first).tolist()
+    runs = []
+    for begin, stop in zip(firsts, [*firsts[1:], len(still)], strict=True):
+        entry = last = stop - 1
+        while entry > begin and still[entry] and steps.rewards[entry] == steps.rewards[last]:
+            entry -= 1
+        runs.append((begin, entry, last))
+    return runs
+
+
+def _is_absorbed(steps: Transitions, begin: int, entry: int, last: int) -> bool:
+    """Return whether an episode surely ends in an absorbing state."""
+    if last - entry < _STUCK or not np.ptp(steps.actions[entry + 1 : last + 1], axis=0).any():
+        return False
+    there = np.all(steps.states == steps.states[last], axis=1)
+    return bool(np.all(steps.after[there] == steps.states[last]))
 
 
 class Formulas:

@@ -1,9 +1,12 @@
 """Cross-learned dynamics models: each task's model is kept near a central one.
 
-From an observation s and an action a a model predicts the change of every coordinate of s, the
-reward and, if episodes were seen to terminate, the probability of termination. Each output is a
-separate regression (:mod:`crosslearning.rkhs.cross_regression`) with separate kernel widths and a
-separate similarity of the tasks: rewards are often the same function for all, unlike dynamics.
+From an observation s and an action a a model predicts the change of every coordinate of s and the
+reward. If episodes were seen to end, these are of steps that do not end one. From where such a step
+would lead, and a, the model then predicts the log odds of an end and the reward at an end: most
+ends depend on the next state alone. Each output is a separate regression
+(:mod:`crosslearning.rkhs.cross_regression`), the log odds a classification, with separate kernel
+widths and a separate similarity of the tasks: rewards are often the same function for all, unlike
+dynamics.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
 from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
@@ -21,6 +25,7 @@ from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
 from crosslearning.learner.model_based.imagination import UNCONTROLLED, Controlled, Outputs, World
 from crosslearning.rkhs.checks import Floats, Integers
+from crosslearning.rkhs.cross_classification import CrossClassifier, cross_classify
 from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
@@ -39,6 +44,10 @@ _KNOTS_SHARE, _KNOTS = 1.0 / 3.0, (200, 600)
 _LEAST_WEIGHT = 1e-6
 #: How often the weights of points are set anew, and the change of them that does not matter.
 _REWEIGHED, _SAME_WEIGHTS = 3, 0.5
+#: For the choice of a classifier: points of all tasks, knots, and variances that are tried.
+_LABELS, _FEW_KNOTS, _SIGNALS = 320, 100, (1.0, 4.0, 16.0, 64.0)
+#: Knots of the models of motion for that choice.
+_MOTION_KNOTS = 200
 
 
 class Frame(NamedTuple):
@@ -47,12 +56,13 @@ class Frame(NamedTuple):
     #: Mean and standard deviation of every output over all tasks, shape (outputs,).
     centre: Floats
     unit: Floats
-    #: Of imagined observations and rewards, shape (2, q + 1): the bounds of the space, and the
-    #: range of the data with a margin.
+    #: Of imagined observations and both rewards, shape (2, q + 1 + ends): the bounds of the space,
+    #: and the range of the data with a margin.
     limits: Floats
     is_angle: Integers  #: 1 for coordinates that are angles, shape (q,)
     ends: int  #: 1 if an episode was seen to terminate
     known: tuple[KnownChange, ...] = ()  #: coordinates whose changes are not learned
+    odds: float = 0.0  #: log odds of an end where nothing is known: those of the data
 
     @classmethod
     def of(
@@ -72,24 +82,29 @@ class Frame(NamedTuple):
         ends = int(any(np.any(steps.terminated) for steps in pseudo.beside(data, q + 1, q)))
         raw = [
             np.concatenate(
-                [_raw(steps, turn, ends, learned)[:, o] for steps in pseudo.beside(data, o, q)]
+                [_raw(steps, turn, ends, learned)[:, o] for steps in _of(data, o, q, ends, pseudo)]
             )
-            for o in range(q + 1 + ends)
+            for o in range(q + 1 + 2 * ends)
         ]
         centre, unit = (np.array([f(values) for values in raw]) for f in (np.mean, np.std))
+        odds = 0.0
+        if ends:
+            # Labels are not normalised.
+            labels, centre[q + 1], unit[q + 1] = raw[q + 1], 0.0, 1.0
+            odds = math.log((labels.sum() + 0.5) / (len(labels) - labels.sum() + 0.5))
         size = np.maximum(np.abs(centre), 1.0)
         seen = np.concatenate([np.concatenate([steps.states, steps.after]) for steps in data])
         least, most = seen.min(axis=0), seen.max(axis=0)
         margin = _MARGIN * (most - least)
-        rewards = raw[q]
+        rewards = [raw[q], *([raw[q + 2]] if ends else [])]
         limits = np.array(
             [
-                np.append(np.where(turn, low, np.maximum(low, least - margin)), rewards.min()),
-                np.append(np.where(turn, high, np.minimum(high, most + margin)), rewards.max()),
+                [*np.where(turn, low, np.maximum(low, least - margin)), *map(np.min, rewards)],
+                [*np.where(turn, high, np.minimum(high, most + margin)), *map(np.max, rewards)],
             ]
         )
         unit = np.where(unit > _CONSTANT * size, unit, 1.0)
-        return cls(centre, unit, limits, turn, ends, tuple(known))
+        return cls(centre, unit, limits, turn, ends, tuple(known), odds)
 
     @property
     def learned(self) -> Integers:
@@ -119,7 +134,7 @@ class Frame(NamedTuple):
     def names(self) -> list[str]:
         """Names of the outputs."""
         changes = [f"observation {d}" for d in self.learned]
-        return [*changes, "reward", *(["end"] if self.ends else [])]
+        return [*changes, "reward", *(["end", "reward at an end"] if self.ends else [])]
 
 
 def _learned(coordinates: int, known: Sequence[KnownChange]) -> Integers:
@@ -132,7 +147,24 @@ def _raw(data: Transitions, is_angle: Integers, ends: int, learned: Integers) ->
     change = data.after - data.states
     wrapped = (change + np.pi) % (2.0 * np.pi) - np.pi
     parts = [np.where(is_angle == 1, wrapped, change)[:, learned], data.rewards[:, None]]
-    return np.concatenate([*parts, data.terminated[:, None]] if ends else parts, axis=1)
+    if ends:
+        parts += [data.terminated[:, None], data.rewards[:, None]]
+    return np.concatenate(parts, axis=1)
+
+
+def _of(
+    data: Sequence[Transitions], output: int, q: int, ends: int, pseudo: PseudoData
+) -> list[Transitions]:
+    """Return the steps to which an output is fitted, of every task.
+
+    All for the log odds of an end, those that end for the reward at one, the others for the rest.
+    """
+    steps = pseudo.beside(data, output, q)
+    if not ends or output == q + 1:
+        return steps
+    some = [one.where(one.terminated == float(output == q + 2)) for one in steps]
+    # Where every step ends, it tells of the rest as well.
+    return some if any(len(one.rewards) for one in some) else steps
 
 
 class Dynamics(NamedTuple):
@@ -161,7 +193,10 @@ class Dynamics(NamedTuple):
         families = []
         for o, fit in enumerate(self.fits):
             drawn = fit.functions()
-            if normal is not None:
+            if normal is not None and isinstance(fit, CrossClassifier):
+                # Few ends are seen, and samples of their log odds would put ends anywhere.
+                drawn = np.tile(drawn, (len(normal[o]), 1, 1))
+            elif normal is not None:
                 drawn = fit.samples(fit.calibration * normal[o])
             N = len(fit.distances)
             wanted = drawn.reshape(-1, N, *drawn.shape[1:])[:, :tasks]
@@ -170,22 +205,56 @@ class Dynamics(NamedTuple):
         return families
 
     def predict(self, task: int, states: Floats, actions: Floats) -> Floats:
-        """Return the outputs of a task's mean model at (s, a), shape (n, outputs)."""
-        both = np.concatenate([states, actions], axis=1)
-        values = np.stack([fit.family(both)[:, task, 0] for fit in self.fits], axis=1)
-        fitted = slice(len(self.fits))
-        return np.asarray(values * self.frame.unit[fitted] + self.frame.centre[fitted])
+        """Return the outputs of a task's mean model at (s, a), shape (n, outputs).
 
-    def follow(self, task: int, states: Floats, actions: Floats) -> Floats:
-        """Return the observations after (s, a) in a task's mean model, shape (n, q)."""
-        frame, q = self.frame, len(self.frame.is_angle)
-        low, high = frame.limits[:, :q]
-        change = np.zeros(states.shape)
-        change[:, frame.learned] = self.predict(task, states, actions)[:, : len(frame.learned)]
+        The probability of an end in place of its log odds.
+        """
+        both, end = np.concatenate([states, actions], axis=1), len(self.frame.learned) + 1
+        plain, ending = self.fits[:end], self.fits[end:]
+        values = np.stack([fit.family(both)[:, task, 0] for fit in plain], axis=1)
+        values = values * self.frame.unit[: len(plain)] + self.frame.centre[: len(plain)]
+        if not ending:
+            return np.asarray(values)
+        reached = np.concatenate([self._moved(states, actions, values), actions], axis=1)
+        last = np.stack([fit.family(reached)[:, task, 0] for fit in ending], axis=1)
+        last = last * self.frame.unit[end:] + self.frame.centre[end:]
+        last[:, 0] = expit(last[:, 0] + self.frame.odds)
+        return np.concatenate([values, last], axis=1)
+
+    def reached(self, task: int, steps: Transitions) -> Floats:
+        """Return the states to which steps would lead without an end, and actions, (n, q + p)."""
+        values = self._replace(fits=self.fits[: len(self.frame.learned)])
+        changes = values.predict(task, steps.states, steps.actions)
+        moved = self._moved(steps.states, steps.actions, changes)
+        return np.concatenate([moved, steps.actions], axis=1)
+
+    def _moved(self, states: Floats, actions: Floats, values: Floats) -> Floats:
+        """Return the next states for predictions of the learned changes, not clipped."""
+        frame, change = self.frame, np.zeros(states.shape)
+        change[:, frame.learned] = values[:, : len(frame.learned)]
         for j, source, gain, slope in frame.known:
             change[:, j] = slope[0] + np.hstack([states, actions]) @ slope[1:]
             change[:, j] += gain * change[:, source] if source >= 0 else 0.0
-        after = states + change
+        return np.asarray(states + change)
+
+    def mean_squares(self, task: int, steps: Transitions) -> Floats:
+        """Return the mean squared error of every output of a task's mean model, (outputs,).
+
+        Of the steps that tell of the output; 0 if there are none.
+        """
+        raw = _raw(steps, self.frame.is_angle, self.frame.ends, self.frame.learned)
+        squares = (self.predict(task, steps.states, steps.actions) - raw) ** 2
+        q = len(self.frame.learned)
+        for o in range(q + 1 + 2 * self.frame.ends):
+            if self.frame.ends and o != q + 1:
+                squares[steps.terminated != float(o == q + 2), o] = np.nan
+        counts = np.sum(np.isfinite(squares), axis=0)
+        return np.asarray(np.nansum(squares, axis=0) / np.maximum(counts, 1))
+
+    def follow(self, task: int, states: Floats, actions: Floats) -> Floats:
+        """Return the observations after (s, a) in a task's mean model, shape (n, q)."""
+        low, high = self.frame.limits[:, : len(self.frame.is_angle)]
+        after = self._moved(states, actions, self.predict(task, states, actions))
         with np.errstate(invalid="ignore"):
             round_again = low + (after - low) % (high - low)
         return np.clip(np.where(self.frame.is_angle == 1, round_again, after), low, high)
@@ -198,20 +267,26 @@ def choose(
     before: Sequence[Hyperparameters] = (),
     pseudo: PseudoData = EMPTY,
     outputs: Sequence[int] | None = None,
+    motion: Dynamics | None = None,
 ) -> list[Hyperparameters]:
     """Return the hyperparameters of the ``outputs``, by default all, from the evidence.
 
     The search starts from those ``before``, of fewer data. If ``epsilon`` is 0 or infinite, it
-    and not the data decides how alike the tasks are.
+    and not the data decides how alike the tasks are. Without all outputs, those of ends need the
+    models of ``motion``.
     """
     is_angle = np.flatnonzero(frame.is_angle).tolist()
     alike = None if epsilon is None else {0.0: 1.0, math.inf: 0.0}.get(epsilon)
-    chosen = []
+    chosen: list[Hyperparameters] = []
     for o in range(len(frame.unit)) if outputs is None else outputs:
         start = before[o] if o < len(before) else None
-        inputs, targets = _points(data, frame, o, pseudo)
-        chosen.append(
-            most_likely(
+        if frame.ends and o > len(frame.learned) and motion is None:
+            motion = fit(data, frame, chosen[: len(frame.learned)], epsilon, _MOTION_KNOTS)
+        inputs, targets = _points(data, frame, o, pseudo, motion)
+        if frame.ends and o == len(frame.learned) + 1:
+            found = _choose_classifier(inputs, targets, frame, start, alike)
+        else:
+            found = most_likely(
                 inputs,
                 targets,
                 periodic=is_angle,
@@ -219,8 +294,70 @@ def choose(
                 alike=alike,
                 least_weight=_least_weight(frame, o),
             )
-        )
+        chosen.append(found)
     return chosen
+
+
+def _choose_classifier(
+    inputs: Sequence[Floats],
+    labels: Sequence[Floats],
+    frame: Frame,
+    start: Hyperparameters | None,
+    alike: float | None,
+) -> Hyperparameters:
+    """Return the hyperparameters of the log odds of an end.
+
+    Widths and the similarity of tasks are those of greatest evidence for a regression of the
+    labels, ends being as frequent as other steps; the variance is that of greatest evidence for
+    the classification (Laplace's).
+    """
+    is_angle, N = np.flatnonzero(frame.is_angle).tolist(), len(inputs)
+    rows = [_balanced(label[:, 0], _LABELS // N) for label in labels]
+    x, y = ([a[r] for a, r in zip(part, rows, strict=True)] for part in (inputs, labels))
+    every = np.concatenate(y)
+    centre, unit = every.mean(), max(float(every.std()), _CONSTANT)
+    targets = [(one - centre) / unit for one in y]
+    found = most_likely(x, targets, periodic=is_angle, start=start, alike=alike)
+    trials = [
+        found._replace(signal=signal, noise=np.ones(1), evidence=-math.inf) for signal in _SIGNALS
+    ]
+    for k, trial in enumerate(trials):
+        evidence = _classifier(inputs, labels, frame, trial, None, _FEW_KNOTS).log_evidence()
+        trials[k] = trial._replace(evidence=evidence)
+    return max(trials, key=lambda one: one.evidence)
+
+
+def _balanced(labels: Floats, most: int) -> Integers:
+    """Return the rows of at most so many points: ends, at most half of them, and others."""
+    ends, others = np.flatnonzero(labels == 1.0), np.flatnonzero(labels == 0.0)
+    few = min(len(ends), most // 2)
+    parts = []
+    for rows, size in ((ends, few), (others, most - few)):
+        size = min(size, len(rows))
+        parts.append(rows[np.linspace(0, len(rows) - 1, size).round().astype(int)])
+    return np.sort(np.concatenate(parts))
+
+
+def _classifier(
+    inputs: Sequence[Floats],
+    labels: Sequence[Floats],
+    frame: Frame,
+    choice: Hyperparameters,
+    epsilon: float | None,
+    max_knots: int,
+) -> CrossClassifier:
+    N = len(inputs)
+    return cross_classify(
+        choice.kernel(np.flatnonzero(frame.is_angle).tolist()),
+        inputs,
+        [label[:, 0] for label in labels],
+        epsilon=epsilon,
+        multiplier=choice.multiplier(N) if epsilon is None else None,
+        ridge=choice.ridge(N),
+        offset=frame.odds,
+        max_knots=max_knots,
+        tolerance=_ROUGHEST,
+    )
 
 
 def fit(
@@ -237,13 +374,17 @@ def fit(
     changes is Student's t: where a machine hits a stop, a few points far off would bend smooth
     functions everywhere.
     """
-    N, is_angle, fits = len(data), np.flatnonzero(frame.is_angle).tolist(), []
+    N, is_angle = len(data), np.flatnonzero(frame.is_angle).tolist()
+    fits: list[CrossFit] = []
     if max_knots is None:
         points = sum(len(steps.rewards) for steps in data)
         max_knots = int(np.clip(_KNOTS_SHARE * points, *_KNOTS))
     for o, choice in enumerate(chosen):
         kernel = choice.kernel(is_angle)
-        inputs, targets = _points(data, frame, o, pseudo)
+        inputs, targets = _points(data, frame, o, pseudo, Dynamics(frame, [], fits))
+        if frame.ends and o == len(frame.learned) + 1:
+            fits.append(_classifier(inputs, targets, frame, choice, epsilon, max_knots))
+            continue
         # The knots may leave no more of the kernel unexplained than the noise.
         size = choice.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
         tolerance = float(np.clip(choice.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
@@ -290,11 +431,19 @@ def _robust(
 
 
 def _points(
-    data: Sequence[Transitions], frame: Frame, output: int, pseudo: PseudoData
+    data: Sequence[Transitions],
+    frame: Frame,
+    output: int,
+    pseudo: PseudoData,
+    motion: Dynamics | None,
 ) -> tuple[list[Floats], list[Floats]]:
     """Return inputs (n, q + p) and targets (n, 1) of every task for one output."""
-    known = pseudo.beside(data, output, len(frame.learned))
-    inputs = [np.concatenate([steps.states, steps.actions], axis=1) for steps in known]
+    known = _of(data, output, len(frame.learned), frame.ends, pseudo)
+    if frame.ends and output > len(frame.learned):
+        assert motion is not None
+        inputs = [motion.reached(i, steps) for i, steps in enumerate(known)]
+    else:
+        inputs = [np.concatenate([steps.states, steps.actions], axis=1) for steps in known]
     return inputs, [frame.targets(steps)[:, output : output + 1] for steps in known]
 
 
@@ -306,13 +455,19 @@ def world_of(
     controlled: Controlled = UNCONTROLLED,
 ) -> World:
     """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
-    ends = frame.limits, actions, frame.is_angle, frame.ends
+    rest, centre = (frame.limits, actions, frame.is_angle, frame.ends, penalties), frame.centre
+    q, plain = len(frame.is_angle), len(frame.learned) + 1
+    ending = UNCONTROLLED.functions
+    if frame.ends:
+        ending = Outputs.of(functions[plain:])
+        centre = centre.copy()
+        centre[plain] = frame.odds
+    functions = functions[:plain]
     if not frame.known:
-        return World(Outputs.of(functions), frame.centre, *ends, penalties, controlled)
+        return World(Outputs.of(functions), centre, *rest, controlled, ending)
     # A known change is an affine function, beside a multiple of the function of its source.
     place = {int(d): o for o, d in enumerate(frame.learned)}
     rules = {change.coordinate: change for change in frame.known}
-    q = len(frame.is_angle)
     families, slopes, offsets = [], [], []
     for d in range(q):
         change = rules.get(d)
@@ -325,11 +480,9 @@ def world_of(
             family = Family(family.kernel, family.knots, gain * family.weights)
         families.append(family)
         slopes.append(None if change is None else change.slope)
-        offsets.append(gain * frame.centre[o])
-    rest = slice(len(frame.learned), None)
-    families += functions[rest]
-    outputs = Outputs.of(families, [*slopes, *[None] * len(functions[rest])])
-    return World(outputs, np.append(offsets, frame.centre[rest]), *ends, penalties, controlled)
+        offsets.append(gain * centre[o])
+    outputs = Outputs.of([*families, functions[-1]], [*slopes, None])
+    return World(outputs, np.append(offsets, centre[plain - 1 :]), *rest, controlled, ending)
 
 
 # Files ------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ of a state is (1 − λ) ∇V(s) + λ times the one that is propagated back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,8 @@ from crosslearning.rkhs.program import (
 
 #: Knots that compiled loops take at once: four lanes, four times unrolled.
 _BLOCK = 16
+#: Log odds are clipped to this.
+_SURE = 40.0
 
 
 class Outputs(NamedTuple):
@@ -140,22 +143,24 @@ UNCONTROLLED = Controlled(Outputs.of([_NOTHING]), np.zeros((2, 1)), 0)
 class World(NamedTuple):
     """The models, for compiled code."""
 
-    #: From (s, a) to the change of s, the reward and, if ``ends``, the termination probability.
+    #: From (s, a) to the change of s and the reward of a step that does not end the episode.
     functions: Outputs
     #: Added to the functions' values, shape (outputs,).
     offsets: Floats
-    #: Imagined observations and rewards are clipped to these, shape (2, q + 1).
+    #: Imagined observations and both rewards are clipped to these, shape (2, q + 1 + ends).
     limits: Floats
     #: Bounds of the action space, shape (2, p), in the policies' units.
     actions: Floats
     #: 1 for coordinates that are angles, shape (q,).
     is_angle: Integers
-    #: 1 if the functions predict termination.
+    #: 1 if episodes may end.
     ends: int
     #: The limits of observations, by policy.
     penalties: Penalties = NO_PENALTIES
     #: The controllers whose actions are added to the policies'.
     controlled: Controlled = UNCONTROLLED
+    #: If ``ends``: from (s + change, a) to the log odds of an end and the reward at an end.
+    ending: Outputs = UNCONTROLLED.functions
 
 
 class Values(NamedTuple):
@@ -170,10 +175,14 @@ class Imagined(NamedTuple):
 
     states: Floats  #: shape (n, H + 1, q)
     actions: Floats  #: shape (n, H, p), not yet clipped
-    rewards: Floats  #: shape (n, H), less the penalties of limits in ``returns`` alone
+    #: Shape (n, H), expected over whether the step ends; less the penalties of limits in
+    #: ``returns`` alone.
+    rewards: Floats
     bootstrap_mask: Floats  #: shape (n, H): the probability that the step did not terminate
     gradients: Floats  #: shape (n, H, p): ∂Q/∂a; at a bound only the part that points inward
     returns: Floats  #: shape (n, H): λ-returns
+    outcomes: Floats  #: shape (n, H, 2): the reward without an end, and at an end
+    moved: Floats  #: shape (n, H, q): the next state before it is clipped; empty if nothing ends
 
 
 @compiled
@@ -231,8 +240,8 @@ def _predict_back(
 
 
 @compiled
-def _advance(world: World, state: Floats, values: Floats, after: Floats) -> tuple[float, float]:
-    """Fill ``after`` with the next state; return the reward and the bootstrap mask."""
+def _advance(world: World, state: Floats, values: Floats, after: Floats) -> float:
+    """Fill ``after`` with the next state; return the reward without an end."""
     q, limits = state.shape[0], world.limits
     for d in range(values.shape[0]):
         values[d] += world.offsets[d]
@@ -242,17 +251,23 @@ def _advance(world: World, state: Floats, values: Floats, after: Floats) -> tupl
             width = limits[1, d] - limits[0, d]
             value = limits[0, d] + (value - limits[0, d]) % width
         after[d] = min(max(value, limits[0, d]), limits[1, d])
-    reward = min(max(values[q], limits[0, q]), limits[1, q])
-    going = 1.0
-    if world.ends == 1:
-        going = 1.0 - min(max(values[q + 1], 0.0), 1.0)
-    return reward, going
+    return float(min(max(values[q], limits[0, q]), limits[1, q]))
 
 
 @compiled
-def _room(controlled: Controlled) -> tuple[Floats, Floats]:
-    """Return space for the embeddings and columns of controllers."""
-    functions = controlled.functions
+def _end(world: World, values: Floats, outcomes: Floats) -> tuple[float, float]:
+    """Fill in the reward at an end; return the expected reward and the bootstrap mask."""
+    q, limits = world.is_angle.shape[0], world.limits
+    odds = min(max(values[0] + world.offsets[q + 1], -_SURE), _SURE)
+    final = values[1] + world.offsets[q + 2]
+    outcomes[1] = min(max(final, limits[0, q + 1]), limits[1, q + 1])
+    going = 1.0 / (1.0 + math.exp(odds))
+    return going * outcomes[0] + (1.0 - going) * outcomes[1], going
+
+
+@compiled
+def _room(functions: Outputs) -> tuple[Floats, Floats]:
+    """Return space for the embeddings and columns of functions."""
     width = functions.edges[-1]
     size = functions.features.shape[0] // width * (functions.edges.shape[0] - 1)
     return np.empty((2, size)), np.empty(4 * width)
@@ -305,7 +320,7 @@ def _imagine(
 ) -> None:
     program, features, rows = policies
     models, bounds = world.functions, world.actions
-    states, actions, rewards, bootstrap_mask, _, _ = out
+    states, actions, rewards, bootstrap_mask, _, _, outcomes, moved = out
     n, H, p = noise.shape
     q = starts.shape[1]
     width = models.edges[-1]
@@ -314,7 +329,9 @@ def _imagine(
     work, model_work = np.empty((2, features.shape[1])), np.empty(2 * width)
     action, both, values = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
     controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
-    place, space = _room(controlled)
+    place, space = _room(controlled.functions)
+    end_place, end_space = _room(world.ending)
+    ending, reached = np.empty(2), np.empty(q + p)
     for k in range(n):
         states[k, 0] = starts[k]
         for t in range(H):
@@ -327,7 +344,17 @@ def _imagine(
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
                 both[q + j] = _add(controlled, j, asked, given)
             _predict(models, model[k], both, model_point, model_work, values)
-            rewards[k, t], bootstrap_mask[k, t] = _advance(world, state, values, states[k, t + 1])
+            rewards[k, t], bootstrap_mask[k, t] = (
+                _advance(world, state, values, states[k, t + 1]),
+                1.0,
+            )
+            outcomes[k, t, 0] = rewards[k, t]
+            if world.ends == 1:
+                for d in range(q):
+                    moved[k, t, d] = state[d] + values[d]
+                reached[:q], reached[q:] = moved[k, t], both[q:]
+                _predict(world.ending, model[k], reached, end_place[0], end_space, ending)
+                rewards[k, t], bootstrap_mask[k, t] = _end(world, ending, outcomes[k, t])
 
 
 @compiled
@@ -342,7 +369,7 @@ def _look_back(
     out: Imagined,
 ) -> None:
     program, features, rows = policies
-    states, actions, rewards, bootstrap_mask, gradients, returns = out
+    states, actions, rewards, bootstrap_mask, gradients, returns, outcomes, moved = out
     kernel, knots, weights = critic.functions
     models, limits, bounds = world.functions, world.limits, world.actions
     n, H, p = actions.shape
@@ -356,7 +383,9 @@ def _look_back(
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
     controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
-    seat, columns = _room(controlled)
+    seat, columns = _room(controlled.functions)
+    end_place, end_space = _room(world.ending)
+    end_pull, reached, end_back = np.empty(2), np.empty(q + p), np.zeros(q + p)
     asked_back, asking = np.empty(q), np.empty(p)
     for k in range(n):
         later, row = 0.0, weights[policy[k]]
@@ -378,18 +407,28 @@ def _look_back(
                 pull[d] = discount * bootstrap_mask[k, t] * adjoint[d]
                 pull[d] -= slope_of_limits[d]
             pull[q] = 1.0
-            if rewards[k, t] <= limits[0, q] or rewards[k, t] >= limits[1, q]:
+            plain, final = outcomes[k, t, 0], outcomes[k, t, 1]
+            if plain <= limits[0, q] or plain >= limits[1, q]:
                 pull[q] = 0.0
-            if world.ends == 1:
-                inside = bootstrap_mask[k, t] > 0.0 and bootstrap_mask[k, t] < 1.0
-                pull[q + 1] = -discount * worth if inside else 0.0
             both[:q] = states[k, t]
             _ask(controlled, model[k], states[k, t], seat[0], columns, asked, free)
             for j in range(p):
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
                 both[q + j] = _add(controlled, j, asked, given)
+            if world.ends == 1:
+                going = bootstrap_mask[k, t]
+                pull[q] *= going
+                end_pull[0] = going * (1.0 - going) * (final - plain - discount * worth)
+                inside = final > limits[0, q + 1] and final < limits[1, q + 1]
+                end_pull[1] = 1.0 - going if inside else 0.0
+                reached[:q], reached[q:] = moved[k, t], both[q:]
+                ending = world.ending
+                _predict_back(ending, model[k], reached, end_pull, end_place, end_space, end_back)
+                for d in range(q):
+                    pull[d] += end_back[d]
             _predict_back(models, model[k], both, pull, model_point, model_work, both_back)
             for j in range(p):
+                both_back[q + j] += end_back[q + j]
                 wish, action = both_back[q + j], actions[k, t, j]
                 high, low = action >= bounds[1, j], action <= bounds[0, j]
                 if controlled.used == 1:
@@ -439,7 +478,8 @@ def imagine(
     rewards, mask, returns = (np.zeros((n, H)) for _ in range(3))
     actions, gradients = np.zeros((n, H, p)), np.zeros((n, H, p))
     states = np.empty((n, H + 1, starts.shape[1]))
-    imagined = Imagined(states, actions, rewards, mask, gradients, returns)
+    outcomes, moved = np.zeros((n, H, 2)), np.empty((n, H * world.ends, starts.shape[1]))
+    imagined = Imagined(states, actions, rewards, mask, gradients, returns, outcomes, moved)
     _fill_rollouts(policies, world, starts, policy, model, noise, imagined)
     return imagined
 

@@ -26,7 +26,13 @@ from crosslearning.learner.model_based.comparison import (
     longest_episode,
 )
 from crosslearning.learner.model_based.controllers import Controllers
-from crosslearning.learner.model_based.data import EMPTY, Formulas, PseudoData, Transitions
+from crosslearning.learner.model_based.data import (
+    EMPTY,
+    Formulas,
+    PseudoData,
+    Transitions,
+    end_absorbed,
+)
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import (
@@ -54,6 +60,8 @@ _RESTLESS = 0.8
 _WHITE = 0.5
 #: Every so many imagined states is a candidate for a knot: neighbours in time are near copies.
 _STRIDE = 13
+#: Gradients of tasks that end are clipped to so many times their median length.
+_LONGEST_GRADIENT = 3.0
 #: So many rounds in a row must change nothing before learning stops.
 _PATIENCE = 2
 #: Imagined episodes of each task for the chance that limits hold.
@@ -163,7 +171,14 @@ class ModelBasedMethod(core.Method):
     @property
     def machine_steps(self) -> list[Transitions]:
         """What the models are fitted to: the data with the machines' actions."""
-        return [*self.controllers.machine_steps(self.data), *self.related]
+        return end_absorbed(
+            [*self.controllers.machine_steps(self.data), *self.related], self.settings.gamma
+        )
+
+    @property
+    def visited(self) -> list[Transitions]:
+        """The data with the policies' actions, and those of related tasks; none after an end."""
+        return end_absorbed([*self.data, *self.related], self.settings.gamma)
 
     # Learning --------------------------------------------------------------------------
 
@@ -271,8 +286,7 @@ class ModelBasedMethod(core.Method):
 
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
         low, high = ends_of(self.executor.tasks[0].observation_space)
-        data = [*self.data, *self.related]
-        frame = Frame.of(data, low, high, self.is_angle, pseudo, self.known)
+        frame = Frame.of(self.visited, low, high, self.is_angle, pseudo, self.known)
         return frame.beyond(self.limits.penalties.coordinate, low, high)
 
     def _learn_models(self, iterate: core.Iterate) -> None:
@@ -283,13 +297,16 @@ class ModelBasedMethod(core.Method):
         settings, data, frame = self.settings, self.machine_steps, self._new_frame()
         q, epsilon = len(frame.learned), settings.model_epsilon
         chosen = choose(data, frame, epsilon, self.chosen, outputs=range(q))
-        pseudo = EMPTY
-        if self.formulas:
+        pseudo, motion = EMPTY, None
+        if self.formulas or frame.ends:
             motion = self._fit(frame, chosen)
+        if self.formulas:
+            assert motion is not None
             pseudo = self.formulas.pseudo_data(iterate.generator, motion, self.data)
             frame = self._new_frame(pseudo)
+            motion = motion._replace(frame=frame)
         others = range(q, len(frame.unit))
-        chosen += choose(data, frame, epsilon, self.chosen, pseudo, outputs=others)
+        chosen += choose(data, frame, epsilon, self.chosen, pseudo, others, motion)
         dynamics = self._fit(frame, chosen, pseudo)
         normal = None
         if settings.samples:
@@ -329,7 +346,7 @@ class ModelBasedMethod(core.Method):
         """Imagine rollouts of every task, from states visited in any task."""
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
-        visited = np.concatenate([steps.states for steps in [*self.data, *self.related]])
+        visited = np.concatenate([steps.states for steps in self.visited])
         starts = visited[generator.integers(len(visited), size=N * B)]
         policy = np.repeat(np.arange(N), B)
         # The posterior samples take turns.
@@ -393,6 +410,11 @@ class ModelBasedMethod(core.Method):
         regression.use(knots)
         regression.push(list(states))
         gradients = imagined.gradients.reshape(N, -1, p)
+        if self.world.ends:
+            # Where an end is near, few gradients are far longer than all others.
+            size = np.linalg.norm(gradients, axis=2, keepdims=True)
+            most = _LONGEST_GRADIENT * np.median(size, axis=1, keepdims=True)
+            gradients = gradients * np.minimum(1.0, most / np.maximum(size, _TINY))
         weights = np.zeros((len(knots), N, p))
         length = settings.step_kl * (1.0 - self.made / settings.updates_per_round) ** 2
         for i in range(N):
@@ -544,9 +566,15 @@ class ModelBasedMethod(core.Method):
         self.returns, self.models, self.chosen = returns, families, chosen
         self.data, self.related, self.pseudo = data[:N], data[N:known], pseudo
         self.frame = self._new_frame(pseudo) if families else None
+        # Earlier versions had no classifier of ends: fit the models anew.
+        outdated = self.frame is not None and len(families) != len(self.frame.unit)
+        if outdated:
+            self.frame, self.models, self.chosen = None, [], []
         self.before = [before[str(i)].copy() for i in range(len(before))]
         self.seen = Seen(*(seen.copy() if "seen" in arrays else np.full((4, N), np.nan)))
         self.made, self.fresh = int(numbers["made"]), bool(numbers["fresh"])
+        if outdated:
+            self.made, self.fresh = 0, True
         if len(self.limits):
             self.limits.restore(arrays)
             self.crossed = arrays["crossed"].copy()
