@@ -210,7 +210,8 @@ def cross_classify(
     if multiplier is not None:
         distances = solution.distances
         bound = math.inf if multiplier == 0.0 else math.sqrt(float(np.mean(distances**2)))
-    fit = coordinates, problem, solution, tuple(x), tuple(label[:, None] for label in y)
+    ones = tuple(np.ones(len(one)) for one in x)
+    fit = coordinates, problem, solution, tuple(x), tuple(label[:, None] for label in y), ones
     return CrossClassifier(bound, "relaxed", last.status, last.residual, steps, *fit, offset=offset)
 
 
