@@ -184,7 +184,9 @@ def test_the_benchmark_measures_and_keeps_what_it_measured(tmp_path):
 
 
 def test_adapting_keeps_the_method_unless_another_is_named():
-    learner = CrossLearner("pendulums:2", 0.01, max_knots=30, episode_steps=20).learn(1)
+    learner = CrossLearner("pendulums:2", 0.01, max_knots=30, episode_steps=20, reliable=0.0).learn(
+        1
+    )
     (task,) = task_set("pendulums:unseen:1")
     with pytest.raises(InputError, match="step_size is a setting of the method policy-gradient"):
         learner.adapt(task, 1, step_size=0.1)
@@ -278,5 +280,6 @@ def test_other_methods_inherit_nothing(family):
     (task,) = task_set("pendulums:unseen:1")
     other = learner.adapt(task, 1, method="trust-region", episode_steps=20)
     assert other.settings.method == "trust-region"
-    alone = CrossLearner("pendulums:2", 0.01, method="trust-region", episode_steps=20).learn(1)
+    how = {"method": "trust-region", "episode_steps": 20, "reliable": 0.0}
+    alone = CrossLearner("pendulums:2", 0.01, **how).learn(1)
     assert alone.adapt(task, 1, **MODELS).method.related == []
