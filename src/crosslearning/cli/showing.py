@@ -183,9 +183,9 @@ def export(
         bool, typer.Option("--correction-only", help="Leave out controller, lags and limits.")
     ] = False,
 ) -> None:
-    """Write a policy as ONNX, C or JSON, checked against Python.
+    """Write a policy as C, an FMU, ONNX or JSON, checked against Python.
 
-    Of tasks with a controller, lags or set-points C and JSON hold all of these; ONNX holds the
+    Of tasks with a controller, lags or set-points all but ONNX hold all of these; ONNX holds the
     correction.
     """
     from crosslearning.export import export_policy, open_policy
@@ -213,6 +213,10 @@ def export(
     if written.seconds is not None:
         size = "" if written.size is None else f"{written.size:,} bytes of code and constants, "
         show_line(f"On this machine: {size}{1e6 * written.seconds:.2g} µs an action.")
+    if to == "fmu" and written.platform is None:
+        show_line("The FMU holds its sources alone: no library for this platform could be made.")
+    elif to == "fmu":
+        show_line(f"The FMU holds its sources and a library for {written.platform}.")
     if opened.policy.rate is None:
         show_line("How often it acts is not known; say it for the contract: --rate 20")
 
@@ -237,7 +241,10 @@ def _show_loop(controller: LearnedController, to: Target) -> None:
         else:
             memory = remembered_by_code(controller)
             also = f", and the numbers that it remembers ({memory})" if memory else ""
-            show_line(f"the C is incomplete. Compute its action at every step and pass it{also}.")
+            what = {"c": "C", "fmu": "FMU"}[to]
+            show_line(
+                f"the {what} is incomplete. Compute its action at every step and pass it{also}."
+            )
     if controller.change is not None:
         units = [split_unit(name)[1] for name in controller.loop.spec.action_names]
         ends = zip(controller.change, units, strict=True)

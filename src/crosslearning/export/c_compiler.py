@@ -65,6 +65,17 @@ def compile_and_run(
     return Compiled(actions.reshape(len(rows), -1), size, float(done.stderr))
 
 
+def compile_library(compiler: str, files: dict[str, str], flags: Sequence[str] = FLAGS) -> bytes:
+    """Return the shared library of C sources, which exports what they mark."""
+    more = ("-Wno-unused-parameter", "-fPIC", "-fvisibility=hidden", "-shared")
+    with tempfile.TemporaryDirectory(prefix="crosslearning-") as folder:
+        for file, text in files.items():
+            Path(folder, file).write_text(text, encoding="utf-8")
+        sources = [file for file in files if file.endswith(".c")]
+        _run([compiler, *flags, *more, *sources, "-lm", "-o", "library"], folder)
+        return Path(folder, "library").read_bytes()
+
+
 def _run(
     command: list[str], folder: str, given: bytes | None = None
 ) -> subprocess.CompletedProcess[bytes]:

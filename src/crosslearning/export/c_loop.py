@@ -22,7 +22,12 @@ from crosslearning.export.c_source import (
     rendered,
 )
 from crosslearning.export.program import Floats, Program
-from crosslearning.export.signals import machine_signals, remembered_by_code, unknown_controller
+from crosslearning.export.signals import (
+    machine_signals,
+    middle_of,
+    remembered_by_code,
+    unknown_controller,
+)
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.rollouts.data import ActionScale
 from crosslearning.tasks.controllers import PID, Constant, KernelController, StateFeedback
@@ -126,8 +131,7 @@ class Level:
     @property
     def middle(self) -> Floats:
         """What stands for past actions before the first."""
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(0.5 * (self.spec.low + self.spec.high), posinf=0.0, neginf=0.0)
+        return middle_of(self.spec.low, self.spec.high)
 
     @property
     def shown(self) -> list[str]:

@@ -62,6 +62,7 @@ class Export:
     arithmetic: Precision  #: double where single precision was requested but not enough
     size: int | None = None  #: of C: bytes of code and constants, if it was compiled here
     seconds: float | None = None  #: of C: processor time per action here
+    platform: str | None = None  #: of an FMU: what its library is for; None if it has sources alone
 
 
 def export_policy(
@@ -84,7 +85,7 @@ def export_policy(
         is the correction alone. A learned controller is exported with all of these, except to
         ONNX, which has no memory and holds its correction.
     to : str
-        ``"onnx"``, ``"c"`` or ``"json"``.
+        ``"onnx"``, ``"c"``, ``"fmu"`` or ``"json"``.
     out : str or Path
         The file; of C the source. The header and the contract are written beside it.
     precision : str
@@ -166,19 +167,24 @@ def export_policy(
 _Draft = tuple[dict[str, bytes], Act | None, dict[str, Any]]
 
 
+def _sources(
+    policy: _Exported, name: str, precision: Precision, arithmetic: Precision
+) -> tuple[dict[str, str], list[int]]:
+    """Return the sources in C, and the lengths of the arguments of a controller with a state."""
+    if isinstance(policy, Policy):
+        from crosslearning.export.c_source import c_files
+
+        return c_files(policy, name, precision, arithmetic), []
+    from crosslearning.export.c_loop import c_loop_files
+    from crosslearning.export.episodes import arguments_of
+
+    return c_loop_files(policy, name, precision, arithmetic), arguments_of(policy)
+
+
 def _c(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     from crosslearning.export.c_compiler import compile_and_run, find_compiler
-    from crosslearning.export.c_source import c_files
 
-    arguments: list[int] = []
-    if isinstance(policy, Policy):
-        files = c_files(policy, path.stem, precision, arithmetic)
-    else:
-        from crosslearning.export.c_loop import c_loop_files
-        from crosslearning.export.episodes import arguments_of
-
-        files = c_loop_files(policy, path.stem, precision, arithmetic)
-        arguments = arguments_of(policy)
+    files, arguments = _sources(policy, path.stem, precision, arithmetic)
     compiler = find_compiler()
     cost: dict[str, Any] = {}
 
@@ -190,6 +196,29 @@ def _c(policy: _Exported, path: Path, precision: Precision, arithmetic: Precisio
 
     contents = {file: text.encode() for file, text in files.items()}
     return contents, None if compiler is None else act, cost
+
+
+def _fmu(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+    from crosslearning.export.c_compiler import compile_library, find_compiler
+    from crosslearning.export.fmu import fmu_archive, fmu_sources, run_fmu, this_platform, validate
+    from crosslearning.export.signals import ports_of
+
+    rate = policy.rate if isinstance(policy, Policy) else policy.policy.rate
+    files, arguments = _sources(policy, path.stem, precision, arithmetic)
+    given = path.stem, ports_of(policy), arguments, (precision, rate)
+    sources, description = fmu_sources(files, *given)
+    compiler = find_compiler()
+    library = None if compiler is None else compile_library(compiler, sources)
+    content = fmu_archive(path.stem, sources, description, library)
+    if library is None:
+        return {path.name: content}, None, {}
+    validate(content)
+
+    def act(rows: NDArray[np.floating]) -> NDArray[np.floating]:
+        return run_fmu(library, description, rows, bool(arguments), rate)
+
+    known = this_platform()
+    return {path.name: content}, act, {"platform": None if known is None else known[0]}
 
 
 def _onnx(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
@@ -223,7 +252,7 @@ def _plain(policy: _Exported) -> dict[str, Any]:
     return policy.to_dict() if isinstance(policy, Policy) else policy.document()
 
 
-_DRAFTS: dict[Target, Callable[..., _Draft]] = {"c": _c, "onnx": _onnx, "json": _json}
+_DRAFTS: dict[Target, Callable[..., _Draft]] = {"c": _c, "onnx": _onnx, "json": _json, "fmu": _fmu}
 
 
 def has_loop(spec: LoopSpec) -> bool:

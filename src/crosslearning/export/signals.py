@@ -2,8 +2,51 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
 from crosslearning.learner.deployment import LearnedController
-from crosslearning.learner.policy import BoxSpec
+from crosslearning.learner.policy import BoxSpec, Policy
+
+
+class Port(NamedTuple):
+    """One number that goes in or out."""
+
+    name: str
+    unit: str | None
+    low: float
+    high: float
+
+    @property
+    def ends(self) -> dict[str, float]:
+        """The finite ends."""
+        return {k: v for k, v in (("min", self.low), ("max", self.high)) if math.isfinite(v)}
+
+
+def ports_of(exported: Policy | LearnedController) -> tuple[list[Port], list[Port]]:
+    """Return what goes in and out; in goes also what a controller that is code gave."""
+    if isinstance(exported, Policy):
+        return _ports(exported.observations), _ports(exported.actions)
+    inputs, outputs = map(_ports, machine_signals(exported))
+    if unknown_controller(exported):
+        inputs = inputs + [port._replace(name=f"controller {port.name}") for port in outputs]
+        for i in range(remembered_by_code(exported)):
+            inputs.append(Port(f"controller memory {i}", None, -math.inf, math.inf))
+    return inputs, outputs
+
+
+def _ports(signals: BoxSpec) -> list[Port]:
+    data, ends = signals.to_dict(), signals.ends
+    return [Port(*one) for one in zip(data["names"], data["units"], *ends, strict=True)]
+
+
+def middle_of(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what stands for an action before the first."""
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(0.5 * (low + high), posinf=0.0, neginf=0.0)
 
 
 def machine_signals(controller: LearnedController) -> tuple[BoxSpec, BoxSpec]:
