@@ -47,7 +47,7 @@ def test_c_tells_its_size_and_time(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "rust", "--out", "x"], "'rust' is not one of 'onnx', 'c', 'json', 'fmu'"),
+        (["--to", "rust", "--out", "x"], "'rust' is not one of 'onnx', 'c', 'json', 'fmu', 'st'"),
         (["--to", "c"], "Missing option '--out'"),
         (["--to", "c", "--out", "x", "--precision", "half"], "'half' is not one of"),
     ],

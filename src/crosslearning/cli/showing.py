@@ -183,7 +183,7 @@ def export(
         bool, typer.Option("--correction-only", help="Leave out controller, lags and limits.")
     ] = False,
 ) -> None:
-    """Write a policy as C, an FMU, ONNX or JSON, checked against Python.
+    """Write a policy as C, FMU, Structured Text, ONNX or JSON, checked.
 
     Of tasks with a controller, lags or set-points all but ONNX hold all of these; ONNX holds the
     correction.
@@ -241,7 +241,7 @@ def _show_loop(controller: LearnedController, to: Target) -> None:
         else:
             memory = remembered_by_code(controller)
             also = f", and the numbers that it remembers ({memory})" if memory else ""
-            what = {"c": "C", "fmu": "FMU"}[to]
+            what = {"c": "C", "fmu": "FMU", "st": "function block"}[to]
             show_line(
                 f"the {what} is incomplete. Compute its action at every step and pass it{also}."
             )

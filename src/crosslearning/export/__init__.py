@@ -1,4 +1,4 @@
-"""Policies for other languages and tools: ONNX, C, FMU and JSON, each checked against Python."""
+"""Policies for other machines: C, FMU, Structured Text, ONNX, JSON, each checked against Python."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Export", "Precision", "Source", "Target", "export_policy", "open_policy"]
 
-Target = Literal["onnx", "c", "json", "fmu"]
+Target = Literal["onnx", "c", "json", "fmu", "st"]
 Precision = Literal["double", "float"]
 
 __getattr__ = lazy_exports(

@@ -69,6 +69,9 @@ def c_loop_files(
 class Level:
     """A loop and its controller; that of a controller which has a loop itself is one inwards."""
 
+    #: What stands before the memory of the level inside, and the name of integrals in it.
+    inside, integral = "inner.", "integral"
+
     def __init__(self, controller: LearnedController, name: str, pre: str = "") -> None:
         loop = controller.loop
         self.name, self.pre, self.spec, self.is_angle = name, pre, loop.spec, loop.is_angle
@@ -86,7 +89,7 @@ class Level:
                 )
         elif isinstance(self.controller, CorrectedController):
             inside = LearnedController.from_document(self.controller.document())
-            self.kind, self.inner = "a learned controller", Level(inside, name, f"{pre}inner_")
+            self.kind, self.inner = "a learned controller", type(self)(inside, name, f"{pre}inner_")
         else:
             self.kind = _KINDS[type(self.controller)]
         # A limited rate needs the last action even if the policy does not observe it.
@@ -136,10 +139,12 @@ class Level:
     @property
     def shown(self) -> list[str]:
         """What the policy observes after past actions, in the order of Loop."""
+        return [*self._errors_and_integrals(), *self._controller_memory("state->")]
+
+    def _errors_and_integrals(self, new: str = "") -> list[str]:
         aims = self.spec.setpoints
         errors = [f"error[{j}]" for j, (_, _, held) in enumerate(aims) if held is not None]
-        integrals = [f"integral[{j}]" for j in range(len(aims))]
-        return [*errors, *integrals, *self._controller_memory("state->")]
+        return errors + [f"{new}integral[{j}]" for j in range(len(aims))]
 
     def _controller_memory(self, state: str) -> Iterator[str]:
         """Yield what the controller remembers, in the order of its ``memory``."""
@@ -151,17 +156,19 @@ class Level:
                 used = np.flatnonzero(np.any(gains != 0.0, axis=0))
                 yield from (f"{state}{name}[{j}]" for j in used)
         elif self.inner is not None:
-            yield from self.inner._memory(f"{state}inner.")
+            yield from self.inner._memory(f"{state}{self.inside}")
 
     def _memory(self, state: str) -> Iterator[str]:
         """Yield what this level remembers, in the order of Loop.memory."""
-        rings = (
-            ("change", self.macro("LAGS"), self.spec.lags, len(self.spec.changing)),
-            ("action", self.macro("PAST_ACTIONS"), self.spec.past_actions, len(self.spec.low)),
-        )
-        for what, size, count, width in rings:
-            for k in range(count):
-                at = f"({state}newest_{what} + {k}) % {size}"
-                yield from (f"{state}{what}s[{at}][{i}]" for i in range(width))
-        yield from (f"{state}integral[{j}]" for j in range(len(self.spec.setpoints)))
+        for k in range(self.spec.lags):
+            yield from self._ring(state, "change", k, len(self.spec.changing))
+        for k in range(self.spec.past_actions):
+            yield from self._ring(state, "action", k, len(self.spec.low))
+        yield from (f"{state}{self.integral}[{j}]" for j in range(len(self.spec.setpoints)))
         yield from self._controller_memory(state)
+
+    def _ring(self, state: str, what: str, row: int, width: int) -> Iterator[str]:
+        """Yield the numbers of a row of what is remembered, the newest being row 0."""
+        size = self.macro({"change": "LAGS", "action": "PAST_ACTIONS"}[what])
+        at = f"({state}newest_{what} + {row}) % {size}"
+        yield from (f"{state}{what}s[{at}][{i}]" for i in range(width))

@@ -97,6 +97,10 @@ class Numbers:
         # The shortest text that reads back as the same bits.
         return f"{self.type(number)!s}{self.suffix}"
 
+    def call(self, function: str, argument: str) -> str:
+        """Return the call of a function."""
+        return f"{function}{self.suffix}({argument})"
+
     def array(self, values: Iterable[Any]) -> str:
         """Return numbers, or rows of them, in braces."""
         parts = (self.array(value) if np.ndim(value) else self(value) for value in values)
@@ -125,23 +129,23 @@ class Expansion(NamedTuple):
             for scale, parts in self.program.products
         ]
 
-    def embedding(self, write: Numbers) -> Iterator[str]:
-        """Yield the features z, in order, as expressions of the observation s."""
+    def embedding(self, write: Numbers, seen: str = "s") -> Iterator[str]:
+        """Yield the features z, in order, as expressions of the observation."""
         for factor in (part.factor for part in self.program.parts):
             sizes = dict(factor.logarithmic)
             for scales in factor.whitening:
                 terms = []
                 for d, scale in zip(factor.reads, scales, strict=True):
-                    value = f"s[{d}]"
+                    value = f"{seen}[{d}]"
                     if d in sizes:
-                        value = f"asinh{write.suffix}({write(1.0 / sizes[d])} * {value})"
+                        value = write.call("asinh", f"{write(1.0 / sizes[d])} * {value}")
                         scale = scale * sizes[d]
                     if scale != 0.0:
                         terms.append(f"{write(scale)} * {value}")
                 yield " + ".join(terms)
             for d, frequency, radius in factor.circles:
                 for wave in ("cos", "sin"):
-                    value = f"{wave}{write.suffix}({write(frequency)} * s[{d}])"
+                    value = write.call(wave, f"{write(frequency)} * {seen}[{d}]")
                     yield f"{write(radius)} * {value}"
 
 

@@ -85,7 +85,7 @@ def export_policy(
         is the correction alone. A learned controller is exported with all of these, except to
         ONNX, which has no memory and holds its correction.
     to : str
-        ``"onnx"``, ``"c"``, ``"fmu"`` or ``"json"``.
+        ``"c"``, ``"fmu"``, ``"st"`` (Structured Text), ``"onnx"`` or ``"json"``.
     out : str or Path
         The file; of C the source. The header and the contract are written beside it.
     precision : str
@@ -221,6 +221,15 @@ def _fmu(policy: _Exported, path: Path, precision: Precision, arithmetic: Precis
     return {path.name: content}, act, {"platform": None if known is None else known[0]}
 
 
+def _st(policy: _Exported, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
+    from crosslearning.export.structured_text import compile_text, run_text, structured_text
+
+    text = structured_text(policy, path.stem, precision, arithmetic)
+    compile_text(text)
+    has_state = not isinstance(policy, Policy)
+    return {path.name: text.encode()}, lambda rows: run_text(text, rows, has_state), {}
+
+
 def _onnx(policy: Policy, path: Path, precision: Precision, arithmetic: Precision) -> _Draft:
     try:
         from crosslearning.export.onnx_graph import onnx_model, run_onnx
@@ -252,7 +261,13 @@ def _plain(policy: _Exported) -> dict[str, Any]:
     return policy.to_dict() if isinstance(policy, Policy) else policy.document()
 
 
-_DRAFTS: dict[Target, Callable[..., _Draft]] = {"c": _c, "onnx": _onnx, "json": _json, "fmu": _fmu}
+_DRAFTS: dict[Target, Callable[..., _Draft]] = {
+    "c": _c,
+    "onnx": _onnx,
+    "json": _json,
+    "fmu": _fmu,
+    "st": _st,
+}
 
 
 def has_loop(spec: LoopSpec) -> bool:

@@ -17,7 +17,7 @@ from crosslearning.rollouts.data import ActionScale
 Floats = NDArray[np.float64]
 
 TYPES: dict[Precision, type[np.floating]] = {"double": np.float64, "float": np.float32}
-#: What C and ONNX can compute.
+#: What C, Structured Text and ONNX can compute.
 FORMULAS = ("gaussian", "laplacian", "matern32", "matern52", "polynomial")
 
 
