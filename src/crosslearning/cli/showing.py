@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -178,15 +179,17 @@ def export(
     best: options.Best = False,
     observations: Names = None,
     actions: Names = None,
-    rate: Annotated[float | None, option("Actions a second, for the contract.")] = None,
+    rate: Annotated[float | None, option("Actions a second, for contract and FMU.")] = None,
+    max_knots: Annotated[int | None, option("Prune to so many knots, for a PLC.")] = None,
+    max_bytes: Annotated[int | None, option("Of knots and weights, likewise.")] = None,
     correction_only: Annotated[
         bool, typer.Option("--correction-only", help="Leave out controller, lags and limits.")
     ] = False,
 ) -> None:
-    """Write a policy as C, FMU, Structured Text, ONNX or JSON, checked.
+    """Write a policy as C, FMU, Structured Text, ONNX or JSON.
 
-    Of tasks with a controller, lags or set-points all but ONNX hold all of these; ONNX holds the
-    correction.
+    Each is checked against Python before it is written. Of tasks with a controller, lags or
+    set-points all but ONNX hold all of these; ONNX holds the correction.
     """
     from crosslearning.export import export_policy, open_policy
     from crosslearning.export.sources import rename, renamed
@@ -198,11 +201,22 @@ def export(
         rename(opened.policy, *names)
     else:
         exported = renamed(opened.controller, *names)
-    written = export_policy(exported, to, out, precision, opened.run)
-    knots, checked = len(opened.policy.plain.knots), f"Checked against Python: {written.agreement}."
+    budget = {"max_knots": max_knots, "max_bytes": max_bytes}
+    written = export_policy(exported, to, out, precision, opened.run, **budget)
+    pruned, knots = written.pruning, len(opened.policy.plain.knots)
+    if pruned is not None:
+        knots = pruned.knots
+    checked = f"Checked against Python: {written.agreement}."
     what = "policy" if opened.controller is None or to == "onnx" else "controller"
     show_line(f"The {opened.policy.name} {what}, {knots} knots, {precision} precision, as {to}:")
     show_files(written.files)
+    if pruned is not None:
+        units = _units(opened.policy.actions.names)
+        most = ", ".join(
+            f"{change:.3g}{unit}" for change, unit in zip(pruned.largest_change, units, strict=True)
+        )
+        show_line(f"Pruned from {pruned.knots_before} knots, by {pruned.distance:.3g} in the RKHS:")
+        show_line(f"no action changes by more than {most} in any state.")
     if opened.controller is not None:
         _show_loop(opened.controller, to)
     if written.arithmetic != precision:
@@ -224,7 +238,6 @@ def export(
 def _show_loop(controller: LearnedController, to: Target) -> None:
     from crosslearning.export.signals import remembered_by_code, unknown_controller
     from crosslearning.learner.deployment import describe_controller
-    from crosslearning.tasks.signals import split_unit
 
     if to == "onnx":
         show_line(
@@ -246,11 +259,17 @@ def _show_loop(controller: LearnedController, to: Target) -> None:
                 f"the {what} is incomplete. Compute its action at every step and pass it{also}."
             )
     if controller.change is not None:
-        units = [split_unit(name)[1] for name in controller.loop.spec.action_names]
-        ends = zip(controller.change, units, strict=True)
-        most = [f"±{end:g}{unit.translate({91: None, 93: None})}" for end, unit in ends]
+        ends = zip(controller.change, _units(controller.loop.spec.action_names), strict=True)
+        most = [f"±{end:g}{unit}" for end, unit in ends]
         rates = "" if controller.loop.spec.rates is None else ", before the limits of rates"
         show_line(f"Actions differ from the controller's by at most {', '.join(most)}{rates}.")
+
+
+def _units(names: Sequence[str]) -> list[str]:
+    """Return the units of names, each after a space, or nothing."""
+    from crosslearning.tasks.signals import split_unit
+
+    return [split_unit(name)[1].translate({91: None, 93: None}) for name in names]
 
 
 def _split(names: str | None) -> list[str] | None:

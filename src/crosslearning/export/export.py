@@ -22,6 +22,7 @@ from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
 if TYPE_CHECKING:  # a policy is exported without tasks and compilers, which these need
+    from crosslearning.export.budget import Pruning
     from crosslearning.learner.deployment import LearnedController
     from crosslearning.tasks.loop_spec import LoopSpec
 
@@ -62,6 +63,7 @@ class Export:
     arithmetic: Precision  #: double where single precision was requested but not enough
     size: int | None = None  #: of C: bytes of code and constants, if it was compiled here
     seconds: float | None = None  #: of C: processor time per action here
+    pruning: Pruning | None = None  #: to the budget, if it was needed
     platform: str | None = None  #: of an FMU: what its library is for; None if it has sources alone
 
 
@@ -72,6 +74,8 @@ def export_policy(
     precision: Precision = "double",
     run: Mapping[str, Any] | None = None,
     largest_seen: ArrayLike | None = None,
+    max_knots: int | None = None,
+    max_bytes: int | None = None,
 ) -> Export:
     """Write a policy for another language, after a check against Python.
 
@@ -95,6 +99,17 @@ def export_policy(
         The origin of the policy, for the contract.
     largest_seen : array_like, shape (p,), optional
         For the contract: the largest changes of a controller's actions that were measured.
+    max_knots, max_bytes : int, optional
+        A budget for small machines: the policy is pruned to so many knots, or to so many bytes of
+        knots and weights; ``Export.pruning`` bounds how far any action changes in any state.
+
+    Examples
+    --------
+    >>> from crosslearning import CrossLearner
+    >>> from crosslearning.export import export_policy
+    >>> policy = CrossLearner("paper").learn(20, progress=False).central
+    >>> export_policy(policy, "st", "drive.st", max_knots=10).pruning.knots
+    10
     """
     if to not in get_args(Target):
         raise unknown_name("target", str(to), get_args(Target))
@@ -116,13 +131,21 @@ def export_policy(
         policy = policy.policy
     tries: tuple[Precision, ...] = (precision, "double")
     for arithmetic in dict.fromkeys(tries):
-        contents, act, cost = _DRAFTS[to](exported, path, precision, arithmetic)
-        agreement = None if act is None else measure(exported, act, precision)
+        within, pruning = exported, None
+        if max_knots is not None or max_bytes is not None:
+            from crosslearning.export.budget import prune_to_budget
+
+            within, pruning = prune_to_budget(exported, max_knots, max_bytes, arithmetic)
+        contents, act, cost = _DRAFTS[to](within, path, precision, arithmetic)
+        agreement = None if act is None else measure(within, act, precision)
         problem = None if agreement is None else disagreement(agreement, precision)
         if problem is None:
             break
     if problem is not None:
         raise problem
+    if pruning is not None:
+        about["pruning"] = {**pruning.to_dict(), "policy_sha256": _digest(exported)}
+    exported, policy = within, within if isinstance(within, Policy) else within.policy
     contract_path = path.with_name(f"{path.name}.contract.json")
     if not contract_path.exists():
         # Only an earlier export, which has a contract, is overwritten.
@@ -142,7 +165,7 @@ def export_policy(
             "precision": precision,
             "arithmetic": arithmetic,
             "policy": policy.name,
-            "policy_sha256": document(FILE_KIND, FILE_VERSION, _plain(exported))["sha256"],
+            "policy_sha256": _digest(exported),
             "run": None if run is None else dict(run),
             "observations": signals[0].to_dict(),
             "actions": signals[1].to_dict(),
@@ -159,7 +182,7 @@ def export_policy(
     for name, content in contents.items():
         write_atomically(path.parent / name, content)
     files = tuple(path.parent / name for name in contents)
-    return Export(files, agreement, arithmetic, **cost)
+    return Export(files, agreement, arithmetic, pruning=pruning, **cost)
 
 
 # Each target returns the contents of files by name, a function that runs them, or None if that
@@ -203,7 +226,10 @@ def _fmu(policy: _Exported, path: Path, precision: Precision, arithmetic: Precis
     from crosslearning.export.fmu import fmu_archive, fmu_sources, run_fmu, this_platform, validate
     from crosslearning.export.signals import ports_of
 
-    rate = policy.rate if isinstance(policy, Policy) else policy.policy.rate
+    if isinstance(policy, Policy):
+        rate = policy.rate
+    else:  # integrals count in the rate of the loop
+        rate = policy.loop.spec.rate or policy.policy.rate
     files, arguments = _sources(policy, path.stem, precision, arithmetic)
     given = path.stem, ports_of(policy), arguments, (precision, rate)
     sources, description = fmu_sources(files, *given)
@@ -259,6 +285,10 @@ def _json(policy: _Exported, path: Path, precision: Precision, arithmetic: Preci
 
 def _plain(policy: _Exported) -> dict[str, Any]:
     return policy.to_dict() if isinstance(policy, Policy) else policy.document()
+
+
+def _digest(policy: _Exported) -> str:
+    return str(document(FILE_KIND, FILE_VERSION, _plain(policy))["sha256"])
 
 
 _DRAFTS: dict[Target, Callable[..., _Draft]] = {
