@@ -30,10 +30,11 @@ def test_no_action_changes_by_more_than_is_certified(name, cap):
     pruned, pruning = prune_to_budget(policy, cap, None, "double")
     assert (pruning.knots_before, pruning.knots) == (20, len(pruned.plain.knots))
     assert pruning.knots <= cap
-    assert np.all(np.isfinite(pruning.largest_change))
+    assert np.all(np.isfinite(pruning.largest_possible))
     states = states_for(policy)
     change = np.abs(expected_actions(pruned, states) - expected_actions(policy, states))
-    assert np.all(change.max(axis=0) <= pruning.largest_change * (1.0 + 1e-9) + 1e-9)
+    assert np.all(change.max(axis=0) <= pruning.largest_possible * (1.0 + 1e-9) + 1e-9)
+    np.testing.assert_array_equal(pruning.largest_seen, change.max(axis=0))
 
 
 def test_the_bound_is_not_idle_and_falls_with_the_knots():
@@ -45,9 +46,9 @@ def test_the_bound_is_not_idle_and_falls_with_the_knots():
     for cap in (3, 10, 20, 29):
         pruned, pruning = prune_to_budget(policy, cap, None, "double")
         change = np.abs(expected_actions(pruned, states) - expected_actions(policy, states))
-        assert np.all(change.max(axis=0) <= pruning.largest_change)
-        assert np.any(change.max(axis=0) > 0.05 * pruning.largest_change)
-        bounds.append(pruning.largest_change[0])
+        assert np.all(change.max(axis=0) <= pruning.largest_possible)
+        assert np.any(change.max(axis=0) > 0.05 * pruning.largest_possible)
+        bounds.append(pruning.largest_possible[0])
     assert bounds == sorted(bounds, reverse=True)
 
 
@@ -87,7 +88,8 @@ def test_the_contract_and_the_export_are_of_the_pruned_policy(target, tmp_path):
     assert contract["pruning"] == {
         "knots_before": 20,
         "distance": made.pruning.distance,
-        "largest_change": made.pruning.largest_change.tolist(),
+        "largest_possible": made.pruning.largest_possible.tolist(),
+        "largest_seen": made.pruning.largest_seen.tolist(),
         "policy_sha256": before,
     }
     assert contract["policy_sha256"] != before
@@ -102,7 +104,7 @@ def test_a_controller_keeps_its_loop_and_its_bound(tmp_path):
     pruned, pruning = prune_to_budget(controller, 6, None, "double")
     assert pruned.loop.spec is controller.loop.spec
     np.testing.assert_allclose(pruned.change, controller.change, rtol=1e-9)
-    assert np.all(pruning.largest_change < 2.0 * controller.change)
+    assert np.all(pruning.largest_possible < 2.0 * controller.change)
     # The knots of the policy inside count, but stay.
     used, one = table_bytes(controller, "double")
     assert used == 15 * one + 9 * 5 * 8
@@ -126,10 +128,10 @@ def test_without_an_end_there_is_no_bound(tmp_path):
     names = policy.observations.names
     policy.observations = type(policy.observations)(-infinite, infinite, names)
     made = export_policy(policy, "json", tmp_path / "policy", max_knots=5)
-    assert made.pruning.largest_change.tolist() == [np.inf]
+    assert made.pruning.largest_possible.tolist() == [np.inf]
     contract = json.loads(made.files[-1].read_text())
     schema("contract").validate(contract)
-    assert contract["pruning"]["largest_change"] == [None]
+    assert contract["pruning"]["largest_possible"] == [None]
 
 
 @pytest.mark.parametrize("given", [{"max_knots": 0}, {"max_bytes": -3}, {"max_knots": 2.5}])
@@ -150,3 +152,5 @@ def test_the_command_tells_what_it_costs(tmp_path):
     assert " N, " in result.output.split("no action changes by more than ")[1]
     pruning = read_document(tmp_path / "small.st.contract.json", "contract", 1)["pruning"]
     assert f"by {pruning['distance']:.3g} in the RKHS" in result.output
+    assert f"nor by more than {pruning['largest_seen'][0]:.3g} N, " in result.output
+    assert "a whole range and tells nothing: evaluate" in result.output  # it is a narrow one

@@ -83,6 +83,7 @@ def _replace_in_lines(file: str, value: Any) -> Callable[[Site], None]:
 EXPORT: tuple[Command, ...] = (
     ("export", "policy.json", "--to", "json", "--out", "out/again.json"),
     ("export", "policy.json", "--to", "onnx", "--out", "out/again.onnx"),
+    ("export", "policy.json", "--to", "st", "--out", "out/again.st"),
 )
 
 

@@ -21,8 +21,10 @@ from crosslearning.export import Precision, Target
 
 if TYPE_CHECKING:
     from crosslearning.analysis.fleet import Fleet
+    from crosslearning.export.budget import Pruning
     from crosslearning.learner import Policy
     from crosslearning.learner.deployment import LearnedController
+    from crosslearning.learner.policy import BoxSpec
     from crosslearning.runs.listing import RunSummary
 
 Names = Annotated[
@@ -211,12 +213,7 @@ def export(
     show_line(f"The {opened.policy.name} {what}, {knots} knots, {precision} precision, as {to}:")
     show_files(written.files)
     if pruned is not None:
-        units = _units(opened.policy.actions.names)
-        most = ", ".join(
-            f"{change:.3g}{unit}" for change, unit in zip(pruned.largest_change, units, strict=True)
-        )
-        show_line(f"Pruned from {pruned.knots_before} knots, by {pruned.distance:.3g} in the RKHS:")
-        show_line(f"no action changes by more than {most} in any state.")
+        _show_pruning(pruned, opened.policy.actions)
     if opened.controller is not None:
         _show_loop(opened.controller, to)
     if written.arithmetic != precision:
@@ -233,6 +230,20 @@ def export(
         show_line(f"The FMU holds its sources and a library for {written.platform}.")
     if opened.policy.rate is None:
         show_line("How often it acts is not known; say it for the contract: --rate 20")
+
+
+def _show_pruning(pruned: Pruning, actions: BoxSpec) -> None:
+    units = _units(actions.names)
+    possible, seen = (
+        ", ".join(f"{change:.3g}{unit}" for change, unit in zip(changes, units, strict=True))
+        for changes in (pruned.largest_possible, pruned.largest_seen)
+    )
+    show_line(f"Pruned from {pruned.knots_before} knots, by {pruned.distance:.3g} in the RKHS:")
+    show_line(f"no action changes by more than {possible} in any state,")
+    show_line(f"nor by more than {seen} in the states of the check.")
+    low, high = actions.ends
+    if any(pruned.largest_possible >= high - low):
+        show_line("The bound is a whole range and tells nothing: evaluate the pruned policy first.")
 
 
 def _show_loop(controller: LearnedController, to: Target) -> None:

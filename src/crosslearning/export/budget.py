@@ -15,6 +15,7 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.export import Precision
+from crosslearning.export.export import expected_actions, states_for
 from crosslearning.export.program import TYPES, Floats, Program
 from crosslearning.learner import Policy
 
@@ -28,14 +29,19 @@ class Pruning(NamedTuple):
     knots_before: int
     knots: int
     distance: float  #: the most that the function moved, an RKHS norm
-    #: The most that each action changes in any state, in its unit; infinite if that is not known.
-    largest_change: Floats
+    #: The most that each action can change in any state, in its unit; infinite if unknown.
+    largest_possible: Floats
+    largest_seen: Floats  #: the largest change of each action in the states of the check
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for the contract; no bound is null."""
-        change = [most if math.isfinite(most) else None for most in self.largest_change.tolist()]
-        named = {"knots_before": self.knots_before, "distance": self.distance}
-        return {**named, "largest_change": change}
+        possible = [most if math.isfinite(most) else None for most in self.largest_possible]
+        return {
+            "knots_before": self.knots_before,
+            "distance": self.distance,
+            "largest_possible": possible,
+            "largest_seen": self.largest_seen.tolist(),
+        }
 
 
 def table_bytes(exported: Policy | LearnedController, arithmetic: Precision) -> tuple[int, int]:
@@ -85,8 +91,10 @@ def prune_to_budget(
     pruned, distance = _pruned(policy, room)
     low, high = policy.actions.ends
     most = distance and distance * math.sqrt(_ceiling(policy))
-    change = np.abs(policy.scale.half) * most
-    pruning = Pruning(before, len(pruned.plain.knots), distance, np.minimum(change, high - low))
+    possible = np.minimum(np.abs(policy.scale.half) * most, high - low)
+    states = states_for(policy)
+    seen = np.abs(expected_actions(pruned, states) - expected_actions(policy, states))
+    pruning = Pruning(before, len(pruned.plain.knots), distance, possible, seen.max(axis=0))
     if isinstance(exported, Policy):
         return pruned, pruning
     from crosslearning.learner.deployment import LearnedController

@@ -40,7 +40,7 @@ _LINE, _NAME = 100, 24
 _IDENTIFIER = re.compile(r"[A-Za-z](?:_?[A-Za-z0-9])*")
 _REALS: dict[Precision, str] = {"double": "LREAL", "float": "REAL"}
 #: Machines that the check runs side by side.
-_LANES = 50
+_LANES = 100
 
 
 def structured_text(
