@@ -142,7 +142,9 @@ def test_what_is_no_number_is_refused_and_changes_nothing():
                 refused = other(dict(zip(names, [False, state[0], bad, 0.0], strict=True)))
                 assert not refused["valid"][0]
                 assert refused["out_push"] == kept
-        again = other(dict(zip(names, [number == 3, *state], strict=True)))
+        if number == 3:  # a reset is none the less one
+            assert not other(dict(zip(names, [True, np.nan, 0.0, 0.0], strict=True)))["valid"][0]
+        again = other(dict(zip(names, [False, *state], strict=True)))
         assert all(np.array_equal(outputs[name], again[name]) for name in outputs)
 
 
@@ -155,7 +157,7 @@ def test_what_is_no_number_is_refused_and_changes_nothing():
         ("past[i] := result[i];", "past[i] := asked[i];"),
         ("limited := new_limited;", "limited := FALSE;"),
         ("    begun := FALSE;", "    begun := begun;"),
-        ("far := far + apart * apart;", "far := far + ABS(apart);"),
+        ("dist := dist + apart * apart;", "dist := dist + ABS(apart);"),
         ("turns := TRUNC((change[2] + 3.1", "turns := TRUNC((change[2] + 0.1"),
         ("IF result[0] > past[0] + largest THEN", "IF result[0] > 9.0 THEN"),
     ],

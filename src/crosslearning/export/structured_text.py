@@ -190,6 +190,8 @@ def _laid_out(text: str) -> str:
     for line in text.splitlines():
         plain = line.strip()
         if inside or plain.startswith("(*"):
+            if lines and not inside:
+                lines.append("")
             lines.append(line[: _LINE + 20])
             inside = not plain.endswith("*)")
             continue
