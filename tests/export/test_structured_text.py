@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crosslearning.export.structured_text as module
+from crosslearning import Constant
 from crosslearning._base.files import read_document
 from crosslearning.errors import InputError, NumericalError
 from crosslearning.export import export_policy
@@ -20,6 +21,7 @@ from crosslearning.export.episodes import random_episodes
 from crosslearning.export.export import expected_actions, sensible_ends
 from crosslearning.export.st_interpreter import RESERVED, Block
 from crosslearning.export.structured_text import compile_text, run_text, structured_text
+from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import BoxSpec
 from crosslearning.rkhs import Gaussian
 from tests.export.examples import (
@@ -125,6 +127,26 @@ def test_limits_and_rates_hold_exactly(precision):
     changes = np.abs(np.diff(actions.reshape(8, 40, 2), axis=1))
     assert np.all(changes <= spec.rates)
     assert np.all(changes.max(axis=(0, 1)) > 0.99 * spec.rates)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_limits_that_rounding_would_pass_hold_exactly(whole):
+    low, high = -0.1, 0.3  # the nearest floats are beyond both
+    assert float(np.float32(low)) < low < high < float(np.float32(high))
+    if whole:
+        exported = controller_of(Constant([0.0, 0.2]), past_actions=1)
+        spec = dataclasses.replace(exported.loop.spec, low=np.full(2, low), high=np.full(2, high))
+        exported = LearnedController(exported.policy, spec)
+        rows = random_episodes(exported, sensible_ends(exported.policy), episodes=4, steps=50)
+    else:
+        exported = policy_of()
+        names = exported.actions.names
+        exported.actions = BoxSpec(np.full(2, low), np.full(2, high), names)
+        rows = np.random.default_rng(0).uniform(-1.0, 1.0, (300, 3))
+    actions = run_text(structured_text(exported, "policy", "float", "float"), rows, whole)
+    assert np.all((actions >= low) & (actions <= high))
+    for end in (low, high):
+        assert np.any(np.abs(actions - end) < 1e-7)
 
 
 def test_what_is_no_number_is_refused_and_changes_nothing():
