@@ -141,3 +141,40 @@ def test_reachers_tell_the_parts_of_their_reward():
     data = {"task": [{"id": "Reacher-v5", "outcomes": ["reward_dist"]}]}
     (evaluation,) = evaluate([lambda _: np.zeros(2)], tasks_of_file(data, "tasks.toml"), trials=2)
     assert evaluation.means["reward_dist"].value < 0.0
+
+
+class Counting(gymnasium.Env):
+    """Tells the number of its step, up to ``length``; ``late`` is told at the last step alone."""
+
+    observation_space = gymnasium.spaces.Box(-100.0, 100.0, (1,), np.float64)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,), np.float64)
+
+    def __init__(self, length):
+        self.length = length
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count = 0
+        return np.zeros(1), {"count": 100}
+
+    def step(self, action):
+        self.count += 1
+        ended = self.count == self.length
+        info = {"count": np.array([self.count]), "often": 7.0, "odd": self.count % 2 == 1}
+        if self.count == 2:
+            del info["often"]
+        return np.zeros(1), 0.0, ended, False, info | ({"late": 5} if ended else {})
+
+
+@pytest.mark.parametrize("length", [3, 70])  # of one segment and of several
+def test_a_number_of_every_step_is_averaged_over_the_episode(length):
+    names = ["count", "last count", "late", "often", "odd"]
+    task = Task("counting", lambda render_mode=None: Counting(length), outcomes=names, horizon=80)
+    outcomes = run_episodes(still, task, 2).outcomes
+    assert outcomes["count"].tolist() == [(length + 1) / 2] * 2
+    assert outcomes["last count"].tolist() == [length] * 2
+    assert outcomes["late"].tolist() == [5.0] * 2
+    assert outcomes["often"].tolist() == [7.0] * 2  # missing once: that of the last step
+    assert outcomes["odd"].tolist() == [length % 2 == 1] * 2
+    (evaluation,) = evaluate([still], [task], trials=2)
+    assert evaluation.means["count"].value == (length + 1) / 2

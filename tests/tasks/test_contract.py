@@ -1,6 +1,7 @@
 """The checker of tasks: what it passes, and that it reports each fault."""
 
 import dataclasses
+import math
 from functools import partial
 
 import gymnasium
@@ -28,6 +29,7 @@ class Place(gymnasium.Env):
     def step(self, action):
         assert self.action_space.contains(action)
         assert abs(self.place[0]) <= 3.0, "stepped after the end"
+        assert self.steps <= 60, "stepped after a time limit"
         self.steps += 1
         self.total += 1
         self.place = self.place + action
@@ -37,41 +39,52 @@ class Place(gymnasium.Env):
             "observation": self.place.astype(np.float32),
             "reward": -float(abs(self.place[0])),
             "terminated": bool(abs(self.place[0]) > 3.0),
-            "truncated": self.steps > 5,
+            "truncated": self.steps > 60,
         }
         if self.steps >= self.late:
             result |= {key: value for key, value in self.faults.items() if key in result}
         return *result.values(), {}
 
 
+class Wide(Place):
+    def reset(self, **keywords):
+        return super().reset(**keywords)[0][None], {}
+
+    def step(self, action):
+        observation, *rest = super().step(action)
+        return observation[None], *rest
+
+
 def test_a_sound_environment_passes():
     check_task(Task("place", Place))
     check_task(Task("rewards of NumPy", partial(Place, reward=np.float32(1.0))))
     check_task(Task("whole rewards", partial(Place, reward=1)))
+    check_task(Task("rewards in arrays", partial(Place, reward=np.array([1.0]))))
+    check_task(Task("ends of NumPy", partial(Place, truncated=np.array([False]), late=1)))
+    check_task(Task("ends as numbers", partial(Place, truncated=0)))
+    check_task(Task("two axes", partial(Wide, space=Box(-9.0, 9.0, (1, 1), np.float32))))
 
 
 @pytest.mark.parametrize(
     ("faults", "message"),
     [
-        ({"space": Discrete(3)}, "observation_space is Discrete.*Box with one axis"),
-        ({"space": Box(-9.0, 9.0, (1, 2))}, "observation_space .*Box with one axis"),
+        ({"space": Discrete(3)}, "observation_space is Discrete.*Box of numbers"),
+        ({"space": Box(-9.0, 9.0, (1, 2))}, r"the start is of .*shape \(1,\).*\(1, 2\)"),
         ({"pushes": Box(-3, 3, (1,), np.int64)}, "action_space is .*give floats"),
         ({"pushes": Box(1.0, 1.0, (1,))}, "action_space is .*low ends below the high"),
         ({"start": np.zeros(1, np.float32)}, r"reset\(\) returned .*give \(observation, info\)"),
         ({"start": (np.zeros(2, np.float32), {})}, r"the start is .*shape \(2,\)"),
         ({"observation": np.zeros((1, 1), np.float32), "late": 30}, r"step 30 is .*shape \(1, 1\)"),
-        ({"observation": np.zeros(1)}, "is of type float64 .*says float32"),
-        ({"observation": [0.0]}, "is of type list"),
+        ({"observation": [0.0, 1.0]}, r"is of type list and shape \(2,\)"),
+        ({"observation": "far"}, "is of type str"),
         ({"observation": np.full(1, np.nan, np.float32)}, "observations must be finite"),
-        ({"observation": np.full(1, 9.5, np.float32)}, "outside of .*widen the space"),
         ({"reward": None}, "reward of step 1 is None; give a finite number"),
-        ({"reward": np.ones(1)}, r"reward of step 1 is array\(\[1.\]\)"),
+        ({"reward": np.ones(2)}, r"reward of step 1 is array\(\[1., 1.\]\)"),
         ({"reward": "1.0"}, "reward of step 1 is '1.0'"),
         ({"reward": np.inf, "late": 4}, "reward of step 4 is inf"),
         ({"terminated": "False"}, "terminated is 'False' at step 1; give True or False"),
-        ({"truncated": 0}, "truncated is 0"),
-        ({"drift": lambda e: 1e-3 * (e.total > 40)}, "differ after .*'antithetic'.*'baseline'"),
-        ({"drift": lambda e: np.random.default_rng().normal()}, "self.np_random alone"),
+        ({"truncated": 2}, "truncated is 2"),
+        ({"drift": lambda e: {}["no such"]}, "step 1 raised KeyError: 'no such' .*test_contract"),
     ],
 )
 def test_faults_of_environments_are_reported(faults, message):
@@ -80,6 +93,83 @@ def test_faults_of_environments_are_reported(faults, message):
     steady = {} if "drift" in faults else {"pushes": Box(-0.01, 0.01, (1,), np.float32)}
     with pytest.raises(InputError, match=f"(?s)task 'faulty': .*{message}"):
         check_task(Task("faulty", partial(Place, **(steady | faults))))
+
+
+@pytest.mark.parametrize(
+    ("faults", "message"),
+    [
+        ({"observation": np.zeros(1)}, "of type float64, .*float32.*DtypeObservation"),
+        ({"observation": [0.0]}, "of type list, .*nothing is lost"),
+        ({"observation": np.full(1, 9.5, np.float32)}, "outside of .*TransformObservation"),
+        ({"drift": lambda e: 1e-3 * (e.total > 40)}, "differ after .*'baseline': 'antithetic'"),
+        ({"drift": lambda e: np.random.default_rng().normal()}, "self.np_random alone"),
+    ],
+)
+def test_what_can_be_learned_with_is_warned_of(faults, message):
+    with pytest.warns(UserWarning, match=f"(?s)task 'odd': .*{message}"):
+        check_task(Task("odd", partial(Place, **faults)))
+
+
+class Limited(Place):
+    """Its own time limit, as ``truncated`` or as ``terminated``; it must not be outlasted."""
+
+    def __init__(self, kind, limit, render_mode=None):
+        super().__init__(pushes=Box(-0.01, 0.01, (1,), np.float32))
+        self.kind, self.limit = kind, limit
+
+    def step(self, action):
+        assert self.steps < self.limit, "stepped after the end"
+        observation, reward, *_, info = super().step(action)
+        ended = self.steps == self.limit
+        return (
+            observation,
+            reward,
+            self.kind == "terminated" and ended,
+            self.kind == "truncated" and ended,
+            info,
+        )
+
+
+def test_time_limits_of_its_own_are_seen():
+    with pytest.warns(UserWarning, match="truncated after 30 steps, .*say horizon=30"):
+        check_task(Task("limited", partial(Limited, "truncated", 30)))
+    check_task(Task("limited", partial(Limited, "truncated", 30), horizon=30))
+    with pytest.warns(UserWarning, match="all 6 episodes terminated at step 30.*horizon=29"):
+        check_task(Task("limited", partial(Limited, "terminated", 30)))
+    check_task(Task("one step", partial(Limited, "terminated", 1)))
+
+
+def test_an_old_interface_is_named_with_what_converts_it():
+    def steps(action):
+        return np.zeros(1, np.float32), 0.0, False, {}
+
+    old = gymnasium.wrappers.TimeLimit(Place(), 20)
+    old.env.step = steps
+    with pytest.raises(InputError, match=r"four things.*GymV21CompatibilityV0"):
+        check_task(Task("old", lambda render_mode=None: old))
+    message = r"reset raised TypeError.*reset\(seed=..., options=...\)"
+
+    class Bare(Place):
+        def reset(self, seed=None):
+            return super().reset(seed=seed)
+
+    with pytest.raises(InputError, match=message):
+        check_task(Task("bare", Bare))
+
+
+def test_a_number_for_an_action_is_had_by_a_wrapper():
+    class Number(Place):
+        def step(self, action):
+            return super().step(np.array([math.tanh(action)], np.float32))
+
+    with pytest.raises(InputError, match=r"TransformAction.*float"):
+        check_task(Task("number", Number))
+
+    def make(render_mode=None):
+        inner = Number()
+        return gymnasium.wrappers.TransformAction(inner, lambda a: float(a[0]), inner.action_space)
+
+    check_task(Task("wrapped", make))
 
 
 def test_environments_of_one_task_must_be_alike():

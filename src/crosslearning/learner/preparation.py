@@ -76,9 +76,10 @@ def resolve_tasks(
             raise InputError(f"two tasks have the name {task.name!r}; names must differ")
         for kind in ("observation_space", "action_space"):
             space, expected = getattr(task, kind), getattr(first, kind)
-            if not isinstance(space, gymnasium.spaces.Box) or space.shape == ():
+            if not isinstance(space, gymnasium.spaces.Box):
                 raise InputError(
-                    f"the {kind} of task {task.name!r} must be a Box, got {space}; {_remedy(space)}"
+                    f"the {kind} of task {task.name!r} must be a Box, got {space}; "
+                    f"{_remedy(space, kind)}"
                 )
             if space.shape != expected.shape:
                 raise InputError(
@@ -99,17 +100,20 @@ def resolve_tasks(
     return resolved
 
 
-def _remedy(space: gymnasium.Space[Any]) -> str:
+def _remedy(space: gymnasium.Space[Any], kind: str) -> str:
     """Return the remedy for a space that is not a box of numbers."""
     spaces = gymnasium.spaces
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        return "gymnasium.wrappers.FlattenObservation makes one of it"
-    if isinstance(space, spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+    discrete = spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
+    if kind == "action_space" and isinstance(space, discrete | spaces.Dict | spaces.Tuple):
         return (
             "policies here are functions to real numbers: for discrete actions take a continuous "
-            "version of the environment (such as continuous=True of LunarLander), for discrete "
-            "observations gymnasium.wrappers.FlattenObservation, which makes them one-hot"
+            "version of the environment (such as continuous=True of LunarLander), or fix them "
+            "with gymnasium.wrappers.TransformAction"
         )
+    if isinstance(space, discrete):
+        return "gymnasium.wrappers.FlattenObservation makes it one-hot"
+    if isinstance(space, spaces.Dict):
+        return "gymnasium.wrappers.FilterObservation leaves out what is no array of numbers"
     return "gymnasium.wrappers.TransformObservation or TransformAction can make one of it"
 
 

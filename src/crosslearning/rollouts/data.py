@@ -126,9 +126,9 @@ class Episodes(NamedTuple):
     states : array, shape (N, n, horizon + 1, state_size), or None
         Trajectories of compiled tasks; zero in the columns that a smaller state does not use.
     outcomes : sequence of N mappings of str to array, shape (n, …)
-        How the episodes ended: what ``Task.outcomes`` reads from the last states, or else the
-        booleans in the last ``info`` and the numbers that the task lists. Missing numbers are
-        NaN, missing booleans masked.
+        What ``Task.outcomes`` reads from the last states, or else the booleans in the last
+        ``info`` and the numbers that the task lists. Missing numbers are NaN, missing booleans
+        masked.
     """
 
     rewards: Floats

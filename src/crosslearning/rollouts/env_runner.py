@@ -25,7 +25,7 @@ from crosslearning.errors import TaskError, describe_exception
 from crosslearning.rollouts.data import Floats, Integers
 from crosslearning.rollouts.executor import not_finite
 from crosslearning.tasks import Task
-from crosslearning.tasks.vector import InvalidResult, env_batch_of
+from crosslearning.tasks.vector import InvalidResult, as_flag, as_number, env_batch_of, hint_for
 
 #: From n observations, as returned and as rows, shape (n, q), their task indices, shape (n,), and
 #: noise, shape (n, p), to actions of the action space, and before clipping, shape (n, p).
@@ -55,7 +55,11 @@ class Rollout:
     steps: int = 0
     terminated: bool = False
     finished: bool = False
+    #: Whether it has gone on beyond a time limit.
+    overtime: bool = False
     outcome: dict[str, Any] = field(default_factory=dict)
+    #: The numbers in its infos that the task lists, by name.
+    numbers: dict[str, list[float]] = field(default_factory=dict)
     #: What the environment returned last.
     observation: Any = None
     info: Mapping[str, Any] = field(default_factory=dict)
@@ -70,6 +74,12 @@ class Rollout:
         self.actions[first:last] = actions
         self.steps, self.terminated = last, terminated
         self.finished = terminated or (truncated and self.is_episode) or last == len(self.noise)
+
+    def take_numbers(self, names: Sequence[str], info: Mapping[str, Any]) -> None:
+        """Keep the numbers that an info has by some names."""
+        for name in names:
+            if (number := as_number(info.get(name))) is not None:
+                self.numbers.setdefault(name, []).append(number)
 
 
 class StepTimeout(BaseException):
@@ -126,6 +136,8 @@ class EnvRunner:
         environment = task.make()
         self.batch = env_batch_of(environment)
         self._unwrapped = None if self.batch.is_vector else getattr(environment, "unwrapped", None)
+        #: Whether the task lists numbers of its infos.
+        self.listing = bool(task.listed_outcomes)
         #: The active rollouts, by index of their sub-environment.
         self.active: dict[int, Rollout] = {}
         self.steps = 0
@@ -140,6 +152,9 @@ class EnvRunner:
         self.active = {i: one for i, one in enumerate(rollouts) if only is None or i == only}
         results = self._guarded(self.batch.reset, seeds, options)
         for index, rollout in self.active.items():
+            if not isinstance(results[index], tuple) or len(results[index]) != 2:
+                expected = "an observation and an info"
+                raise self._invalid(rollout, "what reset returns", results[index], expected)
             rollout.observation, rollout.info = results[index]
             rollout.observations[0] = self._row(rollout, rollout.observation)
 
@@ -160,7 +175,13 @@ class EnvRunner:
             elif isinstance(problem, InvalidResult):
                 what = f"{where}: {problem}"
             else:
-                what = f"{where} raised {describe_exception(problem)}"
+                what = f"{where} raised {describe_exception(problem)}{hint_for(problem)}"
+                if any(rollout.overtime for rollout in self.active.values()):
+                    what += (
+                        ". It had reached its time limit, beyond which gradient samples go on: "
+                        "make it without one, or learn with a method that takes whole episodes, "
+                        "as trust-region does"
+                    )
             raise self._failure(f"{what}.") from problem
 
     def finish_segment(self, rollout: Rollout, truncated: bool) -> None:
@@ -179,7 +200,7 @@ class EnvRunner:
             outcomes = self.task.outcomes(np.array(state, dtype=np.float64)[None])
             rollout.outcome = {name: values[0] for name, values in outcomes.items()}
         else:
-            rollout.outcome = _outcome_of(self.task, rollout.info)
+            rollout.outcome = _outcome_of(self.task, rollout)
 
     def checked(self, rollout: Rollout, result: Any) -> tuple[Floats, float, bool, bool, Any]:
         """Return a step result in the usual types, or raise an error that says what is wrong."""
@@ -188,14 +209,20 @@ class EnvRunner:
             raise self._invalid(rollout, "what step returns", result, expected)
         observation, reward, terminated, truncated, info = result
         row = self._row(rollout, observation)
+        flags = []
         for name, value in (("terminated", terminated), ("truncated", truncated)):
-            if not isinstance(value, bool | np.bool_):
+            flag = as_flag(value)
+            if flag is None:
                 raise self._invalid(rollout, name, value, "True or False")
-        if not isinstance(reward, float | int | np.floating | np.integer):
+            flags.append(flag)
+        number = as_number(reward)
+        if number is None:
             raise self._invalid(rollout, "the reward", reward, "a number")
-        if not isfinite(reward):
+        if not isfinite(number):
             raise not_finite(self.task, "a reward", self._where(rollout))
-        return row, float(reward), bool(terminated), bool(truncated), info
+        if info is not None and not isinstance(info, Mapping):
+            raise self._invalid(rollout, "the info", info, "a dictionary")
+        return row, number, flags[0], flags[1], info or {}
 
     def _row(self, rollout: Rollout, observation: Any) -> Floats:
         """Return an observation as a vector of finite numbers."""
@@ -246,12 +273,17 @@ def run_segment(runners: Sequence[EnvRunner], act: Act) -> None:
     observations = [rollout.observation for rollout in rollouts]
     rows = [np.array([rollout.observations[rollout.steps] for rollout in rollouts])]
     rewards, actions = [], []
+    listing = [k for k, (runner, _, one) in enumerate(active) if one.is_episode and runner.listing]
     for step in range(length):
         clipped, unclipped = act(observations, rows[-1], tasks, noise[:, step])
         results = [one for runner, part in parts for one in runner.step(clipped[part])]
         batch = _checked_together(results, shape) or _checked_one_by_one(active, results)
         row, reward, terminated, truncated, infos = batch
         observations = [result[0] for result in results]
+        for rollout in compress(rollouts, truncated):
+            rollout.overtime = True
+        for k in listing:
+            rollouts[k].take_numbers(active[k][0].task.listed_outcomes, infos[k])
         rows.append(row)
         rewards.append(reward)
         actions.append(unclipped)
@@ -288,6 +320,7 @@ def _checked_together(results: Sequence[Any], shape: tuple[int, ...]) -> _Batch 
         or rows.shape != (len(results), *shape)
         or not np.isfinite(rows).all()
         or not all(map(isfinite, rewards))
+        or not all(isinstance(info, dict) for info in infos)
     ):
         return None
     return rows.reshape(len(rows), -1), np.array(rewards, np.float64), terminated, truncated, infos
@@ -302,21 +335,27 @@ def _checked_one_by_one(
     return np.array(rows), np.array(rewards), terminated, truncated, infos
 
 
-def _outcome_of(task: Task, info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outcome of an episode from its last info: booleans, and numbers that it lists."""
-    outcome: dict[str, Any] = {}
+def _outcome_of(task: Task, rollout: Rollout) -> dict[str, Any]:
+    """Return the outcome of an episode: booleans of its last info, and numbers that it lists.
+
+    A number that every step reports is averaged over the episode; else the last info has it.
+    """
+    info, outcome = rollout.info, dict[str, Any]()
     for name, value in info.items():
         if isinstance(value, bool | np.bool_):
             outcome[name] = bool(value)
-        elif name in _TRUTHS and np.size(value) == 1 and np.ravel(value)[0] in (0, 1):
-            outcome[name] = bool(np.ravel(value)[0])
+        elif name in _TRUTHS and (number := as_number(value)) in (0.0, 1.0):
+            outcome[name] = bool(number)
     for name in task.listed_outcomes:
-        if name not in outcome and info.get(name) is not None:
-            try:
-                outcome[name] = float(np.asarray(info[name], dtype=np.float64).reshape(()))
-            except (TypeError, ValueError):
-                raise TaskError(
-                    f"task {task.name!r} lists the outcome {name!r}, but info[{name!r}] is "
-                    f"{info[name]!r}; expected a number or a truth value"
-                ) from None
+        numbers = rollout.numbers.get(name, ())
+        value = info.get(name, info.get(name.removeprefix("last ")))
+        if name in outcome or value is None:
+            continue
+        number = as_number(value)
+        if number is None:
+            raise TaskError(
+                f"task {task.name!r} lists the outcome {name!r}, but info[{name!r}] is "
+                f"{value!r}; expected a number or a truth value"
+            )
+        outcome[name] = float(np.mean(numbers)) if len(numbers) == rollout.steps else number
     return outcome

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
+from crosslearning.tasks.flattening import FlatEnvironment, FlatFactory, needs_flattening
 from crosslearning.tasks.loop import LoopFactory
 from crosslearning.tasks.loop_spec import LoopSpec, Range
 from crosslearning.tasks.signals import find_circles
@@ -78,13 +79,16 @@ class Task:
         ``reset_options(uniforms)`` returns the ``options`` with which the environment's
         ``reset`` starts as ``dynamics.reset`` does from the same numbers.
     outcomes : sequence of str, or callable, optional
-        How an episode ended: names of numbers in the last ``info``, such as ``["distance"]``, in
-        addition to its booleans, which always count. With compiled dynamics: ``outcomes(states)``
-        maps final states, shape (n, state_size), to named arrays of length n.
+        What is told of an episode: names of numbers in ``info``, such as ``["distance"]``, in
+        addition to the booleans of its last ``info``, which always count. A number that every step
+        reports is averaged over the episode, another is that of the last ``info``;
+        ``"last distance"`` is the last one in any case. With compiled dynamics:
+        ``outcomes(states)`` maps final states, shape (n, state_size), to named arrays of length n.
     kernel_covariance : sequence of q floats, optional
         Squared widths of a Gaussian kernel that suits the observations.
     horizon : int
-        The most steps of an episode; by default the environment's time limit, else 50. Default
+        The most steps of an episode; by default the environment's time limit (its ``spec``, or a
+        ``TimeLimit`` wrapper), else 50. Default
         discounts and episode lengths follow from it; samples of ``policy-gradient`` draw their
         own length.
     context : mapping of str to float
@@ -94,8 +98,9 @@ class Task:
         from arrays of shapes (n, q), (n, p) and (n, q). Only the method ``models`` uses them;
         without them it learns both.
     spaces : pair of Box, optional
-        Of observations and actions, of any shape; by default those of the environment. Policies
-        read observations, and give actions, as flat vectors.
+        Of observations and actions, of any shape; by default those of the environment, where
+        dictionaries and tuples are flattened. Policies read observations, and give actions, as
+        flat vectors.
     lags, past_actions : int
         How many differences of successive observations, and how many of the last actions, policies
         observe as well: for speeds that are not measured, and for delays. With ``lags="auto"`` a
@@ -267,7 +272,7 @@ class Task:
 
     @property
     def listed_outcomes(self) -> tuple[str, ...]:
-        """Names of numbers in the last ``info`` that are outcomes."""
+        """Names of numbers in infos that are outcomes."""
         return () if self.outcomes is None or callable(self.outcomes) else tuple(self.outcomes)
 
     def _inspect_environment(self) -> tuple[Any, int | None]:
@@ -280,12 +285,26 @@ class Task:
             why = describe_exception(problem)
             raise InputError(f"the task {self.name!r} cannot be made: {why}") from problem
         if not isinstance(environment, gymnasium.Env | VectorEnv):
-            raise self._invalid(f"make() returned {environment!r}; expected a new environment")
+            older = (
+                ", a gymnasium.Env. One of the older package gym is converted by shimmy: pip "
+                "install 'shimmy[gym-v21]', and shimmy.GymV21CompatibilityV0(env=environment), or "
+                "GymV26CompatibilityV0"
+            )
+            raise self._invalid(
+                f"make() returned {environment!r}; expected a new environment"
+                f"{older if hasattr(environment, 'step') else ''}"
+            )
         try:
             self._set(vector=isinstance(environment, VectorEnv))
             compiled = self.vector and (self.dynamics or self.reset_options)
             require(not compiled, "a vector environment: leave out dynamics and reset_options")
             spaces, limit = describe(environment)
+            if isinstance(environment, gymnasium.Env) and any(
+                map(needs_flattening, spaces, (False, True))
+            ):
+                environment = FlatEnvironment(environment)
+                spaces = environment.observation_space, environment.action_space
+                self._set(make=FlatFactory(self.make))
             self._read_metadata(environment, spaces)
             if self.lags and not self.vector and self.circles is None:
                 starts = [environment.reset(seed=seed)[0] for seed in range(_STARTS)]
@@ -311,11 +330,16 @@ class Task:
 
     def _read_metadata(self, environment: Any, spaces: tuple[Any, Any]) -> None:
         metadata: Mapping[str, Any] = environment.metadata or {}
+        flat: dict[str, tuple[str, ...]] = {}
+        if isinstance(environment, FlatEnvironment):
+            flat = dict(zip(("observation_names", "action_names"), environment.names, strict=True))
         for key, space in zip(("observation_names", "action_names"), spaces, strict=True):
             names = metadata.get(key) or ()
             # A wrapper that changes a space shows the names of what it wraps.
             wrapped = isinstance(environment, gymnasium.Wrapper)
-            if not getattr(self, key) and not (wrapped and len(names) != math.prod(space.shape)):
+            if wrapped and len(names) != math.prod(space.shape or ()):
+                names = flat.get(key, ())
+            if not getattr(self, key):
                 self._set(**{key: names})
         rate = metadata.get("rate")
         if rate is not None:
@@ -343,7 +367,9 @@ def warn_of_no_limit(tasks: Iterable[Task]) -> None:
         # Always from this line, so that Python shows it once.
         warnings.warn(
             f"no time limit is known of the tasks {', '.join(names[:3])}{more}: {HORIZON} steps "
-            "per episode are assumed. Set a limit: Task(..., horizon=200), horizon = 200 in "
-            "tasks.toml, or max_episode_steps=200 in gymnasium.make",
+            "per episode are assumed. Set a limit: Task(..., horizon=200), {'a name': {'make': "
+            "make, 'horizon': 200}} in a mapping, horizon = 200 in tasks.toml, "
+            "gymnasium.wrappers.TimeLimit(environment, 200), or max_episode_steps=200 in "
+            "gymnasium.make",
             stacklevel=1,
         )

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+import gymnasium
 from gymnasium.vector import VectorEnv
 
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, unknown_name
@@ -21,6 +22,8 @@ Maker: TypeAlias = Callable[..., Mapping[str, Any] | Iterable[Task]]
 
 #: Makers with the horizon of their tasks, or 0.
 _SETS: dict[str, tuple[Maker, int]] = {}
+#: What a mapping may say of a task beside its name.
+_FIELDS = [field.name for field in dataclasses.fields(Task) if field.init and field.name != "name"]
 #: Which tasks: ``50``, ``unseen`` or ``unseen:50``.
 _SELECTION = re.compile(r"(unseen(?::|$))?(0*[1-9][0-9]*)?")
 
@@ -33,9 +36,10 @@ def register_task_set(name: str, maker: Maker, *, horizon: int = 0) -> None:
     name : str
         Without a colon; an existing set of this name is replaced.
     maker : callable
-        ``maker(**options)`` returns tasks, or a mapping of names to objects with a method
-        ``task(name)``, such as compiled environments. ``"name:50"`` calls it with ``count=50``,
-        ``"name:unseen:50"`` also with ``unseen=True``, if it has these parameters.
+        ``maker(**options)`` returns tasks, or a mapping of names to functions that make
+        environments, to fields of tasks, such as ``{"make": make, "horizon": 200}``, or to objects
+        with a method ``task(name)``, such as compiled environments. ``"name:50"`` calls it with
+        ``count=50``, ``"name:unseen:50"`` also with ``unseen=True``, if it has these parameters.
     horizon : int
         The most steps of an evaluated episode; by default that of each task.
 
@@ -145,9 +149,18 @@ def _as_task(name: str, one: Any, source: str) -> Task:
         return task
     if callable(one) or isinstance(one, VectorEnv):
         return Task(name, one)
+    if isinstance(one, Mapping) and "make" in one:
+        for key in one:
+            if key not in _FIELDS:
+                raise unknown_name(f"field of the task {name!r}", str(key), _FIELDS)
+        return Task(name, **one)
+    hint = ""
+    if isinstance(one, gymnasium.Env):
+        hint = "; this is an environment itself, and several are needed: give what makes it"
     raise InputError(
         f"{source} has {one!r} for a task; give Task('a name', make) with a function "
-        "make(render_mode=None) of a new Gymnasium environment, or a mapping of names to those"
+        "make(render_mode=None) of a new Gymnasium environment, or a mapping of names to those, or "
+        f"to fields of tasks, such as {{'make': make, 'horizon': 200}}{hint}"
     )
 
 

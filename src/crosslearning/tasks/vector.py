@@ -8,6 +8,7 @@ environments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
+from gymnasium.wrappers import TimeLimit
 from numpy.typing import NDArray
 
 from crosslearning.errors import InputError
@@ -28,6 +30,43 @@ def require(holds: Any, problem: str) -> None:
     """Raise an InvalidResult unless something holds."""
     if not holds:
         raise InvalidResult(problem)
+
+
+def as_number(value: Any) -> float | None:
+    """Return a number, or the one of an array of size 1, as a float; None for anything else."""
+    try:
+        array = np.asarray(value)
+        return float(array.reshape(())) if array.dtype.kind in "fiub" else None
+    except (TypeError, ValueError):
+        return None
+
+
+def as_flag(value: Any) -> bool | None:
+    """Return a truth value, also a whole 0 or 1, or an array of size 1; None for anything else."""
+    number = as_number(value) if np.asarray(value).dtype.kind in "iub" else None
+    return bool(number) if number in (0.0, 1.0) else None
+
+
+def hint_for(problem: BaseException) -> str:
+    """Return the usual remedy for an error in the code of an environment, or nothing."""
+    said = str(problem)
+    if isinstance(problem, TypeError) and re.search(r"reset\(\) got an unexpected keyword", said):
+        return (
+            ". Gymnasium calls reset(seed=..., options=...): take both, or wrap an environment of "
+            "the older gym by shimmy.GymV21CompatibilityV0"
+        )
+    if isinstance(problem, ValueError) and re.search("unpack .expected 5, got 4", said):
+        return (
+            ". Its step returns four things, as before Gym 0.26: return terminated and truncated, "
+            "or wrap it by shimmy.GymV21CompatibilityV0"
+        )
+    if isinstance(problem, TypeError) and re.search("0-dimensional|only length-1|scalar", said):
+        return (
+            ". If it wants a number for its action, which is an array: "
+            "gymnasium.wrappers.TransformAction(environment, lambda a: float(a[0]), "
+            "environment.action_space)"
+        )
+    return ""
 
 
 class EnvBatch:
@@ -188,4 +227,10 @@ def describe(environment: Any) -> tuple[tuple[Any, Any], int | None]:
         inner: Any = environment.unwrapped
         if spec is None and hasattr(inner, "get_attr"):
             spec = inner.get_attr("spec")[0]
-    return (spaces[0], spaces[1]), spec.max_episode_steps if spec else None
+        environment = next(iter(getattr(inner, "envs", ())), None)  # not of other processes
+    limits = [getattr(spec, "max_episode_steps", None)]
+    while isinstance(environment, gymnasium.Wrapper):
+        if isinstance(environment, TimeLimit):  # its environment need not be registered
+            limits.append(environment._max_episode_steps)
+        environment = environment.env
+    return (spaces[0], spaces[1]), min((limit for limit in limits if limit), default=None)
