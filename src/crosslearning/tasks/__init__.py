@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gymnasium
 
+import crosslearning._base.gymnasium_version  # noqa: F401  (before what needs it)
 from crosslearning._base.compiled import compiled
 from crosslearning.tasks.contract import check_task
 from crosslearning.tasks.environment import CompiledEnvironment, Parameters, Physics, clipped
