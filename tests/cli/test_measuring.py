@@ -29,7 +29,7 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize("width", [80, 40])
 def test_intervals_stay_on_one_line(run, monkeypatch, width):
     monkeypatch.setattr(output, "console", Console(width=width))
-    shown = runner.invoke(cli.app, ["evaluate", str(run), "--trials", "20"]).output
+    shown = runner.invoke(cli.app, ["evaluate", str(run), "--trials", "20", "--all"]).output
     rows = [line for line in shown.splitlines() if line.startswith("r=")]
     assert len(rows) == 12
     for row in rows:
@@ -41,6 +41,28 @@ def test_intervals_stay_on_one_line(run, monkeypatch, width):
         assert max(map(len, table.splitlines())) <= 80
     shown = runner.invoke(cli.app, ["compare", str(run), str(run), "--trials", "20"]).output
     assert len(INTERVAL.findall(shown)) == 3 * 4
+
+
+def test_each_policy_is_shown_on_its_own_task_and_the_central_one_on_all(run):
+    def pairs(*more):
+        arguments = ["evaluate", str(run), "--trials", "2", "--horizon", "3", *more]
+        shown = runner.invoke(cli.app, arguments).output
+        rows = [line.split() for line in shown.splitlines() if line.startswith("r=")]
+        return {(task, policy): numbers for task, policy, *numbers in rows}
+
+    tasks = ("r=0.5", "r=1", "r=2")
+    shown, every = pairs(), pairs("--all")
+    assert list(shown) == [(task, policy) for task in tasks for policy in ("central", task)]
+    assert list(every) == [(task, policy) for task in tasks for policy in ("central", *tasks)]
+    assert shown.items() <= every.items()  # the same starts
+    other = runner.invoke(
+        cli.app,
+        ["evaluate", str(run), "--tasks", "paper-ellipse", "--trials", "2", "--horizon", "3"],
+    ).output
+    assert "central" in other
+    assert "r=1" not in other
+    arguments = ["evaluate", str(run), "--trials", "2", "--horizon", "3", "--json"]
+    assert len(json.loads(runner.invoke(cli.app, arguments).output)) == 12
 
 
 def test_without_a_radius_the_table_says_what_is_central(run, tmp_path):

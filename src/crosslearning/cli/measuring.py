@@ -86,6 +86,9 @@ def evaluate(
     adapt_steps: Annotated[
         int | None, whole("With --next-machine: adapt to each machine with so many steps first.")
     ] = None,
+    every: Annotated[
+        bool, option("Show every policy on every task; default: on its own.", "--all")
+    ] = False,
     **flags: Any,
 ) -> None:
     """Evaluate the policies of a run, on the same random starts."""
@@ -110,13 +113,18 @@ def evaluate(
     many = len(learner.tasks) >= MANY_TASKS
     policies = [learner.policy(number) for number in range(len(learner.tasks))]
     each: list[Evaluation] = []
+    square = every or given.json
     if many and given.tasks is None:
         results, each = evaluation.evaluate_own(policies, learner.central, tasks, **trial_options)
     else:
-        across = many or len(tasks) >= MANY_TASKS
-        measure = evaluation.evaluate_across if across else evaluation.evaluate
         chosen = [learner.central, *([] if many else policies)]
-        results = measure(chosen, tasks, **trial_options)
+        if many or len(tasks) >= MANY_TASKS:
+            results = evaluation.evaluate_across(chosen, tasks, **trial_options)
+        else:
+            results = []
+            for task in tasks:
+                its = [p for p in chosen if square or p.name in (learner.central.name, task.name)]
+                results += evaluation.evaluate(its, task, **trial_options)
     if given.json:
         # "steps" is the former name of the horizon.
         output.print_json([{**asdict(one), "steps": one.horizon} for one in each or results])
