@@ -84,6 +84,9 @@ def visible(given: object, most: int | None = None) -> str:
 def describe_exception(problem: BaseException) -> str:
     """Return the message of an error in a user's code, and the line of theirs that raised it."""
     said = f"{type(problem).__name__}: {problem}" if str(problem) else type(problem).__name__
+    if isinstance(problem, ModuleNotFoundError) and problem.name:
+        package = problem.name.partition(".")[0]
+        said += f"; install what has it, most often by pip install {package}"
     installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     others = [Path(__file__).parent, *map(Path, installed)]
     for frame in reversed(traceback.extract_tb(problem.__traceback__)):

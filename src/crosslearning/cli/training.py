@@ -53,6 +53,38 @@ def quickstart(
 
 
 @app.command()
+def check(
+    tasks: Annotated[str, typer.Argument(help="A set, module:function, or a file tasks.toml.")],
+    task_options: options.TaskOptions = None,
+    around: Annotated[str | None, option("A controller: module:name, or a JSON file.")] = None,
+    episodes: Annotated[int, whole("Episodes of each task, each run twice.")] = 4,
+    steps: Annotated[int, whole("Most steps of one.")] = 1000,
+    seed: options.NoiseSeed = 0,
+) -> None:
+    """Check that tasks can be learned, and show what policies see."""
+    from crosslearning.learner.preparation import resolve_tasks
+    from crosslearning.tasks import check_task
+    from crosslearning.tasks.sources import load_tasks, read_source
+    from crosslearning.tasks.task import warn_of_no_limit
+
+    read = options.read_flags({"task_options": task_options})
+    given = load_tasks(read_source(tasks, around), read.get("task_options", {}))
+    rows = []
+    for task in given:
+        check_task(task, episodes, steps, seed)
+        sizes = (task.observation_size, task.action_size, task.horizon)
+        rows.append([task.name, *map(str, sizes)])
+    first = resolve_tasks(given, {})[0]
+    warn_of_no_limit(given)
+    output.show_table(
+        f"{tasks} can be learned", ["task", "observations", "actions", "horizon"], rows
+    )
+    for what, names in (("observations", first.observation_names), ("actions", first.action_names)):
+        if names:
+            show_line(f"{what}: {', '.join(names)}")
+
+
+@app.command()
 @options.with_config_options()
 def train(
     *,

@@ -39,6 +39,7 @@ from crosslearning.learner.preparation import (
     observed_kernel,
     resolve_tasks,
     scale_of,
+    warn_of_hard_tasks,
 )
 from crosslearning.learner.settings import USUAL_EPSILON, LearnerSettings
 from crosslearning.learner.trust_region import TrustRegionMethod
@@ -197,6 +198,7 @@ class CrossLearner:
                 explored = explore(
                     self._executor, self._scale is not None, settings, self._most_steps
                 )
+                warn_of_hard_tasks(self.tasks, settings, explored)
                 if is_left_open(self.tasks):
                     explored = self._choose_lags(explored)
                 kernel = observed_kernel(self.tasks, explored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,10 @@ _FEW = 3
 _ROUND = 0.6
 #: Bounds beyond this count as unbounded.
 _SENSIBLE = 1e4
+#: Dynamics of more inputs are not learned from few steps: those of 12 are, those of 23 were not.
+_MOST_INPUTS = 20
+#: So many episodes that all terminate at one step have a time limit.
+_ALIKE = 4
 #: Joined with the run's seed for the random numbers of the initial exploration.
 _STREAM = 0x100C
 #: The constant share of kernels around a controller, and the width that counts as constant.
@@ -219,6 +224,33 @@ def explore(
     horizon = min(exploration.steps, max(task.horizon for task in tasks))
     plan = plan_episodes(generator, tasks, exploration.episodes, horizon, std)
     return [executor.episodes(still.expansion, plan)]
+
+
+def warn_of_hard_tasks(
+    tasks: Sequence[Task], settings: LearnerSettings, parts: Sequence[Episodes]
+) -> None:
+    """Warn of more inputs than models learn, and of time limits that are called terminations."""
+    q, p = tasks[0].observation_size, tasks[0].action_size
+    if settings.method == "models" and q + p > _MOST_INPUTS:
+        warnings.warn(
+            f"models have to learn dynamics of {q + p} inputs, {q} observations and {p} actions; "
+            f"from few steps they learn those of up to about {_MOST_INPUTS}. Show fewer, for "
+            "instance with gymnasium.wrappers.FilterObservation, or take method='trust-region' "
+            "and more steps",
+            stacklevel=1,
+        )
+    for i, task in enumerate(tasks):
+        lengths = np.concatenate([part.lengths[i] for part in parts])
+        ended = np.concatenate([part.terminated[i] for part in parts])
+        k = int(lengths.max())
+        if k > 1 and np.sum(ended) >= _ALIKE and np.array_equal(ended, lengths == k):
+            warnings.warn(
+                f"all {np.sum(ended)} episodes of task {task.name!r} that were not cut terminated "
+                f"at step {k}. If that is a time limit, what comes after it is taken for worth "
+                f"nothing: say horizon={k - 1} of the task, or let it return truncated",
+                stacklevel=1,
+            )
+            return
 
 
 def observed_kernel(tasks: Sequence[Task], parts: Sequence[Episodes]) -> Kernel:

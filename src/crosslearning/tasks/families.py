@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from crosslearning.errors import InputError, MissingExtraError
+from crosslearning.errors import InputError, MissingExtraError, describe_exception
 from crosslearning.tasks import cart_pole, machines, pendulum
 from crosslearning.tasks.environment import CompiledEnvironment
 from crosslearning.tasks.numbers import check_names
@@ -96,7 +96,8 @@ def _make(identifier: str, extra: str = "", **options: Any) -> tuple[Environment
         environment: Environment = gymnasium.make(identifier, **options)
     except (gymnasium.error.DependencyNotInstalled, ImportError) as problem:
         raise MissingExtraError(
-            f"{identifier} needs the extra {extra!r}: pip install 'crosslearning[{extra}]'"
+            f"{identifier} needs the extra {extra!r}: pip install 'crosslearning[{extra}]' "
+            f"({describe_exception(problem)})"
         ) from problem
     return environment, environment.unwrapped
 
