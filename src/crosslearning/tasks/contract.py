@@ -224,12 +224,12 @@ def _observed(check: _Check, observation: Any, where: str) -> Floats:
         )
     outside = (row < space.low) | (row > space.high)
     if np.any(outside):
-        at = int(np.argmax(outside.ravel()))
+        at, (low, high) = int(np.argmax(outside.ravel())), ends_of(space)
         check.note(
             "outside",
-            f"{where} is {observation}, outside of {space} in place {at}. Kernels take their "
-            "widths from what they see, so learning goes on; widen the space, or clip with "
-            "gymnasium.wrappers.TransformObservation",
+            f"number {at} of {where} is {row.ravel()[at]:g}, outside of its bounds {low[at]:g} and "
+            f"{high[at]:g}. Kernels take their widths from what they see, so learning goes on; "
+            "widen the space, or clip with gymnasium.wrappers.TransformObservation",
         )
     return row.ravel()
 
