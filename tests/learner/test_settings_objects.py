@@ -1,6 +1,7 @@
 """Typed settings objects, keywords and configurations mean the same; old names are still read."""
 
 import math
+import pydoc
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from crosslearning._base.files import read_tensors, write_tensors
 from crosslearning.errors import InputError
 from crosslearning.learner import internals, make_settings
 from crosslearning.learner.evaluation import evaluate
-from crosslearning.learner.settings import FILE_KIND, FILE_VERSION
+from crosslearning.learner.settings import FILE_KIND, FILE_VERSION, LearnerSettings
 from crosslearning.rkhs import Gaussian
 from crosslearning.runs import make_config
 from tests.learner.examples import assert_same_bits
@@ -32,6 +33,17 @@ def test_objects_and_keywords_give_the_same_settings_and_bits(settings, method, 
     assert type(first.settings) is settings
     assert first.settings == second.settings
     assert_same_bits(first.family, second.family)
+
+
+@pytest.mark.parametrize("kind", [LearnerSettings, PolicyGradient, TrustRegion, ModelBased])
+def test_help_lists_the_settings_in_words(kind):
+    shown = pydoc.plain(pydoc.render_doc(kind))
+    head = shown[: shown.index("Method resolution order")]
+    assert "Annotated" not in head
+    assert "Meta(" not in head
+    assert "epsilon: float = 3.0" in head
+    assert "epsilon : float\n |      Centrality radius ε" in head
+    assert head.index("Parameters") < head.index("Examples")
 
 
 def test_an_object_is_checked_like_keywords():

@@ -6,9 +6,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import textwrap
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -97,7 +99,41 @@ Novelty = Annotated[
 ]
 
 
-class LearnerSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Documented(msgspec.StructMeta):
+    """Settings whose ``help()`` lists their fields, with the texts that stand beside them."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:  # noqa: N805
+        """The fields with their types alone."""
+        shown: inspect.Signature = msgspec.StructMeta.__signature__.__get__(cls)
+        types = get_type_hints(cls)
+        fields = shown.parameters.values()
+        return shown.replace(parameters=[f.replace(annotation=types[f.name]) for f in fields])
+
+    @property
+    def __doc__(cls) -> str:  # type: ignore[override]  # noqa: N805
+        """The docstring of the class, and the fields as its parameters."""
+        written = inspect.cleandoc(str(cls.__dict__.get("__doc__") or ""))
+        types, lines = get_type_hints(cls), ["Parameters", "----------"]
+        kind: Any = cls
+        for one in msgspec.structs.fields(kind):
+            if hasattr(one.type, "__metadata__"):  # all but the method's own name
+                lines.append(f"{one.name} : {inspect.formatannotation(types[one.name])}")
+                lines += textwrap.wrap(one.type.__metadata__[-1], 96, **_INDENTED)
+        summary, examples, rest = written.partition("Examples\n")
+        return "\n".join([summary.rstrip(), "", *lines, "", f"{examples}{rest}"])
+
+
+_INDENTED: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
+
+
+class LearnerSettings(
+    msgspec.Struct,
+    metaclass=_Documented,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+):
     """The settings that all methods share: the constraint, the dictionary, the objective.
 
     Examples
