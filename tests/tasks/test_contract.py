@@ -95,6 +95,12 @@ def test_faults_of_environments_are_reported(faults, message):
         check_task(Task("faulty", partial(Place, **(steady | faults))))
 
 
+def test_bounds_are_as_exact_as_their_type():
+    with pytest.warns(UserWarning, match="float64") as caught:
+        check_task(Task("odd", partial(Place, observation=np.array([9.0 + 1e-9]))))
+    assert len(caught) == 1
+
+
 @pytest.mark.parametrize(
     ("faults", "message"),
     [

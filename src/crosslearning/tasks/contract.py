@@ -70,13 +70,13 @@ def check_task(task: Task, episodes: int = 6, steps: int = 100, seed: int = 0) -
     """Raise an InputError that names the first property of a task that fails, and a remedy.
 
     The properties: both spaces are boxes; observations keep their shape and are finite; rewards are
-    finite numbers and ends booleans. Compiled dynamics agree with the environment bit for bit, also
-    beyond the bounds of actions; they stay within their vectors, fill them, and never end an
-    episode at its start; outcomes are named arrays.
+    finite numbers and ends booleans; sub-environments are alike. Compiled dynamics agree with the
+    environment bit for bit, also beyond the bounds of actions; they stay within their vectors, fill
+    them, and never end an episode at its start; outcomes are named arrays.
 
     It warns of what can be learned with but may not be meant: observations of another type than
-    their space's, or outside of it; episodes that the seed and the actions do not determine, in any
-    sub-environment; a time limit that is not declared, or ``terminated``.
+    their space's, or outside of it; episodes that the seed and the actions do not determine; a time
+    limit that is not declared, or ``terminated``.
 
     It runs ``episodes`` of at most ``steps`` steps; ``seed`` determines starts and actions.
 
@@ -222,7 +222,8 @@ def _observed(check: _Check, observation: Any, where: str) -> Floats:
             f"{where} is of type {kind}, but the space says {space.dtype}. Policies read float64, "
             "so nothing is lost; gymnasium.wrappers.DtypeObservation makes them agree",
         )
-    outside = (row < space.low) | (row > space.high)
+    seen = row.astype(space.dtype) if space.dtype.kind == "f" else row  # as its bounds are rounded
+    outside = (seen < space.low) | (seen > space.high)
     if np.any(outside):
         at, (low, high) = int(np.argmax(outside.ravel())), ends_of(space)
         check.note(
@@ -244,15 +245,16 @@ def _check_repeats(check: _Check, batch: EnvBatch, number: int, seed: int, actio
     if k is None:
         return
     where = f" in its sub-environments 0 and {index}" if first != index else ""
-    check.note(
-        "seed",
+    sentence = (
         f"the same seed and actions gave two episodes{where}, which differ after {k} steps. "
         "trust-region and models learn all the same, but a run cannot be repeated, and "
         "policy-gradient needs estimator='baseline': 'antithetic' repeats episodes. Let "
         "reset(seed=...) set all that the environment draws and remembers (draw from "
         "self.np_random alone), alike in all sub-environments; for one that draws from "
-        "numpy.random, a wrapper can call numpy.random.seed(seed) in its reset",
+        "numpy.random, a wrapper can call numpy.random.seed(seed) in its reset"
     )
+    require(first == index, sentence)  # sub-environments must be copies of one task
+    check.note("seed", sentence)
 
 
 @compiled
