@@ -35,7 +35,7 @@ _FEW = 3
 _ROUND = 0.6
 #: Bounds beyond this count as unbounded.
 _SENSIBLE = 1e4
-#: Dynamics of more inputs are not learned from few steps: those of 12 are, those of 23 were not.
+#: With more inputs few steps are seldom enough for the dynamics; reachers have 12.
 _MOST_INPUTS = 20
 #: So many episodes that all terminate at one step have a time limit.
 _ALIKE = 4
