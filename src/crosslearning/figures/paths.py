@@ -30,6 +30,10 @@ def draw_map(axes: Axes, navigation: Navigation) -> None:
         a, b = obstacle.semi_axes
         angle = math.degrees(obstacle.angle)
         axes.add_patch(Ellipse(obstacle.centre, 2 * a, 2 * b, angle=angle, fc="#CBCFDC", ec=GREY))
+    if navigation.goal_choice == "redrawn":
+        axes.plot(*zip(*navigation.goals, strict=True), ".", ms=3, color=GOAL, alpha=0.5)
+        axes.set(aspect="equal", xlabel="x", ylabel="y")
+        return
     for count, goal in enumerate(navigation.goals, start=1):
         axes.add_patch(Circle(goal, navigation.arrival_radius, fc=GOAL, alpha=0.18, lw=0))
         axes.plot(*goal, marker="*", ms=9, color=GOAL, zorder=4, ls="none")

@@ -73,14 +73,16 @@ def scene_of(navigation: Navigation) -> dict[str, Any]:
         }
         for one in navigation.obstacles
     ]
-    start, goal = navigation.start or _far_place(navigation), navigation.goals[0]
+    # The page visits goals in order; of those that are redrawn it shows the first.
+    goals = navigation.goals[: 1 if navigation.goal_choice == "redrawn" else None]
+    start, goal = navigation.start or _far_place(navigation), goals[0]
     heading = navigation.heading
     if heading is None:
         heading = math.atan2(goal[1] - start[1], goal[0] - start[0])
     return {
         "rules": {name: getattr(navigation, name) for name in _RULES},
         "obstacles": obstacles,
-        "goals": [{"x": x, "y": y} for x, y in navigation.goals],
+        "goals": [{"x": x, "y": y} for x, y in goals],
         "start": {"x": start[0], "y": start[1], "heading": round(heading, 3)},
     }
 

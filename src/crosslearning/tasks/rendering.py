@@ -254,14 +254,18 @@ class Painter:
 
     def _draw_goals(self, canvas: Canvas, current: int, arrived: bool) -> None:
         radius = self.navigation.arrival_radius * self._unit / self._pen
+        redrawn = self.navigation.goal_choice == "redrawn"
         for index, goal in enumerate(self.navigation.goals):
+            if redrawn and index != current:
+                continue
             place = self._place(*goal)
             colour = _GOAL_PAST if index < current else GREEN
             if index >= current:
                 canvas.disc(place, radius, _GOAL_SOFT, _GOAL_PAST, 1.4)
             filled = index <= current or arrived
             canvas.disc(place, 10.5, colour if filled else WHITE, colour, 2.4)
-            canvas.text(place, str(index + 1), WHITE if filled else colour, 13.0, "mm")
+            number = "1" if redrawn else str(index + 1)
+            canvas.text(place, number, WHITE if filled else colour, 13.0, "mm")
 
     def _draw_trail(self, canvas: Canvas, trail: Floats) -> None:
         places = [self._place(x, y) for x, y in trail]

@@ -359,6 +359,56 @@ def test_a_share_of_the_starts_is_near_an_obstacle():
     np.testing.assert_allclose(reset(alone, uniforms[near][0])[:2], 10.0 * uniforms[near][0, :2])
 
 
+@pytest.mark.parametrize(("place", "radius"), [((7, 2), 0.5), ((2, 2), 1.0), ((7, 7), 2.0)])
+def test_the_grid_of_goals_keeps_clear_of_the_obstacle(place, radius):
+    goals = Navigation(obstacles=(Circle(place, radius),), goals="grid").goals
+    ticks = [0.5 + i for i in range(10)]
+    expected = {
+        (x, y) for x in ticks for y in ticks if math.dist((x, y), place) > radius + 0.5 + 1e-12
+    }
+    assert set(goals) == expected
+    assert len(goals) == len(expected)
+
+
+def test_a_redrawn_goal_is_uniform_and_leaves_the_start_as_it_was():
+    obstacle = Circle((7.0, 7.0), 2.0)
+    fixed = Navigation(obstacles=(obstacle,))
+    redrawn = fixed.replace(goals="grid", goal_choice="redrawn")
+    uniforms = np.random.default_rng(5).random((8_000, RESET_SIZE))
+    states = np.array([reset(redrawn, row) for row in uniforms])
+    chosen, counts = np.unique(states[:, State.GOAL], return_counts=True)
+    assert chosen.tolist() == list(range(len(redrawn.goals)))
+    expected = len(states) / len(redrawn.goals)
+    assert np.sum((counts - expected) ** 2) / expected < 2.0 * len(redrawn.goals)  # chi square
+    plain = np.array([reset(fixed, row) for row in uniforms])
+    states[:, State.GOAL] = 0.0
+    np.testing.assert_array_equal(states, plain)
+    last = reset(redrawn, np.full(RESET_SIZE, np.nextafter(1.0, 0.0)))
+    assert last[State.GOAL] == len(redrawn.goals) - 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 300), st.floats(0.0, 1.0, exclude_max=True))
+def test_every_number_selects_a_goal_that_exists(count, number):
+    goals = tuple((float(i), 0.0) for i in range(count))
+    navigation = Navigation(obstacles=(), goals=goals, goal_choice="redrawn")
+    state = reset(navigation, np.full(RESET_SIZE, number))
+    assert state[State.GOAL] in range(count)
+
+
+def test_a_redrawn_goal_is_the_last_one():
+    goals = ((1.0, 0.0), (9.0, 9.0))
+    navigation = Navigation(obstacles=(), goals=goals, goal_choice="redrawn")
+    state = start(0.0, 0.0)
+    assert drive(navigation, state, [(2.0, 0.0)]) == [10.0]
+    assert (state[State.GOAL], state[State.ARRIVED], state[State.ARRIVAL_STEP]) == (0, 1, 1)
+    other = start(0.0, 0.0)
+    other[State.GOAL] = 1.0
+    assert drive(navigation, other, [(2.0, 0.0)])[0] == pytest.approx(10 - 10 * math.hypot(8, 9))
+    outcomes = NavigationEnvironment(navigation).outcomes(np.stack([state, other]))
+    assert outcomes["goals_reached"].tolist() == [1, 0]
+
+
 def test_fixed_starts_and_headings():
     uniforms = np.random.default_rng(3).random(RESET_SIZE)
     fixed = Navigation(start=(0.5, 1.5), heading=0.25)

@@ -85,3 +85,14 @@ def test_without_a_mode_there_is_no_picture():
     environment = Navigation().environment()
     environment.reset(seed=0)
     assert environment.render() is None
+
+
+def test_only_the_redrawn_goal_of_the_episode_is_shown():
+    redrawn = Navigation(goals="grid", goal_choice="redrawn")
+    environment = redrawn.environment(render_mode="rgb_array")
+    _, info = environment.reset(seed=4)
+    assert info["goal"] > 0
+    alone = redrawn.replace(goals=(redrawn.goals[info["goal"]],), goal_choice="ordered")
+    other = alone.environment(render_mode="rgb_array")
+    other.reset(seed=4)
+    np.testing.assert_array_equal(environment.render(), other.render())

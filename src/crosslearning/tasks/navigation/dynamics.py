@@ -21,11 +21,13 @@ StartInObstacle = IntEnum("StartInObstacle", "REDRAW CRASH", start=0)
 Arrival = IntEnum("Arrival", "CONTINUE TERMINATE", start=0)
 Crash = IntEnum("Crash", "ABSORBING TERMINATE CONTINUE", start=0)
 ObstacleDistance = IntEnum("ObstacleDistance", "SURFACE CENTRE", start=0)
+GoalChoice = IntEnum("GoalChoice", "ORDERED REDRAWN", start=0)
 CHOICES: dict[str, type[IntEnum]] = {
     "start_in_obstacle": StartInObstacle,
     "arrival": Arrival,
     "crash": Crash,
     "obstacle_distance": ObstacleDistance,
+    "goal_choice": GoalChoice,
 }
 
 #: Indices into the parameter vector. START and HEADING are lower bounds, and a width of 0 is a
@@ -37,13 +39,14 @@ Slot = IntEnum(
     "TIME_STEP SPEED_LOW SPEED_HIGH TURN_LOW TURN_HIGH START_X START_Y START_WIDTH START_HEIGHT "
     "HEADING HEADING_WIDTH NEAR_SHARE NEAR_DISTANCE START_IN_OBSTACLE FREE_X FREE_Y "
     "ARRIVAL_RADIUS ARRIVAL CRASH SWEPT OBSTACLE_DISTANCE CRASH_REWARD GOAL_REWARD "
-    "DISTANCE_COST GOALS OBSTACLES END",
+    "DISTANCE_COST GOAL_CHOICE GOALS OBSTACLES END",
     start=0,
 )
 
 
 #: Indices into the state vector. HEADING is in [-π, π); GOAL is the index of the current goal;
-#: CRASHED is 1 after a collision, ARRIVED after the last goal; ARRIVAL_STEP is −1 before.
+#: CRASHED is 1 after a collision, ARRIVED after the last goal, which a redrawn one is;
+#: ARRIVAL_STEP is −1 before.
 State = IntEnum("State", "X Y HEADING GOAL CRASHED ARRIVED ARRIVAL_STEP PATH_LENGTH STEPS", start=0)
 
 STATE_SIZE, OBSERVATION_SIZE = len(State), 5
@@ -80,8 +83,9 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     """Fill ``state`` with a start, a pure function of ``uniforms``, shape (RESET_SIZE,).
 
     It is the first free candidate, or a place known to be free if all are covered, which has
-    probability (covered fraction of the start area)⁸. With a NEAR_SHARE, the last candidate is
-    not used: its number decides whether the start is near an obstacle.
+    probability (covered fraction of the start area)⁸. With a NEAR_SHARE or goals that are redrawn,
+    the last candidate is not used: its first number decides whether the start is near an obstacle,
+    its second one selects the goal.
     """
     state[:] = 0.0
     state[State.ARRIVAL_STEP] = -1.0
@@ -91,7 +95,11 @@ def start_episode(parameters: Floats, uniforms: Floats, state: Floats) -> None:
     keep_covered = int(parameters[Slot.START_IN_OBSTACLE]) == StartInObstacle.CRASH
     share = parameters[Slot.NEAR_SHARE]
     near = uniforms[RESET_SIZE - 2] < share and parameters[Slot.OBSTACLES] > 0.0
-    for candidate in range(CANDIDATES if share == 0.0 else CANDIDATES - 1):
+    redrawn = int(parameters[Slot.GOAL_CHOICE]) == GoalChoice.REDRAWN
+    if redrawn:
+        goals = int(parameters[Slot.GOALS])
+        state[State.GOAL] = min(int(uniforms[RESET_SIZE - 1] * goals), goals - 1)
+    for candidate in range(CANDIDATES - 1 if share > 0.0 or redrawn else CANDIDATES):
         first = 0 if candidate == 0 else 1 + 2 * candidate
         if near:
             x, y = _near_place(parameters, uniforms[first], uniforms[first + 1])
@@ -184,7 +192,8 @@ def step(parameters: Floats, state: Floats, action: Floats) -> float:
     off_x, off_y = parameters[goal] - to_x, parameters[goal + 1] - to_y
     distance = math.sqrt(off_x * off_x + off_y * off_y)
     if distance <= parameters[Slot.ARRIVAL_RADIUS]:
-        if current < int(parameters[Slot.GOALS]) - 1:
+        redrawn = int(parameters[Slot.GOAL_CHOICE]) == GoalChoice.REDRAWN
+        if current < int(parameters[Slot.GOALS]) - 1 and not redrawn:
             state[State.GOAL] = current + 1.0
         elif state[State.ARRIVED] == 0.0:
             state[State.ARRIVED] = 1.0

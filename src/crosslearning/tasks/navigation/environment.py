@@ -33,6 +33,8 @@ ENVIRONMENT_ID = "crosslearning/Navigation-v0"
 
 #: Grid points along each side of the start area in the search for a free place.
 _SEARCH = 65
+#: Cells along each side of the start area whose centres are the goals of ``"grid"``.
+_CELLS = 10
 
 Point = tuple[float, float]
 
@@ -46,8 +48,11 @@ class Navigation:
     obstacles : sequence of Circle, Ellipse, mapping or numbers
         May be empty; :func:`~crosslearning.tasks.navigation.obstacles.read_obstacle` describes
         the plain forms.
-    goals : sequence of pairs
-        Visited in this order.
+    goals : sequence of pairs, or "grid"
+        Visited in this order. ``"grid"`` stands for the centres of 10 × 10 cells of ``start_area``
+        that are farther than ``arrival_radius`` from every obstacle.
+    goal_choice : {"ordered", "redrawn"}
+        Whether the goals are visited in order, or every episode has one of them, drawn anew.
     start : pair, optional
         A fixed start; by default it is uniform in ``start_area``.
     start_area : pair of pairs
@@ -100,6 +105,7 @@ class Navigation:
     crash: Literal["absorbing", "terminate", "continue"] = "absorbing"
     swept: bool = True
     obstacle_distance: Literal["surface", "centre"] = "surface"
+    goal_choice: Literal["ordered", "redrawn"] = "ordered"
     crash_reward: float = -100.0
     goal_reward: float = 10.0
     distance_cost: float = 10.0
@@ -112,7 +118,6 @@ class Navigation:
             raise InputError(f"swept is {self.swept!r}; give True or False")
         read: dict[str, Any] = {
             "obstacles": tuple(read_obstacle(o) for o in _items("obstacles", self.obstacles)),
-            "goals": tuple(read_numbers("a goal", g, 2) for g in _items("goals", self.goals)),
             "start_area": tuple(read_interval("a side of start_area", side) for side in sides),
             "near_share": numbers.read_probability("near_share", self.near_share),
             "swept": bool(self.swept),
@@ -132,6 +137,7 @@ class Navigation:
             numbers.check_names(f"choice for {name}", [getattr(self, name)], words)
         for name, value in read.items():
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "goals", self._read_goals())
         if self.near_share > 0.0 and self.start is not None:
             raise InputError(f"near_share > 0, but every episode starts at {self.start}; drop one")
         if not self.goals:
@@ -140,6 +146,15 @@ class Navigation:
             if not self.is_free(*goal):
                 raise InputError(f"the goal {goal} lies in an obstacle; move one of the two")
         self._free_place()
+
+    def _read_goals(self) -> tuple[Point, ...]:
+        if isinstance(self.goals, str) and self.goals == "grid":
+            cells = (np.arange(_CELLS) + 0.5) / _CELLS
+            axes = (low + cells * (high - low) for low, high in self.start_area)
+            places = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+            free = clearances(places, self.obstacles) > self.arrival_radius
+            return tuple((float(x), float(y)) for x, y in places[free])
+        return tuple(read_numbers("a goal", goal, 2) for goal in _items("goals", self.goals))
 
     def is_free(self, x: float, y: float) -> bool:
         """Return whether (x, y) lies outside every obstacle."""
@@ -184,7 +199,7 @@ class Navigation:
             [self.near_share, self.near_distance, chosen["start_in_obstacle"], *self._free_place()],
             [self.arrival_radius, chosen["arrival"], chosen["crash"], self.swept],
             [chosen["obstacle_distance"], self.crash_reward, self.goal_reward, self.distance_cost],
-            [len(self.goals), len(self.obstacles)],
+            [chosen["goal_choice"], len(self.goals), len(self.obstacles)],
             np.ravel(self.goals),
             obstacle_rows(self.obstacles),
         )
@@ -269,10 +284,11 @@ class NavigationEnvironment(CompiledEnvironment):
         """
         states = np.atleast_2d(np.asarray(states, dtype=np.float64))
         arrived = states[:, State.ARRIVED] == 1.0
+        ordered = self.navigation.goal_choice == "ordered"
         return {
             "crashed": states[:, State.CRASHED] == 1.0,
             "arrived": arrived,
-            "goals_reached": states[:, State.GOAL].astype(np.int64) + arrived,
+            "goals_reached": states[:, State.GOAL].astype(np.int64) * ordered + arrived,
             "arrival_time": np.where(arrived, states[:, State.ARRIVAL_STEP], np.nan),
             "path_length": states[:, State.PATH_LENGTH].copy(),
             "position": states[:, [State.X, State.Y]],
