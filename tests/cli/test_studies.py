@@ -37,6 +37,9 @@ def test_reproduce_draws_every_figure_or_some(tmp_path):
     for name in FIGURES:
         assert (figures / f"{name}.png").stat().st_size > 5_000
         assert (figures / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        other = tmp_path / "quick" / "redrawn-goals" / "figures" / f"{name}.png"
+        assert other.stat().st_size > 5_000
+    assert "under the reading redrawn-goals" in shown.output
 
 
 def test_an_unknown_figure_is_named_before_anything_runs(tmp_path):

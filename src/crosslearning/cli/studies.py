@@ -52,13 +52,18 @@ def reproduce(
         _save(readings_figure(content), folder / "figures" / "readings")
         show_line(f"Readings: {folder / 'readings.md'}")
     else:
-        parts = result.experiment, result.measurements, result.adaptation
-        figures = draw(*parts, scene_drives(result.experiment), only)
-        show_files(written[0] for written in figures)
-        verdicts = [verdict.verdict for verdict in result.verdicts]
-        counts = [verdicts.count(one) for one in ("holds", "does not hold", "undecided")]
-        summary = "{} hold, {} do not, {} are undecided".format(*counts)
-        show_line(f"Of {len(verdicts)} claims {summary}: {folder / 'claims.md'}")
+        for one in result:
+            experiment = one.experiment
+            figures = draw(
+                experiment, one.measurements, one.adaptation, scene_drives(experiment), only
+            )
+            show_files(written[0] for written in figures)
+            verdicts = [verdict.verdict for verdict in one.verdicts]
+            counts = [verdicts.count(word) for word in ("holds", "does not hold", "undecided")]
+            summary = "{} hold, {} do not, {} are undecided".format(*counts)
+            reading = f"under the reading {experiment.reading.name}"
+            table = experiment.path / "claims.md"
+            show_line(f"Of {len(verdicts)} claims {summary} {reading}: {table}")
     if count == 1:
         show_line("One seed says nothing about others: every claim stays undecided.")
     if not scale.converged:

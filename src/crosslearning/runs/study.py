@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from rich.console import Console
 from rich.progress import TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -47,29 +48,38 @@ _pressed = threading.Event()
 
 @dataclass(frozen=True)
 class Run:
-    """A step that trains in ``path``; ``start`` is the run whose policies it starts from."""
+    """A step that trains in ``path``; ``start`` is the run whose policies it starts from.
+
+    With ``scaled_by``, ε of the configuration is a multiple of the mean norm of the task policies
+    of these runs, which are finished before.
+    """
 
     path: Path
     config: RunConfig
     start: Path | None = None
+    scaled_by: tuple[Path, ...] = ()
 
     def go(self) -> bool:
         """Train or resume the run; return False if it was interrupted."""
-        folder = RunFolder(self.path)
+        folder, config = RunFolder(self.path), self._with_radius()
         if folder.exists():
             before = folder.config()
             # A method that is left open is the one that was chosen when the run began.
-            asked = msgspec.structs.replace(
-                self.config.chosen(before.settings.method), **before.how()
-            )
+            asked = msgspec.structs.replace(config.chosen(before.settings.method), **before.how())
             _refuse_other(self.path, "a run", before.to_plain(), asked.to_plain())
             if folder.model.exists():
                 return True
-            tasks, around = naming(folder, self.config)
-            how = self.config.how()
+            tasks, around = naming(folder, config)
+            how = config.how()
             return resume(self.path, tasks=tasks, around=around, **how).finished
         start = None if self.start is None else RunFolder(self.start).load().family
-        return train(self.path, self.config, start=start).finished
+        return train(self.path, config, start=start).finished
+
+    def _with_radius(self) -> RunConfig:
+        if not self.scaled_by:
+            return self.config
+        norms = [RunFolder(path).load().family.norms()[:-1].mean() for path in self.scaled_by]
+        return self.config.replace(epsilon=self.config.settings.epsilon * float(np.mean(norms)))
 
     def done(self) -> float:
         """Return how much of its length is done, from the end of the metrics."""

@@ -22,6 +22,7 @@ from crosslearning.reproduction.paper.experiment import (
     DEFAULT_READING,
     POLICIES,
     RADII,
+    REDRAWN_GOALS,
     Experiment,
     Scale,
 )
@@ -148,8 +149,10 @@ def test_an_interrupted_reproduction_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "in_processes", one_after_another)
     result = reproduce(tmp_path / "r", 1, small, 1, quiet())
     assert RunFolder(tmp_path / "r" / "seed-0" / "cross").model.read_bytes() == model
-    assert set(result.measurements[0]) == set(POLICIES)
-    assert {verdict.verdict for verdict in result.verdicts} == {"undecided"}  # one seed
+    assert [one.experiment.reading for one in result] == [DEFAULT_READING, REDRAWN_GOALS]
+    for one in result:
+        assert set(one.measurements[0]) == set(POLICIES)
+        assert {verdict.verdict for verdict in one.verdicts} == {"undecided"}  # one seed
     claims = json.loads((tmp_path / "r" / "claims.json").read_text())["claims"]
     assert {claim["low"] for claim in claims} == {None}
 

@@ -38,6 +38,8 @@ HEADING = math.pi / 4
 #: goals. Their starts differ in the heading only and need fewer trials.
 DRIVES = {"circle": "paper-circle", "ellipse": "paper-ellipse", "mission": "mission"}
 FEW = 100
+#: The scene where costs by radius are measured.
+_COST_SCENES = {"circles": "radii", "training": "training"}
 #: Rows of the table of rates: (label, scene, task).
 PLACES = (
     *((f"training task {radius}", "training", radius) for radius in RADII),
@@ -103,47 +105,73 @@ def horizon_of(task: Task) -> int:
 # Measurements of a study -------------------------------------------------------------------
 
 
-def chains_of(experiments: Sequence[Experiment]) -> list[Chain]:
-    """Return the chains of a study: every policy is learned, then measured."""
+def rounds_of(experiments: Sequence[Experiment]) -> list[list[Chain]]:
+    """Return the rounds of a study: every policy is learned, then measured.
+
+    Runs with an ε relative to other runs are in a second round.
+    """
+    first: list[Chain] = []
+    second: list[Chain] = []
     # Seed by seed, so that a study that is stopped has some complete seeds; the longest run first.
-    return [
-        [Run(e.folder(seed, policy).path, config), measurement(e, seed, policy)]
-        for seed in experiments[0].seeds
-        for e in experiments
-        for policy, config in reversed(e.configs(seed).items())
-    ]
+    for seed in experiments[0].seeds:
+        for e in experiments:
+            for policy, config in reversed(e.configs(seed).items()):
+                scaled_by = e.scaled_by(seed, policy)
+                run = Run(e.folder(seed, policy).path, config, scaled_by=scaled_by)
+                (second if scaled_by else first).append([run, measurement(e, seed, policy)])
+    return [first, second] if second else [first]
 
 
 def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
     """Return the measurement of one policy.
 
     It has ``final[scene][task]``, the :func:`outcome` of each, for random maps their mean;
-    ``curves[scene][task]`` with ``iteration``, ``cost`` and its ``deviation`` over starts; and
-    ``training`` of the cross-learned policy.
+    ``curves[scene][task]`` with ``iteration``, ``cost`` and its ``deviation`` over starts, for the
+    scene of the reading's costs; and ``training`` of the cross-learned policy. Each choice of who
+    acts has a file of its own.
     """
-    path = experiment.folder(seed, policy).path / "measurements.json"
-    return Measurement(path, experiment.request(VERSION), _measure, (experiment, seed, policy))
+    reading, asked = experiment.reading, experiment.request(VERSION)
+    name = "measurements"
+    if policy == CROSS and reading.acts != "centre":
+        asked["acts"], name = reading.acts, f"measurements-{reading.acts}"
+    if reading.costs != "circles":
+        asked["costs"] = reading.costs
+    path = experiment.folder(seed, policy).path / f"{name}.json"
+    return Measurement(path, asked, _measure, (experiment, seed, policy))
 
 
-def load_measurements(experiment: Experiment) -> dict[int, dict[str, dict[str, Any]]]:
-    """Return all measurements by seed and policy; missing ones are made."""
-    return {
-        seed: {policy: measurement(experiment, seed, policy).answer() for policy in POLICIES}
-        for seed in experiment.seeds
-    }
+def load_measurements(
+    experiment: Experiment, costs: str | None = None
+) -> dict[int, dict[str, dict[str, Any]]]:
+    """Return all measurements by seed and policy; missing ones are made.
+
+    ``radii`` are the costs by radius where ``costs`` says, by default where the reading does.
+    """
+
+    def answer(seed: int, policy: str) -> dict[str, Any]:
+        measured = measurement(experiment, seed, policy).answer()
+        scene = _COST_SCENES[costs or experiment.reading.costs]
+        final = measured["final"] | {"radii": measured["final"][scene]}
+        return measured | {"final": final, "curves": {"radii": measured["curves"].get(scene, {})}}
+
+    return {s: {policy: answer(s, policy) for policy in POLICIES} for s in experiment.seeds}
 
 
 def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
     trials, places = experiment.scale.trials, scenes(experiment.reading, experiment.scale.maps)
-    function = experiment.function(seed, policy)
-    rows = [outcome(function, task, 5) for task in places.pop("maps")]
+    elsewhere = experiment.function(seed, policy)
+    rows = [outcome(elsewhere, task, 5) for task in places.pop("maps")]
     mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
     final: dict[str, Any] = {"maps": {"maps": mean}}
     for scene, tasks in places.items():
         count = min(FEW, trials) if scene in DRIVES else trials
-        final[scene] = {task.name: outcome(function, task, count) for task in tasks}
-    curves = {task.name: _curve(experiment, seed, policy, task) for task in places["radii"]}
-    result: dict[str, Any] = {"final": final, "curves": {"radii": curves}}
+        final[scene] = {}
+        for task in tasks:
+            function = experiment.function(seed, policy, task=task.name)
+            final[scene][task.name] = outcome(function, task, count)
+    scene = _COST_SCENES[experiment.reading.costs]
+    curves = {task.name: _curve(experiment, seed, policy, task) for task in places[scene]}
+    result: dict[str, Any] = {"final": final, "curves": {scene: curves}}
     if policy == CROSS:
         result["training"] = _training(experiment, seed)
     return result
@@ -151,7 +179,7 @@ def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
 
 def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[str, list[float]]:
     iterations = [k for k, _ in experiment.folder(seed, policy).snapshots()]
-    functions = [experiment.function(seed, policy, k) for k in iterations]
+    functions = [experiment.function(seed, policy, k, task.name) for k in iterations]
     points = [outcome(function, task, experiment.scale.trials) for function in functions]
     curves = {name: [point[name] for point in points] for name in ("cost", "deviation")}
     return {"iteration": [float(k) for k in iterations], **curves}

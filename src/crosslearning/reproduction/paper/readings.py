@@ -25,9 +25,9 @@ from crosslearning.reproduction.paper.experiment import (
 )
 from crosslearning.reproduction.paper.measure import (
     Measurements,
-    chains_of,
     load_measurements,
     rates_table,
+    rounds_of,
 )
 from crosslearning.runs.study import markdown, run_study
 
@@ -57,7 +57,7 @@ def compare_readings(
     All are compared with the first. ``path`` gets one folder per reading, and the tables.
     """
     experiments = [Experiment(path / r.name, seeds, scale, r) for r in readings]
-    if not run_study([chains_of(experiments)], workers, console, on):
+    if not run_study(rounds_of(experiments), workers, console, on):
         return None
     rows = []
     for experiment in experiments:

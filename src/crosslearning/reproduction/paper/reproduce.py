@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,14 @@ from crosslearning.reproduction.paper.claims import (
     plain_verdict,
     write_verdicts,
 )
-from crosslearning.reproduction.paper.experiment import Experiment, Scale
-from crosslearning.reproduction.paper.measure import chains_of, load_measurements, rates_table
+from crosslearning.reproduction.paper.experiment import (
+    DEFAULT_READING,
+    REDRAWN_GOALS,
+    Experiment,
+    Reading,
+    Scale,
+)
+from crosslearning.reproduction.paper.measure import load_measurements, rates_table, rounds_of
 from crosslearning.runs.study import Chain, run_study
 
 #: The paper's size, and one that takes about two minutes.
@@ -45,21 +51,31 @@ def reproduce(
     workers: int | None,
     console: Console,
     on: str = "processes",
-) -> Reproduction | None:
-    """Reproduce the numerical section in a folder; return None if interrupted.
+    readings: Sequence[Reading] = (DEFAULT_READING, REDRAWN_GOALS),
+) -> list[Reproduction] | None:
+    """Reproduce the numerical section under some readings; return None if interrupted.
 
     An existing reproduction is resumed. The folder gets the runs, their measurements,
-    ``claims.md``, ``claims.json`` and ``rates.md``. ``workers`` and ``on`` are those of
+    ``claims.md``, ``claims.json`` and ``rates.md`` of the default reading, and a folder of the same
+    kind for each other one. ``workers`` and ``on`` are those of
     :func:`crosslearning.runs.study.run_study`.
     """
-    experiment = Experiment(path, seeds, scale)
-    adaptations = {seed: adaptation(experiment, seed) for seed in experiment.seeds}
+    experiments = [
+        Experiment(path if r == DEFAULT_READING else path / r.name, seeds, scale, r)
+        for r in readings
+    ]
     # Adaptation needs two runs of a seed, so it comes after all runs.
-    adapting: list[Chain] = [[step] for step in adaptations.values()]
-    if not run_study([chains_of([experiment]), adapting], workers, console, on):
+    adapting: list[Chain] = [[adaptation(e, seed)] for e in experiments for seed in e.seeds]
+    if not run_study([*rounds_of(experiments), adapting], workers, console, on):
         return None
+    return [_judged(experiment) for experiment in experiments]
+
+
+def _judged(experiment: Experiment) -> Reproduction:
+    """Judge the claims of a finished experiment, and write its tables."""
+    path, seeds, scale = experiment.path, len(experiment.seeds), experiment.scale
     measurements = load_measurements(experiment)
-    curves = {seed: step.answer() for seed, step in adaptations.items()}
+    curves = {seed: adaptation(experiment, seed).answer() for seed in experiment.seeds}
     with expecting(f"a measurements.json or adaptation.json in {path}"):
         verdicts = [judge(claim, measurements) for claim in CLAIMS]
         verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]

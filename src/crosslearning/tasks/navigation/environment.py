@@ -147,14 +147,15 @@ class Navigation:
                 raise InputError(f"the goal {goal} lies in an obstacle; move one of the two")
         self._free_place()
 
-    def _read_goals(self) -> tuple[Point, ...]:
-        if isinstance(self.goals, str) and self.goals == "grid":
+    def _read_goals(self) -> tuple[Any, ...]:
+        given: Any = self.goals
+        if isinstance(given, str) and given == "grid":
             cells = (np.arange(_CELLS) + 0.5) / _CELLS
             axes = (low + cells * (high - low) for low, high in self.start_area)
             places = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
             free = clearances(places, self.obstacles) > self.arrival_radius
             return tuple((float(x), float(y)) for x, y in places[free])
-        return tuple(read_numbers("a goal", goal, 2) for goal in _items("goals", self.goals))
+        return tuple(read_numbers("a goal", goal, 2) for goal in _items("goals", given))
 
     def is_free(self, x: float, y: float) -> bool:
         """Return whether (x, y) lies outside every obstacle."""
