@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from crosslearning import cli
 from crosslearning.figures.paper import FIGURES
-from crosslearning.reproduction.paper import adapt, readings, reproduce
+from crosslearning.reproduction.paper import adapt, readings, reproduce, search
 from crosslearning.reproduction.paper.experiment import Scale
 from crosslearning.runs import study
 from tests.runs.examples import one_after_another
@@ -55,6 +55,31 @@ def test_readings_have_a_figure(tmp_path, monkeypatch):
     assert shown.exit_code == 0, shown.output
     assert (tmp_path / "readings" / "quick" / "figures" / "readings.png").stat().st_size > 5_000
     assert "One seed says nothing about others" in shown.output
+
+
+def test_a_search_has_a_figure_and_tells_how_many_readings_were_tried(tmp_path, monkeypatch):
+    few = tuple(f for f in search.FACTORS if f.name in ("goal", "steps", "costs"))
+    monkeypatch.setattr(search.search, "__defaults__", ("processes", few))
+    monkeypatch.setattr(search, "QUICK", search.SearchPlan(TINY, TINY, runs=4, seeds=2, best=1))
+    arguments = ["reproduce", "--search", "--quick", "--seeds", "1", "--out", str(tmp_path)]
+    shown = runner.invoke(cli.app, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert "8 of 8 readings tried" in shown.output
+    assert "Not converged" in shown.output
+    assert (tmp_path / "search" / "quick" / "figures" / "search.png").stat().st_size > 5_000
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--search", "--readings"], "give one of them"),
+        (["--search", "--only", "mission"], "--search draws one figure of its own"),
+    ],
+)
+def test_studies_that_exclude_each_other(tmp_path, flags, message):
+    arguments = ["reproduce", "--quick", "--out", str(tmp_path / "r"), *flags]
+    assert message in str(runner.invoke(cli.app, arguments).exception)
+    assert not (tmp_path / "r").exists()
 
 
 SWEEP = ["--tasks", "linear-quadratic", "--max-knots", "10", "--seeds", "2", "--trials", "4"]

@@ -24,21 +24,39 @@ if TYPE_CHECKING:
 def reproduce(
     out: Annotated[Path, options.folder("Folder for everything.")] = Path("runs/reproduce"),
     quick: Annotated[bool, option("A small version, in about two minutes.")] = False,
-    seeds: Annotated[int | None, whole("Default: 10 (5 for readings); quick: 3 (2).")] = None,
+    seeds: Annotated[int | None, whole("Default: 10 (other studies: 5); quick: 3 (2).")] = None,
     only: Annotated[list[str] | None, option("Draw only this figure.")] = None,
     readings: Annotated[bool, option("Instead: claims under other readings of it.")] = False,
+    search: Annotated[bool, option("Instead: search combinations of readings.")] = False,
     workers: options.Workers = None,
     on: options.On = "processes",
 ) -> None:
     """Reproduce the paper: every figure, every claim."""
     from crosslearning.figures.paper import check_names, draw
-    from crosslearning.figures.paper.curves import readings_figure
+    from crosslearning.figures.paper.curves import readings_figure, search_figure
     from crosslearning.reproduction.paper import readings as other_readings
     from crosslearning.reproduction.paper import reproduce as section
+    from crosslearning.reproduction.paper import search as searching
     from crosslearning.reproduction.paper.measure import scene_drives
 
-    if readings and only:
-        raise InputError("--readings draws one figure of its own; drop --only")
+    if readings and search:
+        raise InputError("--readings and --search are two studies; give one of them")
+    if (readings or search) and only:
+        flag = "--readings" if readings else "--search"
+        raise InputError(f"{flag} draws one figure of its own; drop --only")
+    if search:
+        plan = searching.QUICK if quick else searching.FULL
+        folder = out / "search" / ("quick" if quick else "full")
+        announce_compilation()
+        found = _or_exit(
+            searching.search(folder, seeds or plan.seeds, plan, workers, console, on=on)
+        )
+        _save(search_figure(found), folder / "figures" / "search")
+        tried = f"{found['readings_tried']} of {found['combinations']} readings tried"
+        show_line(f"{tried}: {folder / 'search.md'}")
+        if not plan.confirm.converged:
+            show_line(plan.confirm.warning)
+        return
     check_names(only)
     folder = out / ("readings" if readings else "") / ("quick" if quick else "full")
     kind: Any = other_readings if readings else section

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import LinearSegmentedColormap, ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
@@ -283,4 +283,40 @@ def readings_figure(content: Mapping[str, Any]) -> Figure:
     axes.tick_params(which="minor", length=0)
     axes.spines[:].set_visible(False)
     parts.legend_outside(figure, [Patch(color=c, label=verdict) for verdict, c in VERDICTS.items()])
+    return figure
+
+
+@figure_style()
+def search_figure(content: Mapping[str, Any]) -> Figure:
+    """Draw the content of ``search.json``: main effects on the score and on every claim.
+
+    Below are the strongest interactions on the score.
+    """
+    effects, pairs = content["effects"], content["interactions"]
+    claims = list(effects[0]["claims"])
+    grid = np.array([[row["claims"][claim] for row in effects] for claim in claims])
+    ends = VERDICTS["does not hold"], "#FFFFFF", VERDICTS["holds"]
+    colours = LinearSegmentedColormap.from_list("effects", ends)
+    heights = 0.9, 0.19 * len(claims), 0.19 * len(pairs)
+    figure, panels = parts.new_figure(
+        (3.4 + 0.32 * len(effects), 2.0 + sum(heights)), 3, 1, height_ratios=heights
+    )
+    scores, table, strongest = panels
+    columns = np.arange(len(effects))
+    scores.bar(columns, [row["score"] for row in effects], 0.7, color=TASKS[0])
+    scores.axhline(0.0, color=GREY, lw=0.8)
+    scores.set(xlim=(-0.5, len(effects) - 0.5), xticks=[], ylabel="score")
+    scores.set_title("change from the default level, averaged over all readings tried")
+    image = table.imshow(grid, cmap=colours, vmin=-2.0, vmax=2.0, aspect="auto")
+    names: dict[str, Any] = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"}
+    table.set_xticks(columns, [row["level"] for row in effects], **names)
+    table.set_yticks(range(len(claims)), claims)
+    table.tick_params(length=0)
+    table.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=table, ticks=[-2, 0, 2], shrink=0.5)
+    bar.ax.set_yticklabels(["holds → does not", "no effect", "does not → holds"])
+    rows = np.arange(len(pairs))[::-1]
+    strongest.barh(rows, [row["size"] for row in pairs], 0.7, color=GREY)
+    strongest.set_yticks(rows, [" × ".join(row["factors"]) for row in pairs])
+    strongest.set(xlabel="strongest interactions: deviation of the score from both main effects")
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -108,18 +109,22 @@ def horizon_of(task: Task) -> int:
 def rounds_of(experiments: Sequence[Experiment]) -> list[list[Chain]]:
     """Return the rounds of a study: every policy is learned, then measured.
 
-    Runs with an ε relative to other runs are in a second round.
+    Runs with an ε relative to other runs are in a second round. Experiments in one folder, whose
+    readings differ in who acts, share their runs.
     """
-    first: list[Chain] = []
-    second: list[Chain] = []
+    first: dict[Path, list[Run | Measurement]] = {}
+    second: dict[Path, list[Run | Measurement]] = {}
     # Seed by seed, so that a study that is stopped has some complete seeds; the longest run first.
     for seed in experiments[0].seeds:
         for e in experiments:
             for policy, config in reversed(e.configs(seed).items()):
                 scaled_by = e.scaled_by(seed, policy)
-                run = Run(e.folder(seed, policy).path, config, scaled_by=scaled_by)
-                (second if scaled_by else first).append([run, measurement(e, seed, policy)])
-    return [first, second] if second else [first]
+                path, measured = e.folder(seed, policy).path, measurement(e, seed, policy)
+                run = Run(path, config, scaled_by=scaled_by)
+                chain = (second if scaled_by else first).setdefault(path, [run])
+                if measured.path not in [step.path for step in chain]:
+                    chain.append(measured)
+    return [list(chains.values()) for chains in (first, second) if chains]
 
 
 def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:

@@ -1,0 +1,179 @@
+"""The search over readings: its factors, its stages, and what it reports, in miniature."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from crosslearning.errors import InputError
+from crosslearning.reproduction.paper import search as searching
+from crosslearning.reproduction.paper.claims import CLAIMS
+from crosslearning.reproduction.paper.experiment import (
+    CROSS,
+    DEFAULT_READING,
+    REDRAWN_GOALS,
+    Experiment,
+    Scale,
+)
+from crosslearning.reproduction.paper.measure import scenes
+from crosslearning.reproduction.paper.search import FACTORS, FULL, SearchPlan, reading_of, search
+from crosslearning.runs import study
+from crosslearning.runs.design import crossed, fractional_factorial
+from tests.runs.examples import one_after_another
+
+TINY = Scale(iterations=6, max_knots=10, snapshots=1, trials=3, maps=1)
+PLAN = SearchPlan(TINY, TINY, runs=4, seeds=2, best=1)
+#: Two factors of training and two of measuring.
+FEW = tuple(f for f in FACTORS if f.name in ("goal", "epsilon", "acts", "costs"))
+
+
+def levels_of(**names):
+    return [list(f.levels).index(names.get(f.name, next(iter(f.levels)))) for f in FACTORS]
+
+
+def test_the_first_levels_are_the_default_reading():
+    reading = reading_of([0] * len(FACTORS))
+    assert (reading.settings, reading.task_options, reading.training_options) == ({}, {}, {})
+    assert (reading.name, reading.iterations) == ("default", DEFAULT_READING.iterations)
+    assert (reading.acts, reading.costs, reading.knots) == ("centre", "circles", "shared")
+    assert reading.relative_epsilon is None
+    assert len(FACTORS) >= 8
+
+
+def test_the_reading_with_redrawn_goals_is_one_of_the_combinations():
+    names = {"goal": "redrawn", "distance": "centre", "steps": "long", "projection": "relaxed"}
+    reading = reading_of(levels_of(**names, costs="training"))
+    for field in ("settings", "task_options", "training_options", "iterations", "costs", "acts"):
+        assert getattr(reading, field) == getattr(REDRAWN_GOALS, field), field
+
+
+@pytest.mark.parametrize("factor", FACTORS, ids=lambda factor: factor.name)
+def test_every_level_changes_something_and_can_be_run(factor, tmp_path):
+    index = FACTORS.index(factor)
+    for level in range(1, len(factor.levels)):
+        levels = [0] * len(FACTORS)
+        levels[index] = level
+        reading = reading_of(levels)
+        experiment = Experiment(tmp_path, 1, TINY, reading)
+        before, after = Experiment(tmp_path, 1, TINY), experiment.configs(0)
+        same = all(after[p] == config for p, config in before.configs(0).items())
+        assert same == factor.measured
+        assert all(scenes(reading, 1).values())
+
+
+def test_the_full_plan_confounds_no_main_effect_with_an_interaction():
+    counts = [len(f.levels) for f in FACTORS if not f.measured]
+    design = crossed(
+        fractional_factorial(counts, FULL.runs), [len(f.levels) for f in FACTORS if f.measured]
+    )
+    for one in searching.interactions(design, np.zeros(len(design))):
+        assert all(len(alias) == 2 for alias in one.aliases)
+    assert FULL.screen.iterations * 4 == FULL.confirm.iterations
+    assert len(design) == 192
+
+
+def run(path, plan=PLAN, seeds=2):
+    console = Console(file=io.StringIO(), force_terminal=False)
+    return search(path, seeds, plan, 1, console, factors=FEW)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    path = tmp_path_factory.mktemp("search")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "in_processes", one_after_another)
+        return path, run(path)
+
+
+def test_a_combination_is_trained_once_and_measured_for_all_that_act(done):
+    path, content = done
+    assert content["readings_tried"] == content["combinations"] == 4 * 3 * 2
+    assert sorted(p.name for p in (path / "screen").iterdir()) == ["00", "01", "10", "11"]
+    folder = path / "screen" / "10" / "seed-1" / "cross"
+    kept = sorted(p.name for p in folder.glob("measurements*.json"))
+    assert kept == ["measurements-mean.json", "measurements-own.json", "measurements.json"]
+    seeds = sorted(p.name for p in (path / "confirm" / "00").iterdir())
+    assert seeds == ["seed-1000", "seed-1001"]
+    assert content["fresh_seeds"] == [1000, 1001]
+
+
+def test_scores_and_effects_are_those_of_the_verdicts(done):
+    path, content = done
+    stored = json.loads((path / "search.json").read_text())
+    assert stored["effects"] == content["effects"]
+    points = {"holds": 1, "undecided": 0, "does not hold": -1}
+    for row in content["readings"]:
+        assert row["score"] == sum(points[one["verdict"]] for one in row["claims"])
+        assert [one["key"] for one in row["claims"]] == [one.key for one in CLAIMS]
+    effect = next(row for row in content["effects"] if row["level"] == "goal=redrawn")
+    means = {
+        level: np.mean([r["score"] for r in content["readings"] if r["levels"]["goal"] == level])
+        for level in ("fixed", "redrawn")
+    }
+    assert effect["score"] == pytest.approx(means["redrawn"] - means["fixed"])
+    assert effect["score"] == pytest.approx(sum(effect["claims"].values()))
+    text = (path / "search.md").read_text()
+    assert "24 of 24 readings tried" in text
+    assert "fresh seeds, 1000–1001" in text
+    assert "Not converged" in text
+
+
+def test_readings_that_differ_in_the_place_of_costs_differ_only_in_those_claims(done):
+    _, content = done
+    by_levels = {tuple(row["levels"].values()): row for row in content["readings"]}
+    moved = set()
+    for (*first, where), row in by_levels.items():
+        if where == "training":
+            other = by_levels[*first, "circles"]
+            for a, b in zip(row["claims"], other["claims"], strict=True):
+                if a["estimate"] != b["estimate"]:
+                    moved.add(a["key"])
+    assert moved
+    assert all(key.startswith(("cost-", "mean-")) for key in moved)
+
+
+def test_a_finished_search_is_read_and_an_interrupted_one_goes_on(done, monkeypatch, tmp_path):
+    path, content = done
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    monkeypatch.setattr(study, "train", None)  # it would fail
+    assert run(path) == content
+    monkeypatch.undo()
+
+    def stopping(function, rounds, workers, bar):
+        for call in rounds[0][:3]:
+            function(*call)
+        return False
+
+    monkeypatch.setattr(study, "in_processes", stopping)
+    assert run(tmp_path) is None
+    models = {p: p.read_bytes() for p in tmp_path.rglob("model.safetensors")}
+    assert len(models) == 3
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    assert run(tmp_path) == content
+    assert all(p.read_bytes() == model for p, model in models.items())
+
+
+def test_another_design_is_refused(done, monkeypatch):
+    path, _ = done
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    with pytest.raises(InputError, match="another choice of runs"):
+        run(path, SearchPlan(TINY, TINY, runs=8, seeds=2, best=1))
+
+
+def test_finalists_are_the_default_the_best_and_the_predicted():
+    design = crossed(fractional_factorial([2, 2, 2], 4), [2])
+    scores = 3 * design[:, 0] + 2 * design[:, 1] + design[:, 2] + design[:, 3]
+    rows = searching._finalists(design, scores, 3, 2)
+    assert rows["default"] == [0, 0, 0, 0]
+    assert rows["screened, 1"] == [1, 1, 0, 1]
+    assert rows["screened, 2"] == [1, 0, 1, 1]
+    assert rows["predicted"] == [1, 1, 1, 1]  # not in the fraction
+    assert len(rows) == 4
+
+
+def test_the_configuration_of_a_confirmed_run_has_a_fresh_seed(done):
+    path, _ = done
+    experiment = Experiment(path / "confirm" / "00", 2, TINY, first_seed=1000)
+    assert experiment.folder(1001, CROSS).config().settings.seed == 1001
