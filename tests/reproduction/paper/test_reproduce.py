@@ -168,6 +168,9 @@ def test_what_is_not_converged_says_so(done):
     assert content["converged"] is False
     text = (done / "claims.md").read_text()
     assert "Not converged: 40 iterations of the paper's 29000" in text
+    other = (done / "redrawn-goals" / "claims.md").read_text()
+    assert "The reading redrawn-goals has 16 iterations in the place of 40." in other
+    assert "in the place of" not in text
     assert text.count("** (not converged) |") == len(content["claims"])
     assert QUICK.converged is False
     assert FULL.converged is True

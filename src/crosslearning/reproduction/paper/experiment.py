@@ -146,6 +146,15 @@ class Experiment:
         length = scale.iterations * reading.iterations / ITERATIONS
         #: Iterations between snapshots, the last of which is at the end.
         self.snapshot_every = max(1, round(length / scale.snapshots))
+        self.iterations = self.snapshot_every * scale.snapshots
+
+    def describe(self) -> str:
+        """Return a description of the size for the head of a table."""
+        text = self.scale.describe(len(self.seeds))
+        if self.reading.iterations == ITERATIONS:
+            return text
+        shorter = f"{self.iterations} iterations in the place of {self.scale.iterations}"
+        return f"{text}The reading {self.reading.name} has {shorter}.\n\n"
 
     def request(self, version: int) -> dict[str, Any]:
         """Return the request of a measurement: the size, the reading, the version."""
@@ -158,9 +167,8 @@ class Experiment:
         the policies of :meth:`scaled_by`.
         """
         scale, reading = self.scale, self.reading
-        iterations = self.snapshot_every * scale.snapshots
         common: dict[str, Any] = {
-            "iterations": iterations,
+            "iterations": self.iterations,
             "max_knots": scale.max_knots,
             "batch_size": 4,
             "discount": 0.9,
@@ -170,8 +178,8 @@ class Experiment:
             "step_size": 0.1,
             "seed": seed,
             "snapshot_every": self.snapshot_every,
-            "checkpoint_every": max(1, iterations // 10),
-            "log_every": max(1, iterations // 500),
+            "checkpoint_every": max(1, self.iterations // 10),
+            "log_every": max(1, self.iterations // 500),
             "task_options": {**reading.task_options, **reading.training_options},
             **reading.settings,
         }

@@ -73,13 +73,13 @@ def reproduce(
 
 def _judged(experiment: Experiment) -> Reproduction:
     """Judge the claims of a finished experiment, and write its tables."""
-    path, seeds, scale = experiment.path, len(experiment.seeds), experiment.scale
+    path, scale = experiment.path, experiment.scale
     measurements = load_measurements(experiment)
     curves = {seed: adaptation(experiment, seed).answer() for seed in experiment.seeds}
     with expecting(f"a measurements.json or adaptation.json in {path}"):
         verdicts = [judge(claim, measurements) for claim in CLAIMS]
         verdicts += [judge(claim, curves) for claim in ADAPTATION_CLAIMS]
-    text = scale.describe(seeds) + claims_table(verdicts, scale.converged)
+    text = experiment.describe() + claims_table(verdicts, scale.converged)
     write_verdicts(path / "claims", scale, text, claims=[plain_verdict(v) for v in verdicts])
     write_atomically(path / "rates.md", rates_table(measurements).encode())
     return Reproduction(experiment, measurements, curves, verdicts)
