@@ -1,5 +1,7 @@
 """Paths on maps, checked by what is drawn."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -53,3 +55,13 @@ def test_many_tasks_go_into_rows(tasks, panels):
 def test_nothing_to_draw_is_refused():
     with pytest.raises(InputError, match="no paths to draw"):
         trajectory_figure("central", [])
+
+
+def test_goals_that_are_redrawn_are_points_without_numbers():
+    redrawn = Navigation(goals="grid", goal_choice="redrawn")
+    one = dataclasses.replace(driven(), navigation=redrawn)
+    (axes,) = trajectory_figure("central", [one]).axes
+    points = next(line for line in axes.get_lines() if len(line.get_xydata()) == len(redrawn.goals))
+    np.testing.assert_array_equal(points.get_xydata(), redrawn.goals)
+    assert places(axes, "*") == []
+    assert "2" not in [text.get_text() for text in axes.texts]

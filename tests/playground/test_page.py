@@ -13,9 +13,10 @@ from crosslearning import CrossLearner, cli
 from crosslearning.errors import InputError
 from crosslearning.playground import page as playground
 from crosslearning.playground import write_page
-from crosslearning.playground.families import family_of
+from crosslearning.playground.families import family_of, scene_of
 from crosslearning.playground.page import page_data, page_text
 from crosslearning.rkhs import PairKernel
+from crosslearning.tasks import Navigation
 
 runner = CliRunner()
 #: Names that would be more than text in a page that is not careful.
@@ -135,3 +136,10 @@ def test_a_formula_of_the_users_is_refused():
     learner = CrossLearner("pendulums:2", kernel=kernel, seed=0)
     with pytest.raises(InputError, match="a user-defined kernel"):
         family_of(learner, "mine")
+
+
+def test_the_page_shows_one_of_the_goals_that_are_redrawn():
+    redrawn = Navigation(goals="grid", goal_choice="redrawn")
+    (x, y), *_ = redrawn.goals
+    assert scene_of(redrawn)["goals"] == [{"x": x, "y": y}]
+    assert len(scene_of(redrawn.replace(goal_choice="ordered"))["goals"]) == len(redrawn.goals)

@@ -302,6 +302,19 @@ def test_one_task_of_a_set_with_options(tmp_path):
         train(tmp_path / "other", make_config({**FIELDS, "tasks": "paper:r=11"}))
 
 
+def test_tasks_with_redrawn_goals_are_learned_alike_by_every_executor(tmp_path):
+    options = {"goals": "grid", "goal_choice": "redrawn"}
+    fields = {"tasks": "paper", "task_options": options, "iterations": 4}
+    weights = []
+    for on in ("threads", "processes"):
+        train(tmp_path / on, make_config({**FIELDS, **fields, "on": on}))
+        weights.append(RunFolder(tmp_path / on).load().family.weights)
+    np.testing.assert_array_equal(*weights)
+    fixed = {**fields, "task_options": {}}
+    train(tmp_path / "fixed", make_config({**FIELDS, **fixed}))
+    assert not np.array_equal(weights[0], RunFolder(tmp_path / "fixed").load().family.weights)
+
+
 def test_a_missing_extra_is_told_before_a_folder_is_begun(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(MissingExtraError, match="extra 'log'"):

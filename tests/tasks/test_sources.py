@@ -116,6 +116,21 @@ def test_a_file_of_tasks(place):
     assert isinstance(tasks[0].make(), gymnasium.wrappers.TimeLimit)
 
 
+def test_a_file_may_redraw_the_goals_of_navigation(place):
+    content = """
+    [[task]]
+    id = "crosslearning/Navigation-v0"
+    name = "{}"
+    goals = "grid"
+    goal_choice = "{}"
+    """
+    both = content.format("redrawn", "redrawn") + content.format("ordered", "ordered")
+    (place / "goals.toml").write_text(textwrap.dedent(both))
+    redrawn, ordered = (task.make() for task in tasks_from("goals.toml"))
+    assert len({redrawn.reset(seed=seed)[1]["goal"] for seed in range(20)}) > 10
+    assert {ordered.reset(seed=seed)[1]["goal"] for seed in range(20)} == {0}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
