@@ -125,7 +125,8 @@ def test_a_reward_that_never_changes_is_refused(method, reward):
         learner.learn(steps=2000)
     # Where episodes terminate, the number of steps makes the difference.
     if reward and method != "policy-gradient":
-        CrossLearner(line(lambda x, a: reward, longest=9), method=method).learn(1)
+        with pytest.warns(UserWarning, match="terminated at step 9"):
+            CrossLearner(line(lambda x, a: reward, longest=9), method=method).learn(1)
 
 
 def test_episodes_that_end_at_once_are_named():

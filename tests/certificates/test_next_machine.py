@@ -82,7 +82,8 @@ def test_machines_that_were_learned_are_refused():
 def test_a_certificate_bounds_what_unseen_machines_return(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     fields = {"tasks": "pendulums:2", "method": "trust-region", "iterations": 2, "epsilon": 1.0}
-    train("run", make_config({**fields, "episode_steps": 10, "least_steps": 20, "seed": 1}))
+    fields |= {"episode_steps": 10, "least_steps": 20, "reliable": 0.0}
+    train("run", make_config({**fields, "seed": 1}))
     made = certify("run", samples=20, next_machine=0.3, adapt_steps=40)
     before, after = made.unseen
     assert (before.adapted, after.adapted) == (None, 40)

@@ -505,7 +505,7 @@ FAULTS = {
     "column": (lambda _, f: (f[0][:, None], *f[1:]), TaskError, r"shape is \(2, 1\)"),
     "words": (lambda _, f: ("here", *f[1:]), TaskError, "the observation is 'here'"),
     "nothing": (lambda _, f: (f[0], None, *f[2:]), TaskError, "the reward is None at step 4"),
-    "array": (lambda _, f: (f[0], np.ones(1), *f[2:]), TaskError, "the reward is array"),
+    "array": (lambda _, f: (f[0], np.ones(2), *f[2:]), TaskError, "the reward is array"),
     "text": (lambda _, f: (*f[:2], "False", *f[3:]), TaskError, "terminated is 'False'"),
     "short": (lambda _, f: f[:4], TaskError, "five things"),
     "nan": (lambda _, f: (f[0], np.nan, *f[2:]), NumericalError, "a reward .* at step 4"),

@@ -14,7 +14,7 @@ from crosslearning.cli import app
 from crosslearning.errors import InputError
 from crosslearning.export import export_policy
 from crosslearning.export.budget import prune_to_budget, table_bytes
-from crosslearning.export.export import expected_actions, states_for
+from crosslearning.export.states import expected_actions, states_for
 from crosslearning.rkhs import Gaussian, Polynomial
 from tests.export.examples import CONTROLLERS, PLAIN, controller_of, policy_of
 from tests.export.test_export import cancelling, schema

@@ -15,8 +15,8 @@ from crosslearning import CrossLearner, Policy
 from crosslearning._base.files import read_document
 from crosslearning.errors import InputError, MissingExtraError, NumericalError
 from crosslearning.export import export_policy, open_policy
-from crosslearning.export.export import expected_actions, states_for
 from crosslearning.export.sources import rename
+from crosslearning.export.states import expected_actions, states_for
 from crosslearning.rkhs import PairKernel
 from crosslearning.runs import make_config, train
 from tests.contracts.test_kernels import rational_quadratic

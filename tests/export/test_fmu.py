@@ -14,9 +14,9 @@ from crosslearning.export.c_compiler import FLAGS, compile_library, find_compile
 from crosslearning.export.c_loop import c_loop_files
 from crosslearning.export.c_source import c_files
 from crosslearning.export.episodes import arguments_of, random_episodes
-from crosslearning.export.export import expected_actions, sensible_ends
 from crosslearning.export.fmu import FMU, fmu_sources, run_fmu, this_platform
 from crosslearning.export.signals import ports_of
+from crosslearning.export.states import expected_actions, sensible_ends
 from crosslearning.learner.policy import BoxSpec
 from tests.export.examples import CONTROLLERS, compare, controller_of, policy_of
 from tests.export.test_loop import EVERYTHING, LOOPS

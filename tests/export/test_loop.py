@@ -22,10 +22,10 @@ from crosslearning.export.episodes import (
     run_episodes,
     without_code,
 )
-from crosslearning.export.export import sensible_ends
 from crosslearning.export.program import TYPES
 from crosslearning.export.signals import machine_signals
 from crosslearning.export.sources import renamed
+from crosslearning.export.states import sensible_ends
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.rkhs import Gaussian
 from crosslearning.tasks.controllers import PID, Constant, as_controller, read_controller

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from crosslearning.export.export import expected_actions, states_for
 from crosslearning.export.program import TYPES
+from crosslearning.export.states import expected_actions, states_for
 from crosslearning.rkhs import Gaussian
 from tests.export.examples import PLAIN, compare, policy_of
 

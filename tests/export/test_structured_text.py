@@ -18,8 +18,8 @@ from crosslearning._base.files import read_document
 from crosslearning.errors import InputError, NumericalError
 from crosslearning.export import export_policy
 from crosslearning.export.episodes import random_episodes
-from crosslearning.export.export import expected_actions, sensible_ends
 from crosslearning.export.st_interpreter import RESERVED, Block
+from crosslearning.export.states import expected_actions, sensible_ends
 from crosslearning.export.structured_text import compile_text, run_text, structured_text
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import BoxSpec

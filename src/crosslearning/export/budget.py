@@ -15,8 +15,8 @@ import numpy as np
 
 from crosslearning.errors import InputError
 from crosslearning.export import Precision
-from crosslearning.export.export import expected_actions, states_for
 from crosslearning.export.program import TYPES, Floats, Program
+from crosslearning.export.states import expected_actions, states_for
 from crosslearning.learner import Policy
 
 if TYPE_CHECKING:

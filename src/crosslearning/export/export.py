@@ -17,7 +17,8 @@ from crosslearning import __version__
 from crosslearning._base.files import document, write_atomically
 from crosslearning.errors import InputError, MissingExtraError, NumericalError, unknown_name
 from crosslearning.export import Precision, Target
-from crosslearning.export.program import TYPES, Floats
+from crosslearning.export.program import TYPES
+from crosslearning.export.states import expected_actions, sensible_ends, states_for
 from crosslearning.learner import Policy
 from crosslearning.learner.policy import FILE_KIND, FILE_VERSION
 
@@ -35,8 +36,6 @@ Act = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 
 #: The largest difference of an export, as a share of the action's range or of one unit.
 TOLERANCES = {"double": 1e-9, "float": 1e-5}
-#: Random states within the bounds, and as many on them; larger bounds count as none.
-_STATES, _SENSIBLE = 2000, 1e4
 
 
 @dataclass(frozen=True)
@@ -323,36 +322,6 @@ def loop_of_contract(
 
 
 # The check --------------------------------------------------------------------------------
-
-
-def sensible_ends(policy: Policy) -> tuple[Floats, Floats]:
-    """Return the ends of observations, or ends around the knots where there are none."""
-    knots, q = policy.plain.knots, policy.observations.size
-    low, high = policy.observations.ends
-    near, far = np.full(q, -1.0), np.ones(q)
-    if len(knots):
-        near, far = knots.min(axis=0), knots.max(axis=0)
-    margin = 0.5 * (far - near) + 0.5
-    low = np.where(np.abs(low) <= _SENSIBLE, low, near - margin)
-    return low, np.where(np.abs(high) <= _SENSIBLE, high, far + margin)
-
-
-def states_for(policy: Policy, seed: int = 0) -> Floats:
-    """Return states (n, q): inside the bounds, or near the knots without bounds; on them; knots."""
-    generator = np.random.default_rng(seed)
-    knots, q = policy.plain.knots, policy.observations.size
-    low, high = sensible_ends(policy)
-    inside, edges = (generator.uniform(low, high, (_STATES, q)) for _ in range(2))
-    edge = generator.integers(q, size=_STATES)
-    top = generator.random(_STATES) < 0.5
-    edges[np.arange(_STATES), edge] = np.where(top, high[edge], low[edge])
-    return np.concatenate([inside, edges, low[None], high[None], knots])
-
-
-def expected_actions(policy: Policy, states: NDArray[np.floating]) -> Floats:
-    """Return the clipped actions (n, p) of the policy in states (n, q), in double precision."""
-    values = policy.scale(policy.mean(states.reshape(-1, *policy.observation_shape)))
-    return np.clip(values, *policy.actions.ends)
 
 
 def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> Agreement:
