@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Arc
+from matplotlib.patches import Arc, FancyArrowPatch
 from scipy import stats
 
 from crosslearning.errors import InputError
@@ -357,6 +357,16 @@ def test_the_mission_marks_crashes() -> None:
 
 
 # Illustrations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("to_centre", [False, True])
+def test_the_distance_to_the_obstacle_ends_where_the_reading_says(to_centre) -> None:
+    (axes,) = scenes.robot_model_figure(to_centre).axes
+    (circle,) = scenes.SCENE.obstacles
+    arrows = [one for one in axes.patches if isinstance(one, FancyArrowPatch)]
+    ends = [one._posA_posB[1] for one in arrows if tuple(one._posA_posB[0]) == scenes.PLACE]
+    beyond = [math.dist(end, circle.centre) for end in ends]
+    assert min(beyond) == pytest.approx(0.0 if to_centre else circle.semi_axes[0], abs=1e-9)
 
 
 def test_the_robot_model_draws_the_geometry_that_it_names() -> None:

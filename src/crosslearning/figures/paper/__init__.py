@@ -17,16 +17,17 @@ from crosslearning.reproduction.paper.measure import SceneDrives
 
 
 class _Data(NamedTuple):
-    """What the figures show, and the cross-learned settings."""
+    """What the figures show, the cross-learned settings, and what d_o is measured to."""
 
     measurements: curves.Results
     adaptation: curves.Adaptation
     drives: Mapping[str, SceneDrives]
     settings: Any
+    to_centre: bool
 
 
 FIGURES: dict[str, Callable[[_Data], Figure]] = {
-    "robot-model": lambda _: scenes.robot_model_figure(),
+    "robot-model": lambda of: scenes.robot_model_figure(of.to_centre),
     "projection-exact": lambda _: projections.exact_projection_figure()[0],
     "projection-relaxed": lambda _: projections.relaxed_projection_figure()[0],
     "trajectories": lambda of: scenes.trajectories_figure(of.drives),
@@ -62,7 +63,8 @@ def draw(
     chosen = list(only or FIGURES)
     check_names(chosen)
     settings = experiment.configs(experiment.seeds[0])[CROSS].settings
-    data = _Data(measurements, adaptation, drives, settings)
+    to_centre = experiment.reading.task_options.get("obstacle_distance") == "centre"
+    data = _Data(measurements, adaptation, drives, settings, to_centre)
     for name, figure in FIGURES.items():
         if name in chosen:
             yield save_figure(figure(data), experiment.path / "figures" / name)

@@ -108,9 +108,15 @@ def observation() -> list[float]:
 
 
 @figure_style()
-def robot_model_figure() -> Figure:
-    """Draw the robot, an obstacle and a goal, with the observation and the actions named."""
+def robot_model_figure(to_centre: bool = False) -> Figure:
+    """Draw the robot, an obstacle and a goal, with the observation and the actions named.
+
+    d_o is the distance to the obstacle's surface, or to its centre.
+    """
     d_o, phi_o, d_g, phi_g, phi_obs = observation()
+    middle = SCENE.obstacles[0].centre
+    if to_centre:
+        d_o = math.dist(middle, PLACE)
     figure, axes = new_figure((NARROW, 3.2))
     draw_map(axes, SCENE)
     _draw_tangents(axes, HEADING + phi_o, phi_obs)
@@ -118,7 +124,7 @@ def robot_model_figure() -> Figure:
     _write(axes, "heading", _at(HEADING + 0.045, 3.5), GREY, 8.5, rotation=math.degrees(HEADING))
     # Distances and angles, and where along each its name is written.
     for name, distance, turn, colour, along, radius, share in (
-        ("o", d_o, phi_o, DARK, 0.87, 1.3, 0.27),
+        ("o", d_o, phi_o, DARK, 0.6 if to_centre else 0.87, 1.3, 0.27),
         ("g", d_g, phi_g, GOAL, 0.66, 1.9, 0.5),
     ):
         angle, text = HEADING + turn, rf"$\phi_{name}$"
@@ -131,7 +137,7 @@ def robot_model_figure() -> Figure:
         _arrow(axes, (arc[0][-3], arc[1][-3]), (arc[0][-1], arc[1][-1]), "-|>", color=colour)
         _write(axes, text, _at(HEADING + share * turn, radius + 0.2), colour)
     _draw_robot(axes)
-    _write(axes, "obstacle", SCENE.obstacles[0].centre, DARK, size=9)
+    _write(axes, "obstacle", (middle[0], middle[1] + 0.3 * to_centre), DARK, size=9)
     x, y = SCENE.goals[0]
     _write(axes, "goal", (x, y - 0.32), GOAL, size=9)
     axes.set_axis_off()
