@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin/
 CORE   := $(VENV)/.core-installed
+TEST   := $(VENV)/.test-installed
 DEV    := $(VENV)/.dev-installed
 SCHEMA := $(RUN)check-jsonschema --quiet --builtin-schema
 # Modules are compiled when they are first imported: to compile all takes half the installation.
@@ -25,10 +26,15 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e .
 	@touch $@
 
-$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing crosslearning with its test tools into $(VENV) (about a minute)"
-	$(PIP) -e ".[dev]"
+$(TEST): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing crosslearning with what its tests need into $(VENV) (about a minute)"
+	$(PIP) -e ".[test]"
 	@touch $@ $(CORE)
+
+$(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing crosslearning with all tools for its development into $(VENV) (about a minute)"
+	$(PIP) -e ".[dev]"
+	@touch $@ $(TEST) $(CORE)
 
 quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures
 	$(RUN)crosslearning quickstart
@@ -39,8 +45,8 @@ fleet: $(CORE)  ## build the environment, learn eight pendulums, show them at wo
 play: $(CORE)  ## build the environment, write the playground and open it
 	$(RUN)crosslearning play
 
-test: $(DEV)  ## build the environment and run every test
-	@sh scripts/install_chromium.sh
+test:  ## build the environment and run every test
+	@sh scripts/install_chromium.sh & $(MAKE) --no-print-directory $(TEST) && wait
 	$(RUN)python -m pytest
 
 lint: $(DEV)  ## style, types, the import contract, and the files that GitHub reads
@@ -54,21 +60,21 @@ lint: $(DEV)  ## style, types, the import contract, and the files that GitHub re
 	$(SCHEMA) vendor.dependabot .github/dependabot.yml
 	$(SCHEMA) vendor.citation-file-format CITATION.cff
 
-bench: $(DEV)  ## measure speed as ratios, print a table
+bench: $(TEST)  ## measure speed as ratios, print a table
 	$(RUN)python -m benchmarks
 
-faults: $(DEV)  ## break runs on purpose, print a table of what is lost
+faults: $(TEST)  ## break runs on purpose, print a table of what is lost
 	OPENBLAS_NUM_THREADS=1 $(RUN)python -m benchmarks.faults
 
 fuzz: SEED := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
-fuzz: $(DEV)  ## give files and the command line 100,000 strange things, and all properties new examples
+fuzz: $(TEST)  ## give files and the command line 100,000 strange things, and all properties new examples
 	@echo "These cases again: make fuzz SEED=$(SEED)"
 	CROSSLEARNING_FUZZ=100000 $(RUN)python -m pytest -m hypothesis --hypothesis-seed=$(SEED)
 
 surroundings:  ## run the tests as others would: another user, no home, no compiler, twice at once
 	sh scripts/surroundings.sh
 
-portable: $(DEV)  ## run the numerical tests as on other processors
+portable: $(TEST)  ## run the numerical tests as on other processors
 	$(RUN)python scripts/portable.py
 
 docs: $(DEV)  ## build the documentation site into site/

@@ -1,6 +1,6 @@
 """What learning around a controller gains on machines that it runs today, and what it costs there.
 
-``python -m benchmarks.around [family ...] [--seeds 10] [--steps 50] [--epsilon 0.3]``. Of every
+``python -m benchmarks.around [family ...] [--seeds 10] [--first-seed 0] [--steps 50]``. Of every
 seed, which draws the members of a family, these are compared on the same starts:
 
 - the controller for the nominal machine, or one with wrong numbers: what runs all of them today;
@@ -41,7 +41,7 @@ Answer = dict[str, Any]
 Floats = NDArray[np.float64]
 
 OUT = Path("runs/around")
-VERSION = 4
+VERSION = 5
 #: Starts of an evaluation on each machine, and the first of their seeds.
 TRIALS, FIRST = 20, 1_000
 #: The same for the intervals of gains.
@@ -164,11 +164,11 @@ def measure(part: Part, seed: int, steps: int, epsilon: float, settings: Answer)
 
 
 def answers(
-    part: Part, seeds: int, steps: int, epsilon: float, settings: Answer, out: Path
+    part: Part, seeds: Sequence[int], steps: int, epsilon: float, settings: Answer, out: Path
 ) -> list[Answer]:
     """Measure every seed that was not measured before."""
     result = []
-    for seed in range(seeds):
+    for seed in seeds:
         question = {"version": VERSION, "seed": seed, "steps": steps, "epsilon": epsilon}
         question |= {"settings": settings, "members": part.members, "wrong": dict(part.wrong)}
         path = out / f"{part.family}-{steps}-{epsilon:g}-{seed}.json"
@@ -243,7 +243,7 @@ def all_families() -> list[Row]:
     """Measure every family with the defaults."""
     rows = []
     for part in PARTS.values():
-        found = answers(part, SEEDS, STEPS, part.epsilon, {}, OUT)
+        found = answers(part, range(SEEDS), STEPS, part.epsilon, {}, OUT)
         rows += rows_of(part, found, part.epsilon)
     return rows
 
@@ -263,6 +263,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(PARTS)}")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=STEPS, help="of each machine")
     parser.add_argument("--epsilon", type=float, help="by default that of the family")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
@@ -277,7 +278,8 @@ def main() -> None:
             part = PARTS[name]
             epsilon = asked.epsilon or part.epsilon
             console.print(f"measuring {name} …", style="dim")
-            found = answers(part, asked.seeds, asked.steps, epsilon, settings, asked.out)
+            seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
+            found = answers(part, seeds, asked.steps, epsilon, settings, asked.out)
             rows += rows_of(part, found, epsilon)
     show(rows, console)
 

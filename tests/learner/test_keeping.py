@@ -14,6 +14,7 @@ from crosslearning.learner.keeping import (
     predicted_gain,
     seen_gain,
 )
+from crosslearning.learner.model_based.comparison import least_gain
 from crosslearning.learner.settings import ModelBased
 from crosslearning.rkhs import Family, Gaussian
 
@@ -114,6 +115,32 @@ def test_the_bound_of_a_prediction_covers_the_next_model():
 
 def test_policies_that_are_equal_gain_exactly_nothing():
     assert predicted_gain(np.zeros((8, 3))) == 0.0
+
+
+@pytest.mark.parametrize(("gain", "kept"), [(0.5, False), (2.0, True), (-0.5, False)])
+def test_a_gain_below_one_percent_is_not_worth_a_change(gain, kept):
+    """Returns of −100 from three starts in eight models that agree."""
+    before = np.full((1, 8, 3), -100.0)
+    assert (least_gain(before, before + gain) > 0.0) == kept
+    assert least_gain(before, before + gain) == pytest.approx(gain - 1.0)
+    assert least_gain(before, before) == 0.0
+
+
+def test_the_longest_episodes_must_be_expected_to_gain():
+    before = np.full((2, 8, 3), -100.0)
+    short, long = (np.full((8, 3), one) for one in (9.0, 4.0))
+    assert least_gain(before, before + np.array([short, long])) == pytest.approx(8.0)
+    assert least_gain(before, before + np.array([short, -long])) == pytest.approx(-5.0)
+
+
+def test_real_returns_must_gain_one_percent_too():
+    keeper, first = Keeper(START.family, settings()), np.full((2, 10), -100.0)
+    keeper.saw(first, 0, lambda: START.family, None)
+    gains = np.array([[0.5], [2.0]])
+    again = lambda policies: (first, 40)  # noqa: E731
+    assert keeper.saw(first + gains, 1, lambda: family(0.1, 0.1, 0.1), again) == 40
+    assert keeper.kept.iterations.tolist() == [0, 1]
+    np.testing.assert_allclose(keeper.kept.gains, [0.0, 1.0])
 
 
 def test_what_was_seen_bounds_the_gain():

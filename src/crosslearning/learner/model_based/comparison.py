@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from crosslearning.learner.keeping import predicted_gain
+from crosslearning.learner.keeping import WORTH, predicted_gain
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.model_based.data import Transitions
 from crosslearning.learner.model_based.imagination import World, imagine
@@ -26,14 +26,17 @@ def longest_episode(steps: Transitions) -> int:
     return int(np.max(np.diff(ends)))
 
 
-def least_gain(gains: Floats) -> float:
-    """Return the lower bound of gains of several lengths, shape (lengths, S, K).
+def least_gain(before: Floats, after: Floats) -> float:
+    """Return the lower bound of gains from returns of several lengths, shapes (lengths, S, K).
 
     A long episode shows what a short one hides, and a short one is better known: the highest bound
     counts, unless the longest episodes are expected to lose.
     """
-    bounds = [predicted_gain(one) for one in gains]
-    return max(bounds) if gains[-1].mean() > 0.0 else min(bounds)
+    gains = after - before
+    # Policies that are equal gain nothing, and lose nothing.
+    worth = WORTH * np.abs(before.mean(axis=(1, 2))) * gains.any(axis=(1, 2))
+    bounds = [predicted_gain(one) for one in gains] - worth
+    return float(bounds.max() if gains[-1].mean() > 0.0 else bounds.min())
 
 
 def imagined_returns(

@@ -452,9 +452,7 @@ class ModelBasedMethod(core.Method):
             imagined_returns(family, world, starts, lengths, self.limits)
             for family in (first, kept.family, iterate.family)
         )
-        gains = np.array(
-            [[least_gain(after[i] - before[i]) for i in range(N)] for after in returns]
-        )
+        gains = np.array([[least_gain(before[i], after[i]) for i in range(N)] for after in returns])
         for i, steps in enumerate(self.data):
             if self.first_rewards and 0 < kept.iterations[i] == self.acted:
                 seen = seen_gain(self.first_rewards[i], last_episode(steps).rewards)
