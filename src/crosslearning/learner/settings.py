@@ -192,7 +192,8 @@ class LearnerSettings(
         Literal["best", "last"] | None,
         "Which policies a learner gives: best is for each task the one whose gain over the first, "
         "such as the controller, has the highest lower bound (95 %), and the first if none is "
-        "above 0; last are those of the last iteration. None: best around a controller, else last.",
+        "above 1 % of its return; last are those of the last iteration. None: best around a "
+        "controller, else last.",
     ] = None
     seed: Annotated[int, Meta(ge=0), "Seed of the run's one random generator."] = 0
 
