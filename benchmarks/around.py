@@ -68,6 +68,7 @@ class Part:
     unit: str = ""
     #: Of each machine.
     steps: int = STEPS
+    fresh: int = FRESH_TRIALS
     from_nothing: bool = True
 
     def in_use(self) -> Any:
@@ -92,7 +93,9 @@ PARTS = {
         Part("quadrotors", machines.quadrotor_lqr, epsilon=0.6, held={0: 0.0, 1: 0.0}, unit="m"),
         Part("reactors", machines.reactor_pi),
         *(
-            Part(family, controller, held=held, unit=unit, steps=100, from_nothing=False)
+            Part(
+                family, controller, 6, 0.3, {}, held, unit, steps=100, fresh=60, from_nothing=False
+            )
             for family, controller, held, unit in (
                 ("four-tanks", machines.four_tank_pi, dict(enumerate(machines.FOUR_LEVELS)), "cm"),
                 ("dc-motors", machines.dc_motor_pi, {0: machines.DC_SPEED}, "rad/s"),
@@ -158,11 +161,9 @@ def best_tuning(part: Part, tasks: Sequence[Task], first: int) -> list[Answer]:
     return max(every, key=lambda answers: sum(answer["return"] for answer in answers))
 
 
-def fresh_gain(task: Task, policy: Any) -> list[float]:
+def fresh_gain(task: Task, policy: Any, trials: int) -> list[float]:
     """Return the gain over the controller alone on fresh starts, and the ends of its interval."""
-    own, other = (
-        roll(task, one, {}, FRESH_TRIALS, FRESH_FIRST)[0].sum(axis=0) for one in (None, policy)
-    )
+    own, other = (roll(task, one, {}, trials, FRESH_FIRST)[0].sum(axis=0) for one in (None, policy))
     gain = mean_over_seeds((other - own).tolist())
     return [gain.value, gain.low, gain.high]
 
@@ -200,7 +201,9 @@ def measure(part: Part, seed: int, steps: int, epsilon: float, settings: Answer)
             rows["from nothing"] = [
                 run(task, alone.policy(i), part.held, steps) for i, task in enumerate(tasks)
             ]
-        fresh = [fresh_gain(task, around.policy(i)) for i, task in enumerate(controlled)]
+        fresh = [
+            fresh_gain(task, around.policy(i), part.fresh) for i, task in enumerate(controlled)
+        ]
     found = {"rows": rows, "cost": spent, "fresh": fresh, "seconds": seconds}
     return {**found, "steps": around.steps / len(tasks)}
 
@@ -256,7 +259,7 @@ def rows_of(part: Part, found: Sequence[Answer], epsilon: float) -> list[Row]:
     ]
     lost = {k for k, _, gain in gains if gain.value < 0.0}
     text = f"every machine on {n - len(lost)} of {n} seeds; losers here or above: {losers}"
-    what = f"the same, on {FRESH_TRIALS} fresh starts"
+    what = f"the same, on {part.fresh} fresh starts"
     rows.append(Row(what, text, 1.0 - len(lost) / n, "1", not lost))
     sure = sum(gain.high < 0.0 for _, _, gain in gains)
     rows.append(Row("the same, intervals below 0", f"{sure} of {len(gains)}", sure, "0", sure == 0))

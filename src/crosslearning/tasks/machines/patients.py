@@ -117,10 +117,11 @@ class Patient(CompiledEnvironment):
 def glucose_pid(context: Context) -> PID:
     """Return a PID about the rate that holds the glucose, with its last change as the derivative.
 
-    Gain and times are about those of Steil et al. (2006), "Feasibility of automating insulin
-    delivery for the treatment of type 1 diabetes", Diabetes 55(12), 3344-3350.
+    Its times are about those of Steil et al. (2006), "Feasibility of automating insulin delivery
+    for the treatment of type 1 diabetes", Diabetes 55(12), 3344-3350; insulin that acts at once, as
+    here, bears more gain.
     """
-    gain = -6.0
+    gain = -15.0
     return PID(
         [[gain, 40.0 / PATIENT_STEP * gain]],
         [[gain / (240.0 * 60.0), 0.0]],
