@@ -45,7 +45,7 @@ VERSION = 2
 FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
 FAMILIES |= {"arms": "double-pendulums:3", "acrobots": "acrobots:3"}
 MARKS = {"fleet": (50, 100, 200), "radius": (100,), "carts": (100, 200, 400)}
-MARKS |= {"arms": (200, 400, 600), "acrobots": (200, 400, 600)}
+MARKS |= dict.fromkeys(("arms", "acrobots"), tuple(range(100, 601, 100)))
 SEEDS = dict.fromkeys(FAMILIES, 10)
 #: Episodes of an evaluation on each task.
 TRIALS = dict.fromkeys(FAMILIES, 50)
