@@ -5,8 +5,10 @@ seed, which draws the members of a family, these are compared on the same starts
 
 - the controller for the nominal machine, or one with wrong numbers: what runs all of them today;
 - for each machine the same kind of controller with its own numbers;
+- the first one with other gains, those of a small grid that are best for all machines together, on
+  the very starts on which they are compared;
 - policies learned around the first one, from so many steps of each machine;
-- policies learned from as many steps and from nothing.
+- policies learned from as many steps and from nothing, where a family asks for it.
 
 A machine counts as no worse if its return is at least that of the controller that it started from.
 Twenty starts cannot tell a small loss from none, so all machines run many fresh ones, too, from
@@ -19,6 +21,7 @@ by the seed. Every seed is kept in a file, and the same question is not measured
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +34,7 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from numpy.typing import NDArray
 
 from benchmarks.table import Row
-from crosslearning import CrossLearner
+from crosslearning import PID, CrossLearner, StateFeedback
 from crosslearning._base.statistics import Interval, student_quantile
 from crosslearning.runs.study import Measurement
 from crosslearning.tasks import Task, machines
@@ -41,12 +44,14 @@ Answer = dict[str, Any]
 Floats = NDArray[np.float64]
 
 OUT = Path("runs/around")
-VERSION = 5
+VERSION = 6
 #: Starts of an evaluation on each machine, and the first of their seeds.
 TRIALS, FIRST = 20, 1_000
 #: The same for the intervals of gains.
 FRESH_TRIALS, FRESH_FIRST = 200, 10_000
 SEEDS, STEPS = 10, 50
+#: Factors of gains in the grid of tunings.
+FACTORS = 0.5, 1.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,10 @@ class Part:
     #: Observations that shall be held, where a steady error is reported, and their unit.
     held: Mapping[int, float] = field(default_factory=dict)
     unit: str = ""
+    #: Of each machine.
+    steps: int = STEPS
+    fresh: int = FRESH_TRIALS
+    from_nothing: bool = True
 
     def in_use(self) -> Any:
         """Return the controller that runs all machines."""
@@ -83,6 +92,19 @@ PARTS = {
         # The thrust that hovers differs by up to a fifth, which takes more than ε = 0.3.
         Part("quadrotors", machines.quadrotor_lqr, epsilon=0.6, held={0: 0.0, 1: 0.0}, unit="m"),
         Part("reactors", machines.reactor_pi),
+        *(
+            Part(
+                family, controller, 6, 0.3, {}, held, unit, steps=100, fresh=60, from_nothing=False
+            )
+            for family, controller, held, unit in (
+                ("four-tanks", machines.four_tank_pi, dict(enumerate(machines.FOUR_LEVELS)), "cm"),
+                ("dc-motors", machines.dc_motor_pi, {0: machines.DC_SPEED}, "rad/s"),
+                ("synchronous-motors", machines.synchronous_pi, {2: machines.PM_SPEED}, "rad/s"),
+                ("two-rooms", machines.heating_pi, dict(enumerate(machines.COMFORT)), "K"),
+                ("patients", machines.glucose_pid, {0: machines.GLUCOSE}, "mmol/L"),
+                ("standing-acrobots", machines.acrobot_lqr, {}, ""),
+            )
+        ),
     )
 }
 
@@ -118,11 +140,30 @@ def run(task: Task, policy: Any, held: Mapping[int, float], first: int) -> Answe
     }
 
 
-def fresh_gain(task: Task, policy: Any) -> list[float]:
+def tunings(controller: Any) -> list[Any]:
+    """Return a controller with other gains: those of a grid for a PID, a few for a feedback."""
+    if isinstance(controller, PID):
+        kp, ki, kd = controller.kp, controller.ki, controller.kd
+        grid = [(a, b) for a in FACTORS for b in FACTORS]
+        return [dataclasses.replace(controller, kp=a * kp, ki=b * ki, kd=a * kd) for a, b in grid]
+    if isinstance(controller, StateFeedback):
+        gains = [factor**0.5 * controller.gain for factor in FACTORS]
+        return [dataclasses.replace(controller, gain=gain) for gain in gains]
+    return [controller]
+
+
+def best_tuning(part: Part, tasks: Sequence[Task], first: int) -> list[Answer]:
+    """Return what the tuning gives on each machine that has the highest mean return of all."""
+    every = [
+        [run(task.around(one), None, part.held, first) for task in tasks]
+        for one in tunings(part.in_use())
+    ]
+    return max(every, key=lambda answers: sum(answer["return"] for answer in answers))
+
+
+def fresh_gain(task: Task, policy: Any, trials: int) -> list[float]:
     """Return the gain over the controller alone on fresh starts, and the ends of its interval."""
-    own, other = (
-        roll(task, one, {}, FRESH_TRIALS, FRESH_FIRST)[0].sum(axis=0) for one in (None, policy)
-    )
+    own, other = (roll(task, one, {}, trials, FRESH_FIRST)[0].sum(axis=0) for one in (None, policy))
     gain = mean_over_seeds((other - own).tolist())
     return [gain.value, gain.low, gain.high]
 
@@ -146,19 +187,23 @@ def measure(part: Part, seed: int, steps: int, epsilon: float, settings: Answer)
         controlled = [task.around(part.in_use()) for task in tasks]
         known = [task.around(part.controller(task.context)) for task in tasks]
         around, cost, seconds = learn(controlled, steps, seed, epsilon=epsilon, **settings)
-        alone, lost, _ = learn(tasks, steps, seed, **settings)
         rows = {
             "in use": [run(task, None, part.held, steps) for task in controlled],
             "knowing": [run(task, None, part.held, steps) for task in known],
+            "best tuning": best_tuning(part, tasks, steps),
             "around": [
                 run(task, around.policy(i), part.held, steps) for i, task in enumerate(controlled)
             ],
-            "from nothing": [
-                run(task, alone.policy(i), part.held, steps) for i, task in enumerate(tasks)
-            ],
         }
-        fresh = [fresh_gain(task, around.policy(i)) for i, task in enumerate(controlled)]
-    spent = {"around": cost, "from nothing": lost}
+        spent = {"around": cost}
+        if part.from_nothing:
+            alone, spent["from nothing"], _ = learn(tasks, steps, seed, **settings)
+            rows["from nothing"] = [
+                run(task, alone.policy(i), part.held, steps) for i, task in enumerate(tasks)
+            ]
+        fresh = [
+            fresh_gain(task, around.policy(i), part.fresh) for i, task in enumerate(controlled)
+        ]
     found = {"rows": rows, "cost": spent, "fresh": fresh, "seconds": seconds}
     return {**found, "steps": around.steps / len(tasks)}
 
@@ -214,14 +259,17 @@ def rows_of(part: Part, found: Sequence[Answer], epsilon: float) -> list[Row]:
     ]
     lost = {k for k, _, gain in gains if gain.value < 0.0}
     text = f"every machine on {n - len(lost)} of {n} seeds; losers here or above: {losers}"
-    what = f"the same, on {FRESH_TRIALS} fresh starts"
+    what = f"the same, on {part.fresh} fresh starts"
     rows.append(Row(what, text, 1.0 - len(lost) / n, "1", not lost))
     sure = sum(gain.high < 0.0 for _, _, gain in gains)
     rows.append(Row("the same, intervals below 0", f"{sure} of {len(gains)}", sure, "0", sure == 0))
     ahead = mean_over_seeds((around - known).mean(axis=1).tolist())
     rows.append(Row("the same, ahead of knowing", str(ahead), ahead.value, "> 0", ahead.value > 0))
+    ahead = mean_over_seeds((around - table("best tuning")).mean(axis=1).tolist())
+    what = "the same, ahead of the best tuning"
+    rows.append(Row(what, str(ahead), ahead.value, "> 0", ahead.value > 0))
     first = table("in use", "first")
-    for who in ("around", "from nothing"):
+    for who in found[0]["cost"]:
         cost = np.array([one["cost"][who] for one in found])
         ratios = cost.mean(axis=1) / first.mean(axis=1)
         ratio = mean_over_seeds(ratios.tolist())
@@ -229,7 +277,9 @@ def rows_of(part: Part, found: Sequence[Answer], epsilon: float) -> list[Row]:
         text = f"{cost.mean():.3g} a step, {first.mean():.3g} in use; ratio {ratio}"
         rows.append(Row(f"the same, cost while learning {who}", text, ratio.value, *wanted))
     if part.held:
-        steady = {who: table(who, "steady") for who in ("in use", "knowing", "around")}
+        steady = {
+            who: table(who, "steady") for who in ("in use", "knowing", "best tuning", "around")
+        }
         text = ", ".join(
             f"{who} {mean_over_seeds(errors.mean(axis=1).tolist())} (largest {errors.max():.3g})"
             for who, errors in steady.items()
@@ -243,7 +293,7 @@ def all_families() -> list[Row]:
     """Measure every family with the defaults."""
     rows = []
     for part in PARTS.values():
-        found = answers(part, range(SEEDS), STEPS, part.epsilon, {}, OUT)
+        found = answers(part, range(SEEDS), part.steps, part.epsilon, {}, OUT)
         rows += rows_of(part, found, part.epsilon)
     return rows
 
@@ -264,7 +314,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--first-seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=STEPS, help="of each machine")
+    parser.add_argument("--steps", type=int, help="of each machine; by default those of the family")
     parser.add_argument("--epsilon", type=float, help="by default that of the family")
     parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
     asked = parser.parse_args()
@@ -279,7 +329,8 @@ def main() -> None:
             epsilon = asked.epsilon or part.epsilon
             console.print(f"measuring {name} …", style="dim")
             seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
-            found = answers(part, seeds, asked.steps, epsilon, settings, asked.out)
+            steps = asked.steps or part.steps
+            found = answers(part, seeds, steps, epsilon, settings, asked.out)
             rows += rows_of(part, found, epsilon)
     show(rows, console)
 

@@ -3,9 +3,10 @@
 ``python -m benchmarks models``, or ``python -m benchmarks.models [part ...]`` for some of the
 parts: fleet (eight unlike pendulums under cross-learned, pooled and separate models), radius (the
 policies' radius, from one policy for all to one for each), optimum (what the best policies get on
-the fleet's machines, by dynamic programming), carts (six cart-poles to swing up), cost (a round,
-an imagined step) and growth (a round against data, knots and tasks). Settings are the defaults;
-``--set FIELD=VALUE`` tries others.
+the fleet's machines, by dynamic programming), carts (six cart-poles to swing up), arms and acrobots
+(three double pendulums to swing up, with torques at both joints or at the elbow alone), cost (a
+round, an imagined step) and growth (a round against data, knots and tasks). Settings are the
+defaults; ``--set FIELD=VALUE`` tries others.
 
 Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
 95 % interval; differences are paired by the seed. Every seed is kept in a file, and the same
@@ -42,10 +43,12 @@ OUT = Path("runs/models")
 VERSION = 2
 #: Members, and real steps of each after which the policies are evaluated.
 FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
+FAMILIES |= {"arms": "double-pendulums:3", "acrobots": "acrobots:3"}
 MARKS = {"fleet": (50, 100, 200), "radius": (100,), "carts": (100, 200, 400)}
-SEEDS = {"fleet": 10, "radius": 10, "carts": 10}
+MARKS |= dict.fromkeys(("arms", "acrobots"), tuple(range(100, 601, 100)))
+SEEDS = dict.fromkeys(FAMILIES, 10)
 #: Episodes of an evaluation on each task.
-TRIALS = {"fleet": 50, "radius": 50, "carts": 50}
+TRIALS = dict.fromkeys(FAMILIES, 50)
 KINDS = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
 RADII = (0.0, 1.0, 3.0, 10.0, math.inf)
 
@@ -172,10 +175,24 @@ def optimum(**options: Any) -> list[Row]:
 
 def carts(**options: Any) -> list[Row]:
     """Six cart-poles: upright for the last fifth of an episode."""
+    return _swing_up("carts", **options)
+
+
+def arms(**options: Any) -> list[Row]:
+    """Three double pendulums with two torques: upright for the last fifth of an episode."""
+    return _swing_up("arms", **options)
+
+
+def acrobots(**options: Any) -> list[Row]:
+    """Three acrobots: upright for the last fifth of an episode."""
+    return _swing_up("acrobots", **options)
+
+
+def _swing_up(part: str, **options: Any) -> list[Row]:
     settings = options.pop("settings", {})
-    result = seeds_of("carts", "cross-learned", settings, **options)
+    result = seeds_of(part, "cross-learned", settings, **options)
     rows = []
-    for k, mark in enumerate(MARKS["carts"]):
+    for k, mark in enumerate(MARKS[part]):
         rates = np.array([one["marks"][k]["rates"]["upright"] for one in result])
         good = int(np.sum(rates.min(axis=1) >= 0.9))
         mean = over_seeds(_totals(result, k).mean(axis=1))
@@ -183,8 +200,8 @@ def carts(**options: Any) -> list[Row]:
             f"return {mean}; least upright machine of each seed "
             f"{np.round(rates.min(axis=1), 2).tolist()}; mean {rates.mean():.3f}"
         )
-        what = f"six cart-poles, {mark} steps each: seeds with every machine ≥ 90 % upright"
-        last = mark == MARKS["carts"][-1]
+        what = f"{FAMILIES[part]}, {mark} steps each: seeds with every machine ≥ 90 % upright"
+        last = mark == MARKS[part][-1]
         met = good >= 0.8 * len(rates) if last else None
         rows.append(Row(what, measured, good / len(rates), "≥ 0.8" if last else "", met))
     return rows
@@ -263,7 +280,7 @@ def _radius(name: str, value: float | None) -> Answer:
     return {} if value is None else {name: "inf" if math.isinf(value) else float(value)}
 
 
-BENCHMARKS = [fleet, radius, optimum, carts, cost, growth]
+BENCHMARKS = [fleet, radius, optimum, carts, arms, acrobots, cost, growth]
 
 
 def main() -> None:

@@ -9,13 +9,21 @@ from crosslearning.tasks.families import FAMILIES
 HOVERING = benchmark.PARTS["hovering-masses"]
 
 
-def answer(around, in_use=(-4.0, -2.0), knowing=(-3.0, -1.5), cost=-0.2, fresh=None):
+def answer(
+    around,
+    in_use=(-4.0, -2.0),
+    knowing=(-3.0, -1.5),
+    tuned=(-3.0, -2.0),
+    cost=-0.2,
+    fresh=None,
+):
     """Return what a seed is said to have given on two machines."""
 
     def rows(returns):
         return [{"return": value, "first": -0.1, "steady": -0.01 * value} for value in returns]
 
-    given = {"in use": in_use, "knowing": knowing, "around": around, "from nothing": (-90.0, -80.0)}
+    given = {"in use": in_use, "knowing": knowing, "best tuning": tuned, "around": around}
+    given["from nothing"] = (-90.0, -80.0)
     costs = {"around": [cost, cost], "from nothing": [-2.0, -2.0]}
     named = {k: rows(v) for k, v in given.items()}
     return {"rows": named, "cost": costs, "steps": 50.0, "fresh": fresh or [[1.0, 0.5, 1.5]] * 2}
@@ -49,8 +57,7 @@ def test_machines_that_lose_are_told_with_their_intervals():
     assert rows_of(unsure, sure)[below].measured == "1 of 4"
 
 
-def test_fresh_starts_are_paired(monkeypatch):
-    monkeypatch.setattr(benchmark, "FRESH_TRIALS", 3)
+def test_fresh_starts_are_paired():
     task = FAMILIES["hovering-masses"](1)[0].around(HOVERING.in_use())
 
     class Pushes:
@@ -58,9 +65,9 @@ def test_fresh_starts_are_paired(monkeypatch):
             return np.full((len(seen), 1), push), None
 
     push = 0.0
-    assert benchmark.fresh_gain(task, Pushes()) == [0.0, 0.0, 0.0]
+    assert benchmark.fresh_gain(task, Pushes(), 3) == [0.0, 0.0, 0.0]
     push = 5.0  # far too much thrust
-    assert benchmark.fresh_gain(task, Pushes())[2] < 0.0
+    assert benchmark.fresh_gain(task, Pushes(), 3)[2] < 0.0
 
 
 def test_differences_are_paired_by_the_seed():
@@ -70,6 +77,35 @@ def test_differences_are_paired_by_the_seed():
     assert ahead.met
     assert ahead.ratio == pytest.approx(0.5)
     assert benchmark.mean_over_seeds([0.5] * 3).low == pytest.approx(0.5)
+
+
+def test_the_best_tuning_is_one_for_all_machines():
+    ahead = rows_of(answer((-2.0, -1.0)), answer((-2.0, -2.0)))["ahead of the best tuning"]
+    assert ahead.ratio == pytest.approx(0.75)
+    assert ahead.met
+    assert not rows_of(answer((-3.5, -1.6)))["ahead of the best tuning"].met
+    pid = benchmark.PARTS["dc-motors"].in_use()
+    gains = {
+        (float(one.kp[0, 0] / pid.kp[0, 0]), float(one.ki[0, 0] / pid.ki[0, 0]))
+        for one in benchmark.tunings(pid)
+    }
+    assert gains == {(a, b) for a in (0.5, 1.0, 2.0) for b in (0.5, 1.0, 2.0)}
+    assert len(benchmark.tunings(HOVERING.in_use())) == 3
+
+
+def test_the_tuning_with_the_best_mean_is_taken(monkeypatch):
+    part = benchmark.Part("hovering-masses", None)
+    returns = {(0.0, 0): -1.0, (0.0, 1): -9.0, (1.0, 0): -3.0, (1.0, 1): -4.0}
+
+    class Machine(int):
+        def around(self, tuning):
+            return tuning, int(self)
+
+    monkeypatch.setattr(benchmark.Part, "in_use", lambda self: None)
+    monkeypatch.setattr(benchmark, "tunings", lambda _: [0.0, 1.0])
+    monkeypatch.setattr(benchmark, "run", lambda task, *_: {"return": returns[task]})
+    best = benchmark.best_tuning(part, [Machine(0), Machine(1)], 5)
+    assert [one["return"] for one in best] == [-3.0, -4.0]
 
 
 def test_the_interval_is_students():
@@ -115,11 +151,11 @@ def test_a_run_counts_returns_first_steps_and_the_last_fifth(monkeypatch):
 
 def test_a_seed_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "TRIALS", 2)
-    part = benchmark.Part("hovering-masses", HOVERING.controller, members=2, held={0: 0.0})
+    part = benchmark.Part("hovering-masses", HOVERING.controller, 2, held={0: 0.0}, fresh=3)
     settings = {"updates_per_round": 2, "rollouts": 4, "look_ahead": 4, "round_steps": 10}
     asked = (part, 1, 10, 0.3, settings, tmp_path)
     (found,) = benchmark.answers(*asked)
     assert found["steps"] == 10.0
-    assert [len(machines) for machines in found["rows"].values()] == [2] * 4
+    assert [len(machines) for machines in found["rows"].values()] == [2] * 5
     monkeypatch.setattr(benchmark, "measure", None)
     assert benchmark.answers(*asked) == [found]

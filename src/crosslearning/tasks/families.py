@@ -171,6 +171,31 @@ FAMILIES = {
     "reactors": TaskFamily(
         "reactor", machines.REACTOR_RANGES, machines.Reactor, count=6, horizon=60
     ),
+    "four-tanks": TaskFamily(
+        "four-tanks", machines.FOUR_TANK_RANGES, machines.FourTankProcess, count=6, horizon=60
+    ),
+    "dc-motors": TaskFamily("dc-motor", machines.DC_RANGES, machines.DCMotor, count=6, horizon=50),
+    "synchronous-motors": TaskFamily(
+        "synchronous-motor",
+        machines.SYNCHRONOUS_RANGES,
+        machines.SynchronousMotor,
+        count=6,
+        horizon=50,
+    ),
+    "two-rooms": TaskFamily(
+        "two-rooms", machines.ROOM_RANGES, machines.TwoRooms, count=6, horizon=96
+    ),
+    "patients": TaskFamily(
+        "patient", machines.PATIENT_RANGES, machines.Patient, count=6, horizon=60
+    ),
+    **{
+        f"{kind}s": TaskFamily(kind, ranges, make, count=6, horizon=machines.ARM_HORIZON)
+        for kind, ranges, make in (
+            ("double-pendulum", machines.ARM_RANGES, machines.DoublePendulum),
+            ("acrobot", machines.ARM_RANGES, machines.Acrobot),
+            ("standing-acrobot", machines.STANDING_RANGES, machines.StandingAcrobot),
+        )
+    },
     "inverted-pendulums": TaskFamily(
         "inverted-pendulum", {"gravity": (7.0, 13.0), **_FACTORS}, inverted_pendulum, count=4
     ),
