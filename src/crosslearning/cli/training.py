@@ -104,9 +104,7 @@ def train(
         runs.RunFolder(out).require_free()
         if files:
             announce_compilation()
-            outcome = _report(train_from(out, files, flags, config, fields))
-            _show_support(outcome)
-            show_line(f"The run is in {out}. It has no environments: evaluate it with --tasks.")
+            _finish(out, train_from(out, files, flags, config, fields), verdict)
             return
         if flags.given():
             raise InputError("flags of signals, such as --observations, need --from FILE")
@@ -283,6 +281,10 @@ def _finish(run: Path, outcome: runs.Outcome, trials: int) -> None:
     """Print how a run ended and, if that is new, the verdict on it, which its folder keeps."""
     _report(outcome)
     folder = runs.RunFolder(run)
+    if folder.config().tasks == runs.LOGGED:
+        _show_support(outcome)
+        show_line(f"The run is in {run}. It has no environments: evaluate it with --tasks.")
+        return
     if trials and not folder.verdict.exists():
         from crosslearning.analysis.verdict import verdict
 
