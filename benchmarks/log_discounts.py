@@ -1,4 +1,4 @@
-"""Does what is learned from a log hang on the third digit of the discount?
+"""How far what is learned from a log hangs on the third digit of the discount.
 
 ``python -m benchmarks.log_discounts [family ...]`` logs some steps of every machine under the
 nominal machine's controller with random pushes, learns from the log alone with several discounts,

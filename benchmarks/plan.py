@@ -1,4 +1,4 @@
-"""Does it pay to run the machine that the plan names, rather than all of them evenly?
+"""Whether it pays to run the machine that the plan names, rather than all of them evenly.
 
 ``python -m benchmarks.plan [family ...]`` begins with a log of unequal lengths: of one machine,
 unlike the others, only a few steps are known. In every round the learner learns from all data, then

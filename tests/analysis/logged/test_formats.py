@@ -15,7 +15,10 @@ COLUMNS = {"observations": ["level"], "actions": ["valve"]}
 
 
 def write_csv(path):
-    rows = [",".join(map(repr, map(float, row))) for row in zip(TIME, LEVEL, VALVE, -(LEVEL**2))]
+    rows = [
+        ",".join(map(repr, map(float, row)))
+        for row in zip(TIME, LEVEL, VALVE, -(LEVEL**2), strict=True)
+    ]
     path.write_text("\n".join(["time [s],level [m],valve [%],reward", *rows]))
     return path
 
