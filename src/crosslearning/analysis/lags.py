@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from crosslearning.analysis.logged.description import read_data
 from crosslearning.analysis.logged.log import Episode, Log, spaces_of
-from crosslearning.analysis.logged.reading import read_log
 from crosslearning.errors import InputError
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.lags import MOST_LAGS, LagEvidence, evidence_of_lags
@@ -62,7 +62,7 @@ def lag_evidence(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= 20:
         raise InputError(f"most is {most!r}; give a number of lags from 1 to 20")
     tasks = isinstance(data, Sequence) and all(isinstance(one, Task) for one in data)
-    log = _random_log(data, steps, seed) if tasks and data else read_log(data, columns)
+    log = _random_log(data, steps, seed) if tasks and data else read_data(data, columns)[0]
     seen = np.concatenate([one.observations for episodes in log.values() for one in episodes])
     spaces = spaces_of({} if tasks else data, log, None, None)
     spec, _ = LoopSpec.of(spaces, ((), ()), None, past_actions=past_actions)

@@ -25,6 +25,7 @@ from crosslearning.learner import CrossLearner
 from crosslearning.learner.evaluation import run_episodes
 from crosslearning.learner.limits import crossed_share
 from crosslearning.runs import RunFolder
+from crosslearning.runs.config import LOGGED
 from crosslearning.runs.metrics import AT_BOUND, late_multipliers
 
 #: Fresh episodes of a task with limits: with 72 or more that cross none, 5 % is certified.
@@ -187,6 +188,9 @@ def certify(
     )
     if not certificate.passed:
         reason = "a check of the files failed, so that it would describe another run"
+        return dataclasses.replace(certificate, left_out=reason)
+    if tasks is None and RunFolder.open(run).config().tasks == LOGGED:
+        reason = "the run was learned from logs alone, and has no environments to sample from"
         return dataclasses.replace(certificate, left_out=reason)
     try:
         learner = RunFolder.open(run, tasks, around).load()

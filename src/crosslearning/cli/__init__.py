@@ -5,6 +5,8 @@ from crosslearning.cli import training  # isort: skip
 from crosslearning.cli import showing  # isort: skip
 from crosslearning.cli import measuring  # isort: skip
 from crosslearning.cli import studies  # isort: skip
+from crosslearning.cli import logs  # isort: skip
+from crosslearning.cli import planning  # isort: skip
 from crosslearning.cli.application import app, main
 
-__all__ = ["app", "main", "measuring", "showing", "studies", "training"]
+__all__ = ["app", "logs", "main", "measuring", "planning", "showing", "studies", "training"]

@@ -90,13 +90,15 @@ def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Command], Comman
     return add
 
 
-def with_config_options(*without: str) -> Callable[[Command], Command]:
-    """Add a flag for every configuration field but some."""
+def with_config_options(
+    *without: str, more: Iterable[inspect.Parameter] = ()
+) -> Callable[[Command], Command]:
+    """Add a flag for every configuration field but some, and further flags."""
     known: dict[str, list[FieldDescription]] = {}
     for field in describe_fields():
         if field.name not in without:
             known.setdefault(field.name, []).append(field)
-    return with_flags(map(_field_option, known.values()))
+    return with_flags([*more, *map(_field_option, known.values())])
 
 
 def _field_option(fields: list[FieldDescription]) -> inspect.Parameter:

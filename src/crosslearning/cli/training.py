@@ -19,6 +19,7 @@ from crosslearning._base.files import write_atomically
 from crosslearning._base.plain_data import json_text
 from crosslearning.cli import options, output
 from crosslearning.cli.application import announce_compilation, app, console
+from crosslearning.cli.logs import FLAGS, LogFlags, train_from
 from crosslearning.cli.options import option, whole
 from crosslearning.cli.output import MANY_TASKS, WORST, show_files, show_line, show_numbers
 from crosslearning.errors import InputError
@@ -85,17 +86,28 @@ def check(
 
 
 @app.command()
-@options.with_config_options()
+@options.with_config_options(more=FLAGS)
 def train(
     *,
     out: Annotated[Path, options.folder("Folder of the run; must not hold one yet.")],
     config: options.Config = None,
     verdict: options.Verdict = 10,
+    files: Annotated[
+        list[Path] | None,
+        option("Learn from log files instead, see crosslearning logs; may be repeated.", "--from"),
+    ] = None,
     **fields: Any,
 ) -> None:
-    """Learn a task set, in a new run folder."""
+    """Learn a task set, or from log files, in a new run folder."""
+    flags = LogFlags(**{flag.name: fields.pop(flag.name) for flag in FLAGS})
     with _reporting_interrupts(out):
         runs.RunFolder(out).require_free()
+        if files:
+            announce_compilation()
+            _finish(out, train_from(out, files, flags, config, fields), verdict)
+            return
+        if flags.given():
+            raise InputError("flags of signals, such as --observations, need --from FILE")
         checked = options.config_from(config, fields)
         given = {k: v for k, v in fields.items() if v is not None and k not in RUN_FIELDS}
         if "method" not in given and len(methods := methods_with(given)) == 1:
@@ -245,6 +257,18 @@ def _reporting_interrupts(run: Path) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+def _show_support(outcome: runs.Outcome) -> None:
+    """Print in how many imagined steps policies from logs leave their data."""
+    from crosslearning.analysis.logged import out_of_data_fraction
+
+    rows = [[name, f"{share:.0%}"] for name, share in out_of_data_fraction(outcome.learner).items()]
+    output.show_table(
+        "Imagined steps in which the models are uncertain: the policies leave the data there",
+        ["machine", "share"],
+        rows,
+    )
+
+
 def _report(outcome: runs.Outcome) -> runs.Outcome:
     """Print how a run ended; exit if it was interrupted."""
     show_line(outcome.reason)
@@ -257,6 +281,10 @@ def _finish(run: Path, outcome: runs.Outcome, trials: int) -> None:
     """Print how a run ended and, if that is new, the verdict on it, which its folder keeps."""
     _report(outcome)
     folder = runs.RunFolder(run)
+    if folder.config().tasks == runs.LOGGED:
+        _show_support(outcome)
+        show_line(f"The run is in {run}. It has no environments: evaluate it with --tasks.")
+        return
     if trials and not folder.verdict.exists():
         from crosslearning.analysis.verdict import verdict
 

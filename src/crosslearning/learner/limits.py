@@ -46,6 +46,24 @@ NO_PENALTIES = Penalties(
 )
 
 
+def with_range(
+    penalties: Penalties, tasks: int, coordinates: Integers, observations: Floats, weight: float
+) -> Penalties:
+    """Return penalties joined by those of leaving the range of ``observations`` (n, q)."""
+    sign = np.repeat([-1.0, 1.0], len(coordinates))
+    at, seen = np.tile(coordinates, 2), observations[:, coordinates]
+    end = np.concatenate([seen.min(axis=0), seen.max(axis=0)])
+    spread = np.tile(np.where(seen.std(axis=0) > 0.0, seen.std(axis=0), 1.0), 2)
+    shape = (tasks, len(at))
+    return Penalties(
+        np.concatenate([penalties.coordinate, at]),
+        np.concatenate([penalties.sign, sign]),
+        np.concatenate([penalties.end, np.broadcast_to(end, shape)], axis=1),
+        np.concatenate([penalties.width, _WIDTH * spread]),
+        np.concatenate([penalties.weight, np.full(shape, weight)], axis=1),
+    )
+
+
 @compiled
 def penalty(penalties: Penalties, task: int, state: Floats) -> float:
     """Return the weighted penalty of a state."""

@@ -548,6 +548,12 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         NotNegative | None,
         "Noise in imagined rollouts, in the same units. None: 0.5, or less around a controller.",
     ] = None
+    range_penalty: Annotated[
+        NotNegative | None,
+        "Weight of a penalty on imagined observations beyond the range of the data, in standard "
+        "deviations of the reward: there the models are guesses. None: 1 from logs alone, unless "
+        "around a controller; else 0.",
+    ] = None
     settled: Annotated[
         NotNegative,
         "Learning stops after two rounds that changed the actions at the visited states by no more "
@@ -587,11 +593,14 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
             discount=self._suiting_discount(horizon, 3.0),
             action_std=self.action_std or (settings.noise_within(0.4),),
             imagined_std=noise,
+            range_penalty=self.range_penalty or 0.0,
         )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_finite("step_kl", "imagined_std", "settled", "ridge", "critic_ridge")
+        self._check_finite(
+            "step_kl", "imagined_std", "range_penalty", "settled", "ridge", "critic_ridge"
+        )
 
 
 METHODS: dict[MethodName, type[LearnerSettings]] = {

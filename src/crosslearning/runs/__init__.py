@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING
 
 from crosslearning._base.lazy import lazy_exports
-from crosslearning.runs.config import RunConfig, describe_fields, make_config, read_config
+from crosslearning.runs.config import LOGGED, RunConfig, describe_fields, make_config, read_config
 
 if TYPE_CHECKING:
     from crosslearning.runs.driver import Outcome, resume, train
     from crosslearning.runs.folder import RunFolder
 
 __all__ = [
+    "LOGGED",
     "Outcome",
     "RunConfig",
     "RunFolder",

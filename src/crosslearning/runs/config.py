@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from crosslearning.tasks.sources import TaskSource
 
 
+#: The tasks of a run that learns from log files: nothing can be run.
+LOGGED = "logs"
+
+
 class RunConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All options of a run."""
 

@@ -28,7 +28,7 @@ from crosslearning.learner.callbacks import EvaluationCallback
 from crosslearning.learner.internals import kept_line, worker_events
 from crosslearning.learner.user_input import Length
 from crosslearning.rkhs import Family
-from crosslearning.runs.config import RunConfig
+from crosslearning.runs.config import LOGGED, RunConfig
 from crosslearning.runs.folder import RunFolder
 from crosslearning.runs.lock import folder_lock
 from crosslearning.runs.metrics import Averages, EvaluationLine, MetricsLog, summary_writer
@@ -57,6 +57,7 @@ def train(
     console: Console | None = None,
     start: Family | None = None,
     related: CrossLearner | None = None,
+    learner: CrossLearner | None = None,
 ) -> Outcome:
     """Train a run in a new folder.
 
@@ -71,12 +72,16 @@ def train(
         Initial policies, as for :class:`CrossLearner`; saved as the checkpoint of iteration 0.
     related : CrossLearner, optional
         A learner of related tasks, whose data this run uses; saved likewise.
+    learner : CrossLearner, optional
+        The learner of the run, which may hold logged data; saved likewise. By default it is
+        made from the configuration.
     """
     console = console or Console(quiet=True)
     RunFolder(path).require_free()
     if config.tensorboard:
         summary_writer()  # a missing extra is reported before the folder is made
-    learner = config.learner(start=start)
+    begun = start is not None or related is not None or learner is not None
+    learner = learner or config.learner(start=start)
     if config.left_open is not None:
         method = learner.settings.method
         config = config.chosen(method)
@@ -84,7 +89,6 @@ def train(
         console.print(choice, highlight=False, soft_wrap=True)
     if related is not None:
         learner.method.use_data_of(related.method)
-    begun = start is not None or related is not None
     with folder_lock(Path(path)) as mine:
         folder = RunFolder.create(path, config, learner, has_start=begun)
         return _drive(folder, config, learner, console, mine)
@@ -128,8 +132,10 @@ def resume(
     elif tasks is None and around is None and folder.model.exists():
         return _finished(folder, folder.load(fitting=True, **how))
     # A run that cannot be resumed is refused before anything is locked or changed.
-    source = folder.source()
-    check_code(source)
+    source = None
+    if folder.config().tasks != LOGGED:
+        source = folder.source()
+        check_code(source)
     with folder_lock(folder.path) as mine:
         folder.tidy()
         config = msgspec.structs.replace(folder.config(), **how)

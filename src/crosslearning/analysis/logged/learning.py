@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium.spaces import Box
 from scipy.linalg import cho_factor, cho_solve
 
+from crosslearning.analysis.logged.description import read_data
 from crosslearning.analysis.logged.log import Episode, Log, check_content, spaces_of
-from crosslearning.analysis.logged.reading import column_names, read_log
 from crosslearning.errors import InputError
 from crosslearning.learner import CrossLearner
 from crosslearning.learner.lags import evidence_of_lags
@@ -37,6 +37,8 @@ from crosslearning.tasks.sources import around_controllers
 if TYPE_CHECKING:
     from rich.console import Console
 
+#: The default weight of leaving the range of the data, see :class:`crosslearning.ModelBased`.
+RANGE_PENALTY = 1.0
 #: Imagined rollouts per task, and posterior samples.
 _ROLLOUTS, _SAMPLES = 40, 16
 #: The standard deviation of an uncertain prediction, in units of the spread of the data.
@@ -65,6 +67,7 @@ def learn_from(
     around: Any = None,
     lags: int | str = 0,
     task: Mapping[str, Any] | None = None,
+    rate: float | None = None,
     **settings: Any,
 ) -> CrossLearner:
     """Learn a policy for each machine from logged episodes, with the method ``models``.
@@ -73,12 +76,13 @@ def learn_from(
 
     Parameters
     ----------
-    data : mapping, sequence, Minari dataset, or path of a table
+    data : mapping, sequence, Minari dataset, or paths of files
         ``{"machine": episodes, ...}`` or a list of such episodes, one entry for each machine. An
         episode is a mapping with ``observations`` (T+1, q), ``actions`` (T, p), ``rewards`` (T,)
         and, if it may end, ``terminated``: one truth value, or (T,). A dataset of Minari's is the
-        episodes of one machine; several are several machines. A table is a CSV file with a row
-        for every step; see ``columns``.
+        episodes of one machine; several are several machines. Files are CSV with a row for every
+        step, Parquet, MDF or ROS bags, one for each machine or with a column that names it; see
+        ``columns`` and :func:`crosslearning.analysis.logged.describe_log`.
     epsilon : float
         How far the policies may be from the central one.
     iterations : int
@@ -90,10 +94,12 @@ def learn_from(
         Known rewards and terminations, as for :class:`crosslearning.Task`: they are then not
         learned from the data.
     columns : mapping, optional
-        Names of the columns of a table: ``machine``, ``episode``, ``reward``, ``terminated``, and
-        ``observations``, ``actions``, ``next_observations``, each a list of names or a prefix. By
-        default these words, and ``obs``, ``act`` and ``next_obs``. Without next observations, the
-        last row of an episode has only an observation.
+        Names of the columns, or signals, of files: ``machine``, ``episode``, ``reward``,
+        ``terminated``, ``time`` in seconds, ``reset``, and ``observations``, ``actions``,
+        ``next_observations``, each a list of names or a prefix. By default these words, and
+        ``obs``, ``act`` and ``next_obs``. Without next observations, the last row of an episode
+        has only an observation. Instead of a reward, ``setpoints`` by observation, each a number
+        or a column: the reward is then −Σ ((next observation − setpoint)/spread)².
     progress : bool or Console
         As for :meth:`CrossLearner.learn`.
     around : controller, optional
@@ -105,6 +111,9 @@ def learn_from(
         Further fields of :class:`crosslearning.Task` that hold for every machine, such as
         ``{"past_actions": 2, "limits": {"pressure": (None, 8.0)}}``. Names are those of the table's
         columns, or ``observation_names`` and ``action_names``.
+    rate : float, optional
+        Steps per second to which files are resampled, as by
+        :func:`crosslearning.analysis.logged.describe_log`.
     **settings
         Of the method, such as ``model_epsilon``, and ``seed``.
 
@@ -128,9 +137,46 @@ def learn_from(
     >>> bool(action[0] < 0.0)
     True
     """
+    learner = learner_of(
+        data,
+        epsilon,
+        iterations=iterations,
+        observation_space=observation_space,
+        action_space=action_space,
+        reward=reward,
+        terminated=terminated,
+        columns=columns,
+        around=around,
+        lags=lags,
+        task=task,
+        rate=rate,
+        **settings,
+    )
+    learner.learn(iterations, progress=progress)
+    warn_of_leaving(learner)
+    return learner
+
+
+def learner_of(
+    data: Any,
+    epsilon: float,
+    *,
+    iterations: int,
+    observation_space: Box | None = None,
+    action_space: Box | None = None,
+    reward: Formula | None = None,
+    terminated: Formula | None = None,
+    columns: Mapping[str, Any] | None = None,
+    around: Any = None,
+    lags: int | str = 0,
+    task: Mapping[str, Any] | None = None,
+    rate: float | None = None,
+    **settings: Any,
+) -> CrossLearner:
+    """Return a learner that holds logged data and has learned nothing yet; see `learn_from`."""
     for name in {"method", "updates_per_round"} & set(settings):
         raise InputError(f"{name} is not for you to set: the method is models, in one round")
-    log = read_log(data, columns)
+    log, named = read_data(data, columns, rate, reward is not None)
     check_content(log, reward is not None)
     spaces = spaces_of(data, log, observation_space, action_space)
     if around is not None and action_space is None:
@@ -138,7 +184,8 @@ def learn_from(
             "the logged actions do not tell the range of the actuators, within which a controller "
             "acts; give it: action_space=Box(low, high)"
         )
-    fields = {**column_names(data, columns), "lags": lags, **(task or {})}
+    rated = named.pop("rate", None)
+    fields = {**named, "lags": lags, **(task or {})}
     check_names("field of a task", fields, Task.__dataclass_fields__)
     if fields.get("lags"):
         every = np.concatenate([one.observations for one in itertools.chain(*log.values())])
@@ -155,6 +202,9 @@ def learn_from(
         )
         for name, episodes in log.items()
     )
+    if rated is not None:
+        for one in tasks:
+            one._set(rate=rated)
     if around is not None:
         tasks = around_controllers(tasks, around)
     logs, evidence = _as_observed(log, tasks), None
@@ -167,6 +217,8 @@ def learn_from(
     kernel = settings.pop("kernel", None) or kernel_for(
         seen, tasks[0].observation_space, around is not None, tasks[0].loop
     )
+    if around is None and settings.get("range_penalty") is None:
+        settings["range_penalty"] = RANGE_PENALTY
     learner = CrossLearner(
         tasks, epsilon, kernel=kernel, method="models", updates_per_round=iterations, **settings
     )
@@ -174,16 +226,19 @@ def learn_from(
     method = learner.method
     assert isinstance(method, ModelBasedMethod)
     method.take_in([_transitions(episodes, method) for episodes in logs])
-    learner.learn(iterations, progress=progress)
+    return learner
+
+
+def warn_of_leaving(learner: CrossLearner) -> None:
+    """Warn of policies that leave the data."""
     shares = out_of_data_fraction(learner)
     listed = [f"{name!r} in {share:.0%}" for name, share in shares.items() if share > _MANY_STEPS]
     if listed:
         warnings.warn(
             "policies leave the data: the models are uncertain in a share of imagined steps, for "
             f"{', '.join(listed)}. Log more data of these policies before relying on them",
-            stacklevel=2,
+            stacklevel=3,
         )
-    return learner
 
 
 def _as_observed(log: Log, tasks: Sequence[Task]) -> list[list[Episode]]:

@@ -32,6 +32,8 @@ _NUMBERED = re.compile(r"iteration-(\d+)\.safetensors")
 _FILES = {"model": "model.safetensors", "config": "config.toml", "metrics": "metrics.jsonl"}
 #: Settings with checks of their own.
 _NAMED = ("epsilon", "kernel", "max_knots")
+#: The tasks in the configuration of a run that learned from log files.
+_LOGGED = "logs"
 #: Larger numbers are not measured, and would overflow in sums and figures.
 _Number = Annotated[float, msgspec.Meta(gt=-1e150, lt=1e150)]
 #: By task; null stands for infinity, or for a number that was not measured.
@@ -216,7 +218,8 @@ def _check_config(
     found, expected = "; ".join(others), "the model's settings are those of config.toml"
     checks.expect("config.toml: other settings", not others, found or "no difference", expected)
     asked = (config.get("tasks"), config.get("task_options") or {})
-    learned = (description["task_set"], description["task_options"] or {})
+    known = _LOGGED if description["task_set"] is None else description["task_set"]
+    learned = (known, description["task_options"] or {})
     more = f" and {len(model.tasks) - 10} more" if len(model.tasks) > 24 else ""
     found = f"{learned[0]}: {', '.join(model.tasks[:10] if more else model.tasks)}{more}"
     checks.expect("config.toml: tasks", asked == learned, found, f"{asked[0]}, as config.toml says")

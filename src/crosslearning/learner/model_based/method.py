@@ -17,7 +17,7 @@ import numpy as np
 
 from crosslearning.learner import core
 from crosslearning.learner.keeping import Candidate, seen_gain
-from crosslearning.learner.limits import Limits
+from crosslearning.learner.limits import Limits, Penalties, with_range
 from crosslearning.learner.model_based import dynamics as models
 from crosslearning.learner.model_based.comparison import (
     imagined_returns,
@@ -120,6 +120,8 @@ class ModelBasedMethod(core.Method):
         self.first_rewards: list[Floats] = []
         self.acted = 0
         self._world: World | None = None
+        #: The observations of all data; None if they are to be collected.
+        self._range: Floats | None = None
         self._controlled: Controlled | None = None
         self._dynamics: Dynamics | None = None
         self._imagined: Imagined | None = None
@@ -287,7 +289,10 @@ class ModelBasedMethod(core.Method):
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
         low, high = ends_of(self.executor.tasks[0].observation_space)
         frame = Frame.of(self.visited, low, high, self.is_angle, pseudo, self.known)
-        return frame.beyond(self.limits.penalties.coordinate, low, high)
+        wide = self.limits.penalties.coordinate
+        if self.settings.range_penalty:  # policies would lean on a wall where the data end
+            wide = np.flatnonzero(frame.is_angle == 0)
+        return frame.beyond(wide, low, high)
 
     def _learn_models(self, iterate: core.Iterate) -> None:
         """Fit the models, and draw posterior samples of them."""
@@ -317,7 +322,7 @@ class ModelBasedMethod(core.Method):
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
         self.pseudo = pseudo
-        self._world = self._controlled = None
+        self._world = self._controlled = self._range = None
         self.made, self.fresh = 0, False
 
     @property
@@ -338,9 +343,24 @@ class ModelBasedMethod(core.Method):
         if self._world is None:
             assert self.frame is not None
             self._world = world_of(
-                self.models, self.frame, self.bounds, self.limits.penalties, self.controlled
+                self.models, self.frame, self.bounds, self.penalties, self.controlled
             )
-        return self._world._replace(penalties=self.limits.penalties)
+        return self._world._replace(penalties=self.penalties)
+
+    @property
+    def penalties(self) -> Penalties:
+        """Those of limits and, with ``range_penalty``, of leaving the range of the data."""
+        weight = self.settings.range_penalty or 0.0
+        if not weight:
+            return self.limits.penalties
+        assert self.frame is not None
+        if self._range is None:
+            both = [np.concatenate([one.states, one.after]) for one in self.visited]
+            self._range = np.concatenate(both)
+        learned = self.frame.learned
+        coordinates = learned[self.frame.is_angle[learned] == 0]
+        weight *= float(self.frame.unit[len(learned)])
+        return with_range(self.limits.penalties, len(self.data), coordinates, self._range, weight)
 
     def _imagine(self, iterate: core.Iterate) -> Imagined:
         """Imagine rollouts of every task, from states visited in any task."""
@@ -410,8 +430,8 @@ class ModelBasedMethod(core.Method):
         regression.use(knots)
         regression.push(list(states))
         gradients = imagined.gradients.reshape(N, -1, p)
-        if self.world.ends:
-            # Where an end is near, few gradients are far longer than all others.
+        if self.world.ends or settings.range_penalty:
+            # Near an end, or beyond the data, few gradients are far longer than all others.
             size = np.linalg.norm(gradients, axis=2, keepdims=True)
             most = _LONGEST_GRADIENT * np.median(size, axis=1, keepdims=True)
             gradients = gradients * np.minimum(1.0, most / np.maximum(size, _TINY))
@@ -580,7 +600,7 @@ class ModelBasedMethod(core.Method):
                 self.limits.measure(np.concatenate([one.after for one in data[:known]]))
         self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
         self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
-        self._world = self._dynamics = self._controlled = None
+        self._world = self._dynamics = self._controlled = self._range = None
 
 
 class Seen(NamedTuple):

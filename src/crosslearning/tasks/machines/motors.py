@@ -112,8 +112,9 @@ _EDGE = 1500.0
 class SynchronousMotors(Parameters):
     """Resistance [Ω], inductances [H], flux [Wb], inertia [kg m²], friction [N m s], load [N m].
 
-    A motor like that of Pillay and Krishnan (1989), "Modeling, simulation, and analysis of permanent-magnet
-    motor drives, part I", IEEE Transactions on Industry Applications 25(2), 265-273, with a load.
+    A motor like that of Pillay and Krishnan (1989), "Modeling, simulation, and analysis of
+    permanent-magnet motor drives, part I", IEEE Transactions on Industry Applications 25(2),
+    265-273, with a load.
     """
 
     RESISTANCE = 1.4

@@ -2,10 +2,10 @@
 
 The model is that of Bergman, Phillips and Cobelli (1981), "Physiologic evaluation of factors
 controlling glucose tolerance in man", Journal of Clinical Investigation 68(6), 1456-1467. The
-numbers and the exponential absorption of meals are of the size of those in Fisher (1991), "A semiclosed-loop
-algorithm for the control of blood glucose levels in diabetics", IEEE Transactions on Biomedical
-Engineering 38(1), 57-61, where the pancreas gives no insulin and a pump does. For research on
-control only: it is no medical device, and a model of three states is no patient.
+numbers and the exponential absorption of meals are of the size of those in Fisher (1991), "A
+semiclosed-loop algorithm for the control of blood glucose levels in diabetics", IEEE Transactions
+on Biomedical Engineering 38(1), 57-61, where the pancreas gives no insulin and a pump does. For
+research on control only: it is no medical device, and a model of three states is no patient.
 """
 
 from __future__ import annotations
