@@ -153,7 +153,7 @@ def test_a_seed_is_measured_once(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "TRIALS", 2)
     part = benchmark.Part("hovering-masses", HOVERING.controller, 2, held={0: 0.0}, fresh=3)
     settings = {"updates_per_round": 2, "rollouts": 4, "look_ahead": 4, "round_steps": 10}
-    asked = (part, 1, 10, 0.3, settings, tmp_path)
+    asked = (part, [0], 10, 0.3, settings, tmp_path)
     (found,) = benchmark.answers(*asked)
     assert found["steps"] == 10.0
     assert [len(machines) for machines in found["rows"].values()] == [2] * 5

@@ -183,10 +183,12 @@ def test_commands_take_the_folders_that_they_write_to_by_default():
     for words, command in leaves(typer.main.get_command(cli.app)):
         (out,) = [one for one in command.params if one.metavar == "FOLDER"] or [None]
         if out is not None and out.default is not None:
-            with command.make_context(words[-1], []) as context:
+            needed = ["log.csv" for one in command.params if one.required]
+            with command.make_context(words[-1], needed) as context:
                 defaults[" ".join(words)] = context.params[out.name]
     assert defaults == {
         "quickstart": Path("runs/quickstart"),
         "reproduce": Path("runs/reproduce"),
         "demo fleet": Path("fleet"),
+        "logs": Path("runs/logs"),
     }

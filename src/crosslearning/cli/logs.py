@@ -102,7 +102,7 @@ def logs(
     as_json: options.Json = False,
     **flags: Any,
 ) -> None:
-    """Show what is understood of log files, before anything is learned."""
+    """Show what log files hold, before learning from them."""
     from crosslearning.analysis.logged import describe_log
     from crosslearning.figures.logs import logs_figure
     from crosslearning.figures.style import save_figure

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from crosslearning._base.plain_data import to_plain
+from crosslearning.analysis.logged.formats import read_recording
 from crosslearning.analysis.logged.log import Log, check_shapes
 from crosslearning.analysis.logged.reading import read_log
-from crosslearning.analysis.logged.recording import Recording, read_recording, split_unit
+from crosslearning.analysis.logged.recording import Recording, split_unit
 from crosslearning.analysis.logged.resampling import Roles
 from crosslearning.analysis.logged.tables import (
     MachineRows,

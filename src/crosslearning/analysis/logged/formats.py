@@ -1,4 +1,4 @@
-"""Readers of Parquet, MDF and ROS bags. The packages behind them are extras."""
+"""Log files by their format. The packages behind all but CSV are extras."""
 
 from __future__ import annotations
 
@@ -17,13 +17,77 @@ from crosslearning.analysis.logged.recording import (
     check_size,
     extra,
     named,
+    read_csv,
 )
-from crosslearning.errors import InputError, visible
+from crosslearning.errors import CrossLearningError, InputError, visible
 
 #: So many names are listed in a note.
 _LISTED = 5
 #: The releases whose definitions serve bags of ROS 2 that hold none.
 _STORE = "ROS2_HUMBLE"
+
+
+#: What files of a suffix are; a folder is a bag of ROS 2.
+_KINDS = {
+    ".parquet": "a Parquet file",
+    ".pq": "a Parquet file",
+    ".mf4": "an MDF file",
+    ".mdf": "an MDF file",
+    ".dat": "an MDF file",
+    ".bag": "a ROS bag",
+    ".mcap": "a ROS bag",
+    ".db3": "a ROS bag",
+}
+_TABLE = "a table of comma-separated text"
+
+
+def read_recording(path: str | Path) -> Recording:
+    r"""Return the signals of a CSV, Parquet or MDF file, or of a ROS bag.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from crosslearning.analysis.logged import read_recording
+    >>> _ = Path("log.csv").write_text("time [s],speed [m/s]\n0.0,1.5\n0.1,1.6\n")
+    >>> {name: signal.unit for name, signal in read_recording("log.csv").signals.items()}
+    {'time': 's', 'speed': 'm/s'}
+    """
+    path = Path(path)
+    kind = _kind(path)
+    readers = {"a Parquet file": read_parquet, "an MDF file": read_mdf, "a ROS bag": read_bag}
+    try:
+        recording = readers.get(kind, read_csv)(path)
+    except CrossLearningError:
+        raise
+    except OSError as problem:
+        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
+    except MemoryError as problem:
+        raise InputError(f"{path} does not fit into memory; split it, or leave out signals") from (
+            problem
+        )
+    # A damaged or hostile file may make a foreign parser raise anything.
+    except Exception as problem:
+        detail = visible(f"{type(problem).__name__}: {problem}", 200)
+        raise InputError(
+            f"{path} cannot be read as {kind}: it is damaged, cut off or of another format "
+            f"({detail})"
+        ) from problem
+    if not any(len(signal.values) for signal in recording.signals.values()):
+        raise InputError(f"{path} has no rows: no signal has a sample")
+    return recording
+
+
+def _kind(path: Path) -> str:
+    """Return what a file is by its suffix; a folder is a bag of ROS 2."""
+    if not path.exists():
+        raise InputError(f"cannot read {path}: No such file or directory")
+    if (kind := _KINDS.get(path.suffix.lower())) is not None:
+        return kind
+    if not path.is_dir():
+        return _TABLE
+    if (path / "metadata.yaml").is_file():
+        return "a ROS bag"
+    raise InputError(f"{path} is a folder without metadata.yaml, so no bag of ROS 2; give a file")
 
 
 def read_parquet(path: Path) -> Recording:

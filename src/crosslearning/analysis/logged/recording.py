@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import csv
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crosslearning.errors import CrossLearningError, InputError, MissingExtraError, visible
+from crosslearning.errors import InputError, MissingExtraError, visible
 from crosslearning.rkhs.checks import Floats
 
 #: The most numbers of a file: 800 MB.
@@ -49,73 +49,6 @@ class Recording(NamedTuple):
         """Return a row's place in the file, for messages."""
         number = row if self.row_numbers is None else int(self.row_numbers[row])
         return f"{self.path}, {self.row_name} {number}"
-
-
-def read_recording(path: str | Path) -> Recording:
-    r"""Return the signals of a CSV, Parquet or MDF file, or of a ROS bag.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from crosslearning.analysis.logged import read_recording
-    >>> _ = Path("log.csv").write_text("time [s],speed [m/s]\n0.0,1.5\n0.1,1.6\n")
-    >>> {name: signal.unit for name, signal in read_recording("log.csv").signals.items()}
-    {'time': 's', 'speed': 'm/s'}
-    """
-    path = Path(path)
-    reader = _reader(path)
-    try:
-        recording = reader(path)
-    except CrossLearningError:
-        raise
-    except OSError as problem:
-        raise InputError(f"cannot read {path}: {problem.strerror or problem}") from problem
-    except MemoryError as problem:
-        raise InputError(f"{path} does not fit into memory; split it, or leave out signals") from (
-            problem
-        )
-    # A damaged or hostile file may make a foreign parser raise anything.
-    except Exception as problem:
-        detail = visible(f"{type(problem).__name__}: {problem}", 200)
-        raise InputError(
-            f"{path} cannot be read as {_KINDS.get(path.suffix.lower(), 'a ROS bag')}: it is "
-            f"damaged, cut off or of another format ({detail})"
-        ) from problem
-    if not any(len(signal.values) for signal in recording.signals.values()):
-        raise InputError(f"{path} has no rows: no signal has a sample")
-    return recording
-
-
-def _reader(path: Path) -> Callable[[Path], Recording]:
-    """Return the reader of a file, by its suffix; a folder is a bag of ROS 2."""
-    if not path.exists():
-        raise InputError(f"cannot read {path}: No such file or directory")
-    suffix = path.suffix.lower()
-    if suffix in (".parquet", ".pq", ".mf4", ".mdf", ".dat", ".bag", ".mcap", ".db3"):
-        from crosslearning.analysis.logged import formats
-
-        if suffix in (".parquet", ".pq"):
-            return formats.read_parquet
-        return formats.read_mdf if suffix in (".mf4", ".mdf", ".dat") else formats.read_bag
-    if path.is_dir():
-        if (path / "metadata.yaml").is_file():
-            from crosslearning.analysis.logged import formats
-
-            return formats.read_bag
-        raise InputError(
-            f"{path} is a folder without metadata.yaml, so no bag of ROS 2; give a file"
-        )
-    return read_csv
-
-
-_KINDS = {
-    ".parquet": "a Parquet file",
-    ".pq": "a Parquet file",
-    ".mf4": "an MDF file",
-    ".mdf": "an MDF file",
-    ".dat": "an MDF file",
-    ".csv": "a table of comma-separated text",
-}
 
 
 def extra(name: str, package: str, module: str) -> Any:
