@@ -4,9 +4,10 @@
 parts: fleet (eight unlike pendulums under cross-learned, pooled and separate models), radius (the
 policies' radius, from one policy for all to one for each), optimum (what the best policies get on
 the fleet's machines, by dynamic programming), carts (six cart-poles to swing up), arms and acrobots
-(three double pendulums to swing up, with torques at both joints or at the elbow alone), cost (a
-round, an imagined step) and growth (a round against data, knots and tasks). Settings are the
-defaults; ``--set FIELD=VALUE`` tries others.
+(three double pendulums to swing up, with torques at both joints or at the elbow alone), quadrotors
+and reactors (whether six machines get worse from mark to mark), cost (a round, an imagined step)
+and growth (a round against data, knots and tasks). Settings are the defaults; ``--set FIELD=VALUE``
+tries others.
 
 Members of a family are drawn by the seed. A number is the interquartile mean over seeds with its
 95 % interval; differences are paired by the seed. Every seed is kept in a file, and the same
@@ -44,13 +45,17 @@ VERSION = 2
 #: Members, and real steps of each after which the policies are evaluated.
 FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
 FAMILIES |= {"arms": "double-pendulums:3", "acrobots": "acrobots:3"}
+FAMILIES |= {"quadrotors": "quadrotors:6", "reactors": "reactors:6"}
 MARKS = {"fleet": (50, 100, 200), "radius": (100,), "carts": (100, 200, 400)}
 MARKS |= dict.fromkeys(("arms", "acrobots"), tuple(range(100, 601, 100)))
+MARKS |= {"quadrotors": tuple(range(50, 301, 50)), "reactors": (25, 50, 75, 100)}
 SEEDS = dict.fromkeys(FAMILIES, 10)
 #: Episodes of an evaluation on each task.
 TRIALS = dict.fromkeys(FAMILIES, 50)
 KINDS = {"cross-learned": None, "pooled": 0.0, "separate": math.inf}
 RADII = (0.0, 1.0, 3.0, 10.0, math.inf)
+#: A mark may be this share of the best mark before it below that one.
+FALL = 0.2
 
 
 def measure(part: str, seed: int, marks: Sequence[int], settings: Answer) -> Answer:
@@ -207,6 +212,47 @@ def _swing_up(part: str, **options: Any) -> list[Row]:
     return rows
 
 
+def quadrotors(**options: Any) -> list[Row]:
+    """Whether six quadrotors get worse with more data."""
+    return _no_worse("quadrotors", **options)
+
+
+def reactors(**options: Any) -> list[Row]:
+    """Whether six reactors get worse with more data."""
+    return _no_worse("reactors", **options)
+
+
+def falls(returns: Any) -> Any:
+    """Return how far each seed's marks fall below the best before them, (seeds,), given (S, M).
+
+    The fall is relative to that best mark; 0 if no mark is below an earlier one.
+    """
+    best = np.maximum.accumulate(returns, axis=1)
+    return np.max((best - returns) / np.abs(best), axis=1)
+
+
+def _no_worse(part: str, **options: Any) -> list[Row]:
+    settings = options.pop("settings", {})
+    label = "-".join(["cross-learned", *(f"{k}={v}" for k, v in sorted(settings.items()))])
+    result = seeds_of(part, label, settings, **options)
+    totals = np.stack([_totals(result, k) for k in range(len(MARKS[part]))], axis=1)
+    rows = []
+    for k, mark in enumerate(MARKS[part]):
+        mean, worst = (
+            over_seeds(one) for one in (totals[:, k].mean(axis=1), totals[:, k].min(axis=1))
+        )
+        what = f"{FAMILIES[part]}, {mark} steps each, {len(totals)} seeds: return"
+        rows.append(Row(what, f"{mean}; worst machine {worst}", mean.value, "", None))
+    for what, returns in (("mean", totals.mean(axis=2)), ("worst machine", totals.min(axis=2))):
+        found = falls(returns)
+        good = int(np.sum(found <= FALL))
+        text = f"{good} of {len(found)}; falls {np.round(found, 2).tolist()}"
+        asked = (f"{len(found)}", good == len(found)) if what == "mean" else ("", None)
+        what = f"the same: seeds whose {what} never falls {FALL:.0%} below its best mark"
+        rows.append(Row(what, text, good, *asked))
+    return rows
+
+
 def with_data(tasks: int, steps: int, **settings: Any) -> CrossLearner:
     """Return a learner of pendulums that has seen so many steps of each, and learns from them."""
     learner = CrossLearner(task_set(f"pendulums:{tasks}"), method="models", **settings)
@@ -280,7 +326,7 @@ def _radius(name: str, value: float | None) -> Answer:
     return {} if value is None else {name: "inf" if math.isinf(value) else float(value)}
 
 
-BENCHMARKS = [fleet, radius, optimum, carts, arms, acrobots, cost, growth]
+BENCHMARKS = [fleet, radius, optimum, carts, arms, acrobots, quadrotors, reactors, cost, growth]
 
 
 def main() -> None:

@@ -135,3 +135,17 @@ def test_the_best_policy_is_what_dynamic_programming_says(monkeypatch):
     starts = pendulum_optimum.starts_of(task, 5)
     assert starts.shape == (5, 2)
     assert np.all(np.abs(starts) <= [np.pi, 1.0])
+
+
+def test_a_mark_is_held_against_the_best_before_it(told):
+    better = [answer(*(-60.0 + 10.0 * k for k in range(4))) for _ in range(3)]
+    # 18 % below the best before it, at every later mark.
+    told["cross-learned"] = [*better, answer(-100.0, -119.0, -119.0, -119.0)]
+    *_, mean, worst = benchmark.reactors()
+    assert mean.met
+    assert mean.ratio == 4
+    told["cross-learned"] = [*better, answer(-150.0, -100.0, -60.0, -75.0)]
+    *_, mean, worst = benchmark.reactors()
+    assert not mean.met
+    assert mean.ratio == worst.ratio == 3
+    assert "0.23" in mean.measured
