@@ -1,6 +1,5 @@
 """Settings that all tests share."""
 
-import gc
 import os
 import signal
 
@@ -16,10 +15,6 @@ from threadpoolctl import threadpool_limits
 settings.register_profile("same", deadline=None, derandomize=True, database=None, print_blob=True)
 settings.register_profile("random", settings.get_profile("same"), derandomize=False)
 settings.load_profile("random" if os.environ.get("CROSSLEARNING_FUZZ") else "same")
-
-# The tests and all that they import stay until the end. Python would go through them again and
-# again to find garbage: they are set aside once all are collected.
-gc.disable()
 
 # What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -55,11 +50,3 @@ def pytest_collection_modifyitems(items):
         (pages if item.path.parent.name == "playground" else others).append(item)
     half = len(items) // 2
     items[:] = [*others[:half], *pages, *others[half:]]
-
-
-def pytest_collection_finish():
-    """Set what was collected aside, and look for the garbage of tests alone."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
-    gc.enable()
