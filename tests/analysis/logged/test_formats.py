@@ -110,6 +110,14 @@ def test_broken_files_get_a_sentence(tmp_path, name, content):
     gc.collect()
 
 
+def test_text_of_any_suffix_is_read_as_a_table(tmp_path):
+    (tmp_path / "a.txt").write_text("level\n1\n2\n")
+    assert read_recording(tmp_path / "a.txt").signals["level"].values.tolist() == [1.0, 2.0]
+    (tmp_path / "b.txt").write_bytes(b"level\n\xff\xfe\n")
+    with pytest.raises(InputError, match=r"b\.txt"):
+        read_recording(tmp_path / "b.txt")
+
+
 @QUIET
 def test_cut_off_files_get_a_sentence(tmp_path):
     for name in ("log.parquet", "log.mf4"):

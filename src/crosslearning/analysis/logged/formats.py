@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,20 +27,6 @@ _LISTED = 5
 _STORE = "ROS2_HUMBLE"
 
 
-#: What files of a suffix are; a folder is a bag of ROS 2.
-_KINDS = {
-    ".parquet": "a Parquet file",
-    ".pq": "a Parquet file",
-    ".mf4": "an MDF file",
-    ".mdf": "an MDF file",
-    ".dat": "an MDF file",
-    ".bag": "a ROS bag",
-    ".mcap": "a ROS bag",
-    ".db3": "a ROS bag",
-}
-_TABLE = "a table of comma-separated text"
-
-
 def read_recording(path: str | Path) -> Recording:
     r"""Return the signals of a CSV, Parquet or MDF file, or of a ROS bag.
 
@@ -53,10 +39,9 @@ def read_recording(path: str | Path) -> Recording:
     {'time': 's', 'speed': 'm/s'}
     """
     path = Path(path)
-    kind = _kind(path)
-    readers = {"a Parquet file": read_parquet, "an MDF file": read_mdf, "a ROS bag": read_bag}
+    kind, read = _format(path)
     try:
-        recording = readers.get(kind, read_csv)(path)
+        recording = read(path)
     except CrossLearningError:
         raise
     except OSError as problem:
@@ -77,16 +62,16 @@ def read_recording(path: str | Path) -> Recording:
     return recording
 
 
-def _kind(path: Path) -> str:
-    """Return what a file is by its suffix; a folder is a bag of ROS 2."""
+def _format(path: Path) -> _Format:
+    """Return the format of a file by its suffix; a folder is a bag of ROS 2."""
     if not path.exists():
         raise InputError(f"cannot read {path}: No such file or directory")
-    if (kind := _KINDS.get(path.suffix.lower())) is not None:
-        return kind
+    if (known := _FORMATS.get(path.suffix.lower())) is not None:
+        return known
     if not path.is_dir():
-        return _TABLE
+        return _CSV
     if (path / "metadata.yaml").is_file():
-        return "a ROS bag"
+        return _BAG
     raise InputError(f"{path} is a folder without metadata.yaml, so no bag of ROS 2; give a file")
 
 
@@ -238,3 +223,18 @@ def _left_out(path: Path, names: list[str], what: str = "columns") -> tuple[str,
     listed = visible(", ".join(names[:_LISTED]), 300)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return (f"{path.name}: left out {what} that cannot be used: {listed}{more}",)
+
+
+class _Format(NamedTuple):
+    """A format of log files, and its reader."""
+
+    kind: str  #: in words, for messages
+    read: Callable[[Path], Recording]
+
+
+_CSV = _Format("a table of comma-separated text", read_csv)
+_PARQUET = _Format("a Parquet file", read_parquet)
+_MDF = _Format("an MDF file", read_mdf)
+_BAG = _Format("a ROS bag", read_bag)
+_FORMATS = {".parquet": _PARQUET, ".pq": _PARQUET, ".mf4": _MDF, ".mdf": _MDF, ".dat": _MDF}
+_FORMATS |= {".bag": _BAG, ".mcap": _BAG, ".db3": _BAG}
