@@ -135,5 +135,5 @@ def test_a_flat_task_can_be_sent():
 def test_what_is_no_vector_of_numbers_is_refused_with_a_remedy():
     pushes = Tuple((Box(-1.0, 1.0, (1,)), Discrete(3)))
     task = Task("mixed", lambda: Shown(Box(-2.0, 2.0, (1,)), vector, pushes), horizon=20)
-    with pytest.raises(InputError, match=r"action_space of task 'mixed' must be a Box.*continuous"):
+    with pytest.raises(InputError, match=r"of task 'mixed' must be a Box.*one Discrete"):
         CrossLearner([task])

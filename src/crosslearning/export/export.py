@@ -79,7 +79,7 @@ def export_policy(
     """Write a policy for another language, after a check against Python.
 
     It takes the environment's observations, flat, and returns its actions, scaled and clipped,
-    without noise.
+    without noise. Of discrete actions it returns the scores; the contract has the choices.
 
     Parameters
     ----------
@@ -150,6 +150,8 @@ def export_policy(
         # Only an earlier export, which has a contract, is overwritten.
         for other in filter(Path.exists, map(path.with_name, contents)):
             raise InputError(f"{other} is there and is no export of a policy; choose another name")
+    if policy.choices is not None:
+        about["choices"] = policy.choices.to_dict()
     signals = policy.observations, policy.actions
     if not isinstance(exported, Policy):
         from crosslearning.export.signals import machine_signals

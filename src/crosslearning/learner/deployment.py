@@ -56,7 +56,7 @@ class LearnedController(CorrectedController):
                 f"the policy reads {reads} numbers, but its loop shows {seen.size}: the controller "
                 "is not the one that it was learned around, whose memory it observes"
             )
-        return self.policy.predict(seen.reshape(self.policy.observation_shape))[0]
+        return self.policy.vector(seen.reshape(self.policy.observation_shape))
 
     def __repr__(self) -> str:
         spec = self.loop.spec
@@ -71,7 +71,8 @@ class LearnedController(CorrectedController):
         controller = self.loop.spec.controller
         if isinstance(controller, MissingController):
             raise InputError(controller.why)
-        return super().act(observation)
+        action, choices = super().act(observation), self.policy.choices
+        return action if choices is None else choices.choose(action)
 
     @property
     def change(self) -> NDArray[np.float64] | None:

@@ -341,6 +341,8 @@ class _Rows:
     def each(self, states: Floats, which: NDArray[np.int64]) -> Floats:
         """Return an action for each row."""
         actions = np.asarray(self.policy.predict_rows(states), dtype=np.float64)
+        if (choices := self.task.choices) is not None and len(actions):
+            actions = np.array([choices.scores(action) for action in actions])
         expected = len(states) * self.task.action_size
         if actions.size != expected or not np.all(np.isfinite(actions)):
             raise InputError(
@@ -367,6 +369,12 @@ def _actor(policy: AnyPolicy, task: Task, deterministic: bool) -> Callable[[Any]
         given = (predict or policy)(observation, **keywords)
         if predict is not None and isinstance(given, tuple):
             given = given[0]
+        if task.choices is not None:
+            try:
+                return task.choices.scores(given)
+            except InputError as problem:
+                name = _names([policy])[0]
+                raise InputError(f"of {name} in task {task.name!r}, {problem}") from None
         action = np.asarray(given, dtype=np.float64)
         if action.size != math.prod(space.shape) or not np.all(np.isfinite(action)):
             raise InputError(

@@ -96,6 +96,7 @@ class Policies:
             gamma = self._settings.gamma
             policy = Policy(name, mean, self._std, actions, gamma, seen, first.rate)
             policy.scale = self._scale or policy.scale
+            policy.choices = first.choices
             policy.corrects = self._correct
             if self.family.kernel.normalised and math.isfinite(self._settings.bound):
                 policy.bound = self._settings.bound

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from crosslearning._base.choices import Choices
 from crosslearning._base.files import read_document, write_document
 from crosslearning._base.plain_kernels import PlainFamily
 from crosslearning.errors import FileFormatError, InputError, MissingFormulaError
@@ -174,6 +175,8 @@ class Policy:
         self.rate = rate
         #: From the function's values to the task's units.
         self.scale = ActionScale.none(function.outputs)
+        #: Between what its actions choose, if they are scores.
+        self.choices: Choices | None = None
         #: Whether its actions are corrections of a controller's.
         self.corrects = False
         #: The most that its function's RKHS norm can be, with a kernel of at most 1, if known.
@@ -259,6 +262,8 @@ class Policy:
     ) -> tuple[NDArray[np.generic], None]:
         """Return the action for an observation, or for a batch, and None, as Stable-Baselines3.
 
+        Discrete actions are whole numbers: those with the greatest scores.
+
         Parameters
         ----------
         observation : array_like, shape of an observation, or (n, …) for a batch
@@ -267,11 +272,16 @@ class Policy:
         state, episode_start
             Not used: the policy has no memory.
         """
+        vector = self.vector(observation, deterministic)
+        return vector if self.choices is None else self.choices.choose(vector), None
+
+    def vector(self, observation: ArrayLike, deterministic: bool = True) -> NDArray[np.generic]:
+        """Return the numbers of an action, scaled and clipped; of discrete actions the scores."""
         action = self.mean(observation)
         if not deterministic:
             action = action + self.noise_std * self._generator.standard_normal(action.shape)
         given = within(self.actions, self.scale(action))
-        return given if action.ndim == 2 else given[0], None
+        return given if action.ndim == 2 else np.asarray(given[0])
 
     # Files -----------------------------------------------------------------------------
 
@@ -279,12 +289,15 @@ class Policy:
         """Return the policy as plain data for JSON.
 
         With κ the kernel, the action for an observation s, both flat, is
-        clip(centre + half · Σ_m κ(s, knot m) weights m, low, high).
+        clip(centre + half · Σ_m κ(s, knot m) weights m, low, high). If there are ``choices``,
+        these are scores.
         """
         plain = self.plain
         more: dict[str, Any] = {}
         if self.corrects:
             more["corrects"] = True
+        if self.choices is not None:
+            more["choices"] = self.choices.to_dict()
         if self.bound is not None:
             more["bound"] = self.bound
         return {
@@ -320,6 +333,10 @@ class Policy:
                 *(_numbers(key, data["scale"][key], (p,)) for key in ("centre", "half"))
             )
             policy.corrects = bool(data.get("corrects", False))
+            if data.get("choices") is not None:
+                policy.choices = Choices.from_dict(data["choices"])
+                if policy.choices.size != p:
+                    raise FileFormatError(f"{p} scores do not choose {policy.choices}")
             if data.get("bound") is not None:
                 policy.bound = float(_numbers("bound", [data["bound"]], (1,))[0])
         except (FileFormatError, MissingFormulaError):

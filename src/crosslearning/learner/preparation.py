@@ -97,6 +97,12 @@ def resolve_tasks(
                 f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
                 "low ends are below its high ends, or nothing can be learned"
             )
+        if task.choices != first.choices:
+            raise InputError(
+                f"the actions of task {task.name!r} are {task.choices or actions}, but those of "
+                f"{first.name!r} are {first.choices or expected}; tasks that learn together must "
+                "match"
+            )
         if not np.array_equal([actions.low, actions.high], [expected.low, expected.high]):
             raise InputError(
                 f"the action_space of task {task.name!r} has other bounds than that of "
@@ -109,11 +115,12 @@ def _remedy(space: gymnasium.Space[Any], kind: str) -> str:
     """Return the remedy for a space that is not a box of numbers."""
     spaces = gymnasium.spaces
     discrete = spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary
-    if kind == "action_space" and isinstance(space, discrete | spaces.Dict | spaces.Tuple):
+    if kind == "action_space" and isinstance(space, discrete):
+        return "of a vector environment only real actions are known; give a single environment"
+    if kind == "action_space" and isinstance(space, spaces.Dict | spaces.Tuple):
         return (
-            "policies here are functions to real numbers: for discrete actions take a continuous "
-            "version of the environment (such as continuous=True of LunarLander), or fix them "
-            "with gymnasium.wrappers.TransformAction"
+            "its parts must all be real numbers, or all of it one Discrete, MultiDiscrete or "
+            "MultiBinary space: gymnasium.wrappers.TransformAction can make one of it"
         )
     if isinstance(space, discrete):
         return "gymnasium.wrappers.FlattenObservation makes it one-hot"

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crosslearning._base.choices import Choices
 from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner import core
+from crosslearning.learner.choosing import choice_statistics
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.reliability import (
     Agreement,
@@ -30,6 +32,8 @@ from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, Noise
 
+#: The share of their usual length that the last episodes before a limit of steps have at least.
+_SHORTEST_LAST = 0.25
 #: How often the critic's returns are computed from the values that were fitted to them.
 _SWEEPS = 2
 #: Iterations without any difference of rewards that end learning.
@@ -66,6 +70,8 @@ class TrustRegionMethod(core.Method):
         super().__init__(executor, settings, kernel, "action_std")
         N = len(executor.tasks)
         self.limits = Limits(executor.tasks)
+        #: Between what the actions choose, if they are scores.
+        self.choices = executor.tasks[0].choices
         self.critic = Critic(kernel, N, settings)
         self.regression = FamilyRegression(kernel, N, settings.reuse)
         #: Recent batches, newest first: the steps of every task.
@@ -82,15 +88,24 @@ class TrustRegionMethod(core.Method):
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
     def steps_needed(self, iterate: core.Iterate) -> int:
-        """Return the steps of the fewest episodes, if none of them ends early."""
-        return len(self.executor.tasks) * self.settings.fewest_steps
+        """Return the steps of the fewest episodes, if none of them ends early.
+
+        The last ones before a limit may be shorter, unless their returns are compared.
+        """
+        needed = len(self.executor.tasks) * self.settings.fewest_steps
+        whole = iterate.keeper is not None or not self.batches
+        return needed if whole else math.ceil(_SHORTEST_LAST * needed)
 
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
         assert settings.episode_steps is not None
         # 1. Run episodes of every task (Algorithm 2, line 3).
-        sizes = self._episodes(settings.episode_steps), settings.episode_steps
+        longest = settings.episode_steps
+        if iterate.keeper is None:
+            fitting = iterate.steps_left // (FEWEST_EPISODES * len(tasks))
+            longest = int(min(longest, fitting))
+        sizes = self._episodes(longest), longest
         plan, episodes = self.executor.episodes_within(
             iterate.policies, iterate.generator, *sizes, std, iterate.steps_left
         )
@@ -99,7 +114,7 @@ class TrustRegionMethod(core.Method):
         ends = bool(episodes.terminated.any())
         self.watch_rewards(iterate.iteration, episodes.rewards[there], ends, _PATIENCE)
         learned, numbers = self._limited(episodes)
-        discounts = settings.gamma ** np.arange(settings.episode_steps)
+        discounts = settings.gamma ** np.arange(longest)
         returns = episodes.rewards @ discounts
 
         def again(policies: Expansion) -> tuple[Floats, int]:
@@ -112,7 +127,7 @@ class TrustRegionMethod(core.Method):
         newest = []
         for i in range(len(tasks)):
             mean = partial(_function, iterate.policies, i)
-            newest.append(Steps.of(learned.of_task(i), plan.noise[i], std, mean))
+            newest.append(Steps.of(learned.of_task(i), plan.noise[i], std, mean, self.choices))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
         self.batches = [newest, *self.batches][: settings.reuse]
         self.critic.push([steps.states for steps in newest])
@@ -205,8 +220,8 @@ class TrustRegionMethod(core.Method):
             if b == 0:
                 centre, unit = float(advantages.mean()), float(advantages.std()) or 1.0
             means = self.regression.values(b, task, mean)
-            deviations = steps.actions - means
-            ratios = np.exp(np.minimum(log_densities(deviations, std) - steps.densities, _HUGE))
+            deviations, densities = noise_and_densities(steps.actions, means, std, self.choices)
+            ratios = np.exp(np.minimum(densities - steps.densities, _HUGE))
             scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
             # Where all actions are clipped, none is better than another: pull the mean back.
             target = scaled * deviations - (means - np.clip(means, low, high))
@@ -215,7 +230,9 @@ class TrustRegionMethod(core.Method):
             parts.append((target[:, None] * mine[..., None]).reshape(len(target), -1))
             wider.append(scaled * ((deviations / std) ** 2 - 1.0))
             before += len(steps.lengths)
-        return Targets(parts, 0.5 * np.concatenate(wider).mean(axis=0), unit)
+        growth = 0.5 * np.concatenate(wider).mean(axis=0)
+        # Only the ratio of scores to their noise matters, so the noise of choices stays.
+        return Targets(parts, growth if self.choices is None else np.zeros_like(growth), unit)
 
     def directions(self, targets: Sequence[Sequence[Floats]]) -> Floats:
         """Return the parts of all tasks' directions, shape (m, N, K, p), from all their targets.
@@ -436,7 +453,7 @@ class Steps(NamedTuple):
 
     states: Floats  #: where the actions were taken, shape (n, q)
     actions: Floats  #: shape (n, p), in the policies' units
-    densities: Floats  #: their log-densities up to a common constant, shape (n,)
+    densities: Floats  #: their log-densities up to a common constant, or those of choices, (n,)
     rewards: Floats  #: shape (n,)
     last: Floats  #: the observation after each episode, shape (E, q)
     lengths: Integers  #: shape (E,)
@@ -444,21 +461,46 @@ class Steps(NamedTuple):
 
     @classmethod
     def of(
-        cls, episodes: Episodes, noise: Floats, std: Floats, mean: Callable[[Floats], Floats]
+        cls,
+        episodes: Episodes,
+        noise: Floats,
+        std: Floats,
+        mean: Callable[[Floats], Floats],
+        choices: Choices | None = None,
     ) -> Steps:
         """Lay episodes end to end; their actions were ``mean(states)`` plus ``noise``."""
         E, horizon = episodes.rewards.shape
         there = np.arange(horizon) < episodes.lengths[:, None]
-        states, added = episodes.observations[:, :-1][there], noise[there]
+        states = episodes.observations[:, :-1][there]
+        means = mean(states)
+        actions = means + noise[there]
+        densities = log_densities(noise[there], std)
+        if choices is not None:
+            densities = noise_and_densities(actions, means, std, choices)[1]
         return cls(
             states=states,
-            actions=mean(states) + added,
-            densities=log_densities(added, std),
+            actions=actions,
+            densities=densities,
             rewards=episodes.rewards[there],
             last=episodes.observations[np.arange(E), episodes.lengths],
             lengths=episodes.lengths.copy(),
             bootstrap_mask=np.where(episodes.terminated, 0.0, 1.0),
         )
+
+
+def noise_and_densities(
+    actions: Floats, means: Floats, std: Floats, choices: Choices | None
+) -> tuple[Floats, Floats]:
+    """Return the noise of actions (n, p) and their log-densities (n,), up to a constant.
+
+    If they are scores, these are the mean noise given what they choose, and the log-probability
+    of that.
+    """
+    if choices is None:
+        deviations = actions - means
+        return deviations, log_densities(deviations, std)
+    densities, deviations = choice_statistics(choices, choices.taken(actions), means, std)
+    return deviations, densities
 
 
 def log_densities(deviations: Floats, std: Floats) -> Floats:

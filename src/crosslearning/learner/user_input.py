@@ -61,9 +61,10 @@ def default_method(
 ) -> MethodName:
     """Return the method that suits the tasks and the steps, of those that have the settings.
 
-    It is the paper's for tasks that state their kernel, else ``models`` for few steps.
+    It is the paper's for tasks that state their kernel, else ``models`` for few steps of actions
+    that are real numbers.
     """
-    few = steps is not None and steps <= _FEW_STEPS * len(tasks)
+    few = steps is not None and steps <= _FEW_STEPS * len(tasks) and tasks[0].choices is None
     order: list[MethodName] = ["models", "trust-region"] if few else ["trust-region", "models"]
     order.insert(0 if tasks[0].kernel_covariance is not None else 2, "policy-gradient")
     having = methods_with(values or {})

@@ -2,6 +2,7 @@
 
 Policies read and give vectors of numbers. Dictionaries and tuples of spaces, and boxes without an
 axis, are flattened as :mod:`gymnasium.spaces.utils` does; names tell which number is which.
+Discrete actions are chosen by the scores that a policy gives them.
 """
 
 from __future__ import annotations
@@ -16,11 +17,16 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.spaces.utils import flatten, flatten_space, unflatten
 
+from crosslearning._base.choices import MOST_OPTIONS, Choices
+from crosslearning.tasks.vector import require
+
 
 def needs_flattening(space: Any, is_action: bool) -> bool:
-    """Return whether a space is made a vector here: actions must be real numbers already."""
+    """Return whether a space is made a vector here; parts of actions must be real numbers."""
     if isinstance(space, spaces.Box):
         return space.shape == ()
+    if is_action and isinstance(space, _DISCRETE):
+        return True
     if not isinstance(space, spaces.Dict | spaces.Tuple):
         return False
     leaves = [leaf for _, leaf in _leaves(space, "")]
@@ -30,7 +36,25 @@ def needs_flattening(space: Any, is_action: bool) -> bool:
     return bool(leaves) and all(isinstance(leaf, _FLATTENED) for leaf in leaves)
 
 
-_FLATTENED = (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+_DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+_FLATTENED = (spaces.Box, *_DISCRETE)
+
+
+def choices_of(space: Any) -> Choices | None:
+    """Return the choices that a space of actions offers; None for real numbers."""
+    if not isinstance(space, _DISCRETE):
+        return None
+    if isinstance(space, spaces.Discrete):
+        choices = Choices((int(space.n),), (int(space.start),))
+    elif isinstance(space, spaces.MultiDiscrete):
+        options, first = (tuple(np.ravel(part).tolist()) for part in (space.nvec, space.start))
+        choices = Choices(options, first, space.shape)
+    else:
+        size = math.prod(space.shape)
+        choices = Choices((2,) * size, (0,) * size, space.shape)
+    fine = choices.options and all(2 <= n <= MOST_OPTIONS for n in choices.options)
+    require(fine, f"its actions are {space}; give decisions between 2 to {MOST_OPTIONS} options")
+    return choices
 
 
 def flat_names(space: spaces.Space[Any]) -> tuple[str, ...]:
@@ -77,7 +101,10 @@ class FlatEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         ]
         if self._flat[0]:
             self.observation_space = flatten_space(environment.observation_space)
-        if self._flat[1]:
+        self.choices = choices_of(environment.action_space)
+        if self.choices is not None:
+            self.action_space = spaces.Box(-np.inf, np.inf, (self.choices.size,), np.float64)
+        elif self._flat[1]:
             self.action_space = flatten_space(environment.action_space)
 
     @property
@@ -85,7 +112,7 @@ class FlatEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         """The names of flattened observations and actions; empty for those that were flat."""
         parts = zip(self._flat, (self.env.observation_space, self.env.action_space), strict=True)
         observations, actions = (flat_names(space) if flat else () for flat, space in parts)
-        return observations, actions
+        return observations, actions if self.choices is None else self.choices.names
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -95,8 +122,10 @@ class FlatEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._observed(observation), info
 
     def step(self, action: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step with a flat action."""
-        if self._flat[1]:
+        """Step with a flat action, or with what scores choose."""
+        if self.choices is not None:
+            action = self.choices.choose(action)[()]
+        elif self._flat[1]:
             action = unflatten(self.env.action_space, action)
         observation, *rest = self.env.step(action)
         return self._observed(observation), *rest

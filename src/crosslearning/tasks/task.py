@@ -17,6 +17,7 @@ from gymnasium.vector import VectorEnv
 from numba import types
 from numpy.typing import NDArray
 
+from crosslearning._base.choices import Choices
 from crosslearning._base.compiled import FunctionPointer
 from crosslearning.errors import CrossLearningError, InputError, describe_exception, visible
 from crosslearning.tasks.flattening import FlatEnvironment, FlatFactory, needs_flattening
@@ -167,6 +168,8 @@ class Task:
     rate: float | None = field(init=False, default=None)
     #: Whether neither the task nor its environment sets a time limit.
     unlimited: bool = field(init=False, default=False)
+    #: Between which actions a policy's scores choose; None where actions are real numbers.
+    choices: Choices | None = field(init=False, default=None)
     #: Whether its environment is a vector environment, if one was made.
     vector: bool = field(init=False, default=False)
 
@@ -211,6 +214,12 @@ class Task:
             self._set(kernel_covariance=None)
         if not any(value for value in asked.values()) and self.controller is None:
             return
+        for kind in ("controller", "rates", "past_actions") if self.choices else ():
+            if asked[kind]:
+                raise self._invalid(
+                    f"its actions are {self.choices}, so that {kind} cannot be given: it adds to "
+                    "or compares actions that are real numbers"
+                )
         try:
             loop, limits = LoopSpec.of(spaces, names, self.rate, **asked)
         except InputError as problem:
@@ -305,6 +314,8 @@ class Task:
                 environment = FlatEnvironment(environment)
                 spaces = environment.observation_space, environment.action_space
                 self._set(make=FlatFactory(self.make))
+            if isinstance(environment, FlatEnvironment):
+                self._set(choices=environment.choices)
             self._read_metadata(environment, spaces)
             if self.lags and not self.vector and self.circles is None:
                 starts = [environment.reset(seed=seed)[0] for seed in range(_STARTS)]

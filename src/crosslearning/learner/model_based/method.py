@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crosslearning.errors import InputError
 from crosslearning.learner import core
 from crosslearning.learner.keeping import Candidate, seen_gain
 from crosslearning.learner.limits import Limits, Penalties, with_range
@@ -85,6 +86,11 @@ class ModelBasedMethod(core.Method):
     def __init__(self, executor: Executor, settings: ModelBased, kernel: Kernel) -> None:
         super().__init__(executor, settings, kernel, "action_std")
         tasks = executor.tasks
+        if tasks[0].choices is not None:
+            raise InputError(
+                f"the actions of task {tasks[0].name!r} are {tasks[0].choices}, and models learn "
+                "what real actions do; take method='trust-region', or 'policy-gradient'"
+            )
         self.bounds = executor.scale.bounds(tasks[0].action_space)
         self.is_angle = angles_of(tasks[0].observation_space)
         #: Changes of lags and the like, which need not be learned.
