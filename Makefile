@@ -7,7 +7,10 @@ TEST   := $(VENV)/.test-installed
 DEV    := $(VENV)/.dev-installed
 SCHEMA := $(RUN)check-jsonschema --quiet --builtin-schema
 # Modules are compiled when they are first imported: to compile all takes half the installation.
-PIP    := $(RUN)python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+PIP    := $(RUN)python -m pip install --quiet --disable-pip-version-check --no-compile
+# uv takes a fifth of pip's time. Where it cannot be had, or does not reach the packages, pip installs.
+UV     := UV_CACHE_DIR=$(VENV)/.uv UV_HTTP_RETRIES=1 $(RUN)uv --native-tls pip install --quiet --python $(RUN)python
+ALSO   := -c constraints.txt -e
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
@@ -20,20 +23,21 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else \
 	  "crosslearning needs Python 3.11 or later, this is %d.%d; try: make PYTHON=python3.12" % sys.version_info[:2])'
 	$(PYTHON) -m venv $(VENV)
+	-@$(PIP) uv 2>/dev/null
 
 $(CORE): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing crosslearning into $(VENV) (about a minute)"
-	$(PIP) -e .
+	@$(UV) $(ALSO) . 2>/dev/null || $(PIP) $(ALSO) .
 	@touch $@
 
 $(TEST): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing crosslearning with what its tests need into $(VENV) (about a minute)"
-	$(PIP) -e ".[test]"
+	@$(UV) $(ALSO) ".[test]" 2>/dev/null || $(PIP) $(ALSO) ".[test]"
 	@touch $@ $(CORE)
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing crosslearning with all tools for its development into $(VENV) (about a minute)"
-	$(PIP) -e ".[dev]"
+	@$(UV) $(ALSO) ".[dev]" 2>/dev/null || $(PIP) $(ALSO) ".[dev]"
 	@touch $@ $(TEST) $(CORE)
 
 quickstart: $(CORE)  ## build the environment, run the main job, draw its pictures

@@ -62,16 +62,16 @@ def test_marks_count_the_seeds_that_fall_below_their_best(monkeypatch, fallen, m
 
 def test_marks_are_taken_of_one_learner_that_never_exceeds_them(monkeypatch, tmp_path):
     for name, value in (
-        ("MARKS", {1000: None, 3000: None}),
+        ("MARKS", {2000: None, 4000: None}),
         ("ADAPTING", 700),
         ("MANY", "pendulums:2"),
     ):
         monkeypatch.setattr(benchmark, name, value)
     monkeypatch.setitem(benchmark.TRIALS, "marks", 2)
     monkeypatch.setattr(benchmark, "UNSEEN", "pendulums:unseen:1")
-    (result,) = benchmark.seeds_of("marks", {"max_knots": 20}, seeds=1, out=tmp_path, steps=2500)
+    (result,) = benchmark.seeds_of("marks", {"max_knots": 20}, seeds=1, out=tmp_path, steps=3500)
     assert [len(totals) for totals in result["marks"].values()] == [2, 2]
-    assert list(result["marks"]) == ["1000", "2500"]
+    assert list(result["marks"]) == ["2000", "3500"]
     assert len(result["before"]) == len(result["after"]) == 1
 
 

@@ -134,7 +134,7 @@ class Discrete(gymnasium.Env):
         ),
         (
             [drift("box"), Task("buttons", lambda render_mode=None: Discrete())],
-            r"'buttons' must be a Box, got Discrete\(3\); .*continuous version",
+            r"actions of task 'buttons' are a whole number from 0 to 2, but those of 'box' are Box",
         ),
         (
             [*task_set("paper")[:1], drift("plane")],

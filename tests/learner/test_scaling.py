@@ -161,7 +161,7 @@ def test_observations_and_actions_of_any_shape():
 @pytest.mark.parametrize(
     ("space", "kind", "remedy"),
     [
-        (gymnasium.spaces.Discrete(3), "action_space", "continuous version"),
+        (gymnasium.spaces.Text(3), "action_space", "TransformAction"),
         (gymnasium.spaces.Dict(a=gymnasium.spaces.Text(3)), "observation_space", "FilterObs"),
         (gymnasium.spaces.Text(3), "observation_space", "TransformObservation"),
     ],

@@ -3,6 +3,9 @@
 A compiled function takes arrays and numbers, fills its output arguments, draws no random number
 and is defined at module level, so that its machine code is cached on disk. Its ``.py_func`` is
 the readable reference.
+
+Arrays are copied by ``np.positive(values, out)``: Numba compiles ``out[:] = values`` for seconds,
+since it formats a message about shapes.
 """
 
 from __future__ import annotations

@@ -79,6 +79,12 @@ def resolve_tasks(
     for task in resolved:
         if names[task.name] > 1:
             raise InputError(f"two tasks have the name {task.name!r}; names must differ")
+        if task.choices != first.choices:
+            theirs, others = (one.choices or one.action_space for one in (task, first))
+            raise InputError(
+                f"the actions of task {task.name!r} are {theirs}, but those of {first.name!r} are "
+                f"{others}; tasks that learn together must match"
+            )
         for kind in ("observation_space", "action_space"):
             space, expected = getattr(task, kind), getattr(first, kind)
             if not isinstance(space, gymnasium.spaces.Box):
@@ -96,12 +102,6 @@ def resolve_tasks(
             raise InputError(
                 f"the action_space of task {task.name!r} is {actions}; give a Box of floats whose "
                 "low ends are below its high ends, or nothing can be learned"
-            )
-        if task.choices != first.choices:
-            raise InputError(
-                f"the actions of task {task.name!r} are {task.choices or actions}, but those of "
-                f"{first.name!r} are {first.choices or expected}; tasks that learn together must "
-                "match"
             )
         if not np.array_equal([actions.low, actions.high], [expected.low, expected.high]):
             raise InputError(

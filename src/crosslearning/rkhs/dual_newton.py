@@ -62,7 +62,7 @@ def _dual(
     N = len(p)
     gamma = shares(m, p, a)
     g = V[2 * N]
-    g[:] = (X[N] + np.dot(p, X[:N])) / gamma
+    np.divide(X[N] + np.dot(p, X[:N]), gamma, g)
     value = 0.0
     for d in range(X.shape[1]):
         value += 0.5 * (g[d] - X[N, d]) ** 2
@@ -141,7 +141,7 @@ def _newton(X: Floats, radii: Floats, m: Floats, wanted: float) -> tuple[int, fl
     best, damping, stalled = _residual(radii, m, squares), _DAMPING, 0
     for iteration in range(_MAX_ITERATIONS):
         if best <= wanted or (stalled > 2 and best <= STALL_TOLERANCE):
-            m[:] = best_m
+            np.positive(best_m, m)
             return iteration, best
         free = np.flatnonzero((m > 0.0) | (squares > radii**2))
         scale = np.empty(len(free))
@@ -156,7 +156,7 @@ def _newton(X: Floats, radii: Floats, m: Floats, wanted: float) -> tuple[int, fl
             if attempt != 1:
                 for k in range(len(free)):
                     hessian[k, k] = 1.0 + damping
-                steps[:] = np.linalg.solve(hessian, right)
+                np.positive(np.linalg.solve(hessian, right), steps)
             trial[:] = 0.0
             for k, j in enumerate(free):
                 trial[j] = max(0.0, m[j] + scale[k] * steps[k, min(attempt, 1)])
@@ -175,12 +175,14 @@ def _newton(X: Floats, radii: Floats, m: Floats, wanted: float) -> tuple[int, fl
         if not accepted:
             break
         damping = max(_DAMPING, 0.01 * damping)
-        m[:], squares[:], value = trial, new_squares, new_value
+        np.positive(trial, m)
+        np.positive(new_squares, squares)
+        value = new_value
         stalled = 0 if residual <= 0.5 * best else stalled + 1
         if residual < best:
             best = residual
-            best_m[:] = m
-    m[:] = best_m
+            np.positive(m, best_m)
+    np.positive(best_m, m)
     return _MAX_ITERATIONS, best
 
 

@@ -147,7 +147,7 @@ def factor_column(
         x = point[start:stop].copy()
         y = np.empty_like(x)
         for m in range(out.shape[0]):
-            y[:] = features[start:stop, m]
+            np.positive(features[start:stop, m], y)
             out[m] = program.pair(x, y)
 
 
@@ -172,7 +172,7 @@ def factor_pull_back(
         y = np.empty_like(x)
         out[start:stop] = 0.0
         for m in range(slopes.shape[0]):
-            y[:] = features[start:stop, m]
+            np.positive(features[start:stop, m], y)
             for d in range(stop - start):
                 value = x[d]
                 step = _DIFFERENCE_STEP * max(1.0, abs(value))

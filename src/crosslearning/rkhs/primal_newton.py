@@ -66,10 +66,10 @@ def newton(
     _pulls(D, anchor, epsilon, c, q, distance, a)
     total = anchor + a.sum()
     if total > 0.0:
-        c[:] = a / total
+        np.divide(a, total, c)
     norm = best = np.inf
     for iteration in range(_MAX_ITERATIONS):
-        q[:] = np.dot(D, c)
+        np.dot(D, c, q)
         objective = _pulls(D, anchor, epsilon, c, q, distance, a)
         A = a.sum()
         total = anchor + A
@@ -108,12 +108,12 @@ def newton(
             s += step * p
             D_s += step * D_p
             r -= step * H_p
-            D_r[:] = np.dot(D, r)
+            np.dot(D, r, D_r)
             rr_next = np.dot(r, D_r)
             if rr_next <= wanted:
                 break
-            p[:] = r + (rr_next / rr) * p
-            D_p[:] = D_r + (rr_next / rr) * D_p
+            np.add(r, (rr_next / rr) * p, p)
+            np.add(D_r, (rr_next / rr) * D_p, D_p)
             rr = rr_next
         # Armijo's rule with halving; q moves along D s, so a trial costs no product.
         slope = np.dot(gradient, D_s)
@@ -122,17 +122,17 @@ def newton(
         rounding = _ROUNDING * (objective + (1.0 - anchor) * math.sqrt(objective))
         length, accepted = 1.0, False
         for _ in range(40):
-            trial[:] = c + length * s
+            np.add(c, length * s, trial)
             value = _pulls(D, anchor, epsilon, trial, q + length * D_s, distance, a)
             if value <= objective + 1e-4 * length * slope + rounding:
                 accepted = True
                 break
             length *= 0.5
         if accepted:
-            c[:] = trial
+            np.positive(trial, c)
         else:
             # The Hessian is at most w + (number of active constraints): this descends.
             c -= gradient / (anchor + active)
-    q[:] = np.dot(D, c)
+    np.dot(D, c, q)
     _pulls(D, anchor, epsilon, c, q, distance, a)
     return _MAX_ITERATIONS, norm / (1.0 + a.sum())

@@ -109,7 +109,7 @@ def embed_all(program: KernelProgram, states: Floats, features: Floats) -> None:
     one = np.empty(features.shape[0])
     for n in range(states.shape[0]):
         embed(program, states[n], one)
-        features[:, n] = one
+        np.positive(one, features[:, n])
 
 
 @compiled_reordered
@@ -199,7 +199,7 @@ def partial_pull_back(
         if program.factors[f, 0] == CONSTANT:
             continue
         # The product rule: the factor's slope is multiplied by the other factors.
-        others[:] = weights
+        np.positive(weights, others)
         for g in range(first, last):
             if g != f and program.factors[g, 4] == program.factors[f, 4]:
                 _multiply(program, g, features, point, factor, others)
@@ -212,7 +212,7 @@ def kernel_columns(program: KernelProgram, features: Floats, points: Floats, out
     scratch = np.empty(features.shape[1])
     point = np.empty(points.shape[0])
     for n in range(points.shape[1]):
-        point[:] = points[:, n]
+        np.positive(points[:, n], point)
         kernel_column(program, features, point, scratch, out[n])
 
 
@@ -222,8 +222,8 @@ def _fill_diagonal(program: KernelProgram, features: Floats, out: Floats) -> Non
     point, one = np.empty(features.shape[0]), np.empty((features.shape[0], 1))
     scratch, value = np.empty(1), np.empty(1)
     for n in range(features.shape[1]):
-        point[:] = features[:, n]
-        one[:, 0] = point
+        np.positive(features[:, n], point)
+        np.positive(point, one[:, 0])
         kernel_column(program, one, point, scratch, value)
         out[n] = value[0]
 

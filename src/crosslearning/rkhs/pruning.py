@@ -94,7 +94,7 @@ def _inverse_column(
     P: Floats, Z: Floats, V: Floats, removed: int, j: int, m: int, out: Floats
 ) -> None:
     """Fill out = column j of P + ZZᵀ − VVᵀ on the first m rows, V's first ``removed`` counted."""
-    out[:m] = P[j, :m]
+    np.positive(P[j, :m], out[:m])
     for k in range(Z.shape[0]):
         factor, column = Z[k, j], Z[k]
         if factor != 0.0:

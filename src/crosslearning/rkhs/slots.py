@@ -37,13 +37,13 @@ def _insert_knots(
     programs.embed_all(program, new, points)
     stop = old + len(new)
     filling, filling_features = knots[old:stop].copy(), features[:, old:stop].copy()
-    knots[old:stop] = new
-    features[:, old:stop] = points
+    np.positive(new, knots[old:stop])
+    np.positive(points, features[:, old:stop])
     columns = np.empty((len(new), features.shape[1]))
     programs.kernel_columns(program, features, points, columns)
     if not np.all(np.isfinite(columns[:, :stop])):
-        knots[old:stop] = filling
-        features[:, old:stop] = filling_features
+        np.positive(filling, knots[old:stop])
+        np.positive(filling_features, features[:, old:stop])
         return -1
     size = old
     source_of = np.empty(len(columns), dtype=np.int64)  # the column of each new slot
@@ -58,8 +58,8 @@ def _insert_knots(
                 slot = i
                 break
         if slot == size:
-            knots[slot] = knots[source]
-            features[:, slot] = features[:, source]
+            np.positive(knots[source], knots[slot])
+            np.positive(features[:, source], features[:, slot])
             for i in range(old):
                 gram[slot, i] = gram[i, slot] = columns[n, i]
             source_of[slot - old] = source
@@ -82,14 +82,14 @@ def _close_gaps(alive: NDArray[np.bool_], slots: Slots, update: Floats) -> int:
             continue
         while not alive[source]:
             source -= 1
-        slots.knots[slot] = slots.knots[source]
-        slots.features[:, slot] = slots.features[:, source]
-        slots.rows[:, :, slot] = slots.rows[:, :, source]
+        np.positive(slots.knots[source], slots.knots[slot])
+        np.positive(slots.features[:, source], slots.features[:, slot])
+        np.positive(slots.rows[:, :, source], slots.rows[:, :, slot])
         for matrix in (slots.gram, slots.inverse):
-            matrix[slot] = matrix[source]
-            matrix[:, slot] = matrix[:, source]
+            np.positive(matrix[source], matrix[slot])
+            np.positive(matrix[:, source], matrix[:, slot])
         slots.scale[slot] = slots.scale[source]
-        update[:, slot] = update[:, source]
+        np.positive(update[:, source], update[:, slot])
         source -= 1
     cleared = slice(size, len(alive))
     for matrix in (slots.gram, slots.inverse):

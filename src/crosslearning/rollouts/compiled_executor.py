@@ -155,10 +155,10 @@ def run_samples(
             result.observations[i, b, d] = observation[d]
         for a in range(p):
             deviations[i, b, a] = noise[i, b, t, a]
-        saved[:] = state
+        np.positive(state, saved)
         for branch in range(2 if mirrored else 1):
             if branch == 1:
-                state[:] = saved
+                np.positive(saved, state)
             for a in range(p):
                 deviation = deviations[i, b, a]
                 action[a] = mean[a] + deviation if branch == 0 else mean[a] - deviation
@@ -202,11 +202,11 @@ def run_episodes(
         constants, policy, path = dynamics.parameters[i], weights[i], result.observations[i, e]
         dynamics.reset(constants, plan.uniforms[i, e], state)
         dynamics.observe(constants, state, path[0])
-        states[i, e, 0, :state_size] = state
+        np.positive(state, states[i, e, 0, :state_size])
         length = 0
         for k in range(horizon):
             if dynamics.ended(constants, state):
-                states[i, e, k + 1, :state_size] = state
+                np.positive(state, states[i, e, k + 1, :state_size])
                 path[k + 1] = path[k]
                 continue
             evaluate(program, features, policy, path[k], point, work, action)
@@ -215,7 +215,7 @@ def run_episodes(
             given = to_units(scale, action, result.actions[i, e, k])
             result.rewards[i, e, k] = dynamics.step(constants, state, given)
             dynamics.observe(constants, state, path[k + 1])
-            states[i, e, k + 1, :state_size] = state
+            np.positive(state, states[i, e, k + 1, :state_size])
             length += 1
         result.lengths[i, e] = length
         result.terminated[i, e] = dynamics.ended(constants, state)

@@ -84,6 +84,8 @@ class Run:
     def done(self) -> float:
         """Return how much of its length is done, from the end of the metrics."""
         folder, length = RunFolder(self.path), self.config.length
+        if not self.path.exists():
+            return 0.0
         if folder.model.exists():
             return float(length.amount)
         with suppress(FileFormatError):
@@ -159,10 +161,22 @@ def run_study(
     columns = TaskProgressColumn(), TimeElapsedColumn(), "left:", TimeRemainingColumn()
     with progress_bar(console, *columns) as progress:
         bar = progress.add_task("learning and measuring", total=total)
+        unfinished, finished = list(steps), 0.0
 
         def update() -> None:
-            done = (s.done() if isinstance(s, Run) else length * s.path.exists() for s in steps)
-            progress.update(bar, completed=sum(done))
+            # Of a thousand steps, to look at the finished ones again would take part of a core.
+            nonlocal unfinished, finished
+            under_way, rest = 0.0, []
+            for step in unfinished:
+                whole = step.config.length.amount if isinstance(step, Run) else length
+                done = step.done() if isinstance(step, Run) else whole * step.path.exists()
+                if done >= whole:
+                    finished += whole
+                else:
+                    under_way += done
+                    rest.append(step)
+            unfinished = rest
+            progress.update(bar, completed=finished + under_way)
 
         if where.kind == "ray":
             return on_ray(go_through, calls, workers, update, where.address)

@@ -338,7 +338,7 @@ def _imagine(
             state = states[k, t]
             evaluate(program, features, rows[policy[k]], state, point, work, action)
             _ask(controlled, model[k], state, place[0], space, asked, free)
-            both[:q] = state
+            np.positive(state, both[:q])
             for j in range(p):
                 actions[k, t, j] = action[j] + noise[k, t, j]
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
@@ -410,7 +410,7 @@ def _look_back(
             plain, final = outcomes[k, t, 0], outcomes[k, t, 1]
             if plain <= limits[0, q] or plain >= limits[1, q]:
                 pull[q] = 0.0
-            both[:q] = states[k, t]
+            np.positive(states[k, t], both[:q])
             _ask(controlled, model[k], states[k, t], seat[0], columns, asked, free)
             for j in range(p):
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
