@@ -112,8 +112,9 @@ def newton(
             rr_next = np.dot(r, D_r)
             if rr_next <= wanted:
                 break
-            np.add(r, (rr_next / rr) * p, p)
-            np.add(D_r, (rr_next / rr) * D_p, D_p)
+            for i in range(N):
+                p[i] = r[i] + (rr_next / rr) * p[i]
+                D_p[i] = D_r[i] + (rr_next / rr) * D_p[i]
             rr = rr_next
         # Armijo's rule with halving; q moves along D s, so a trial costs no product.
         slope = np.dot(gradient, D_s)
@@ -122,7 +123,8 @@ def newton(
         rounding = _ROUNDING * (objective + (1.0 - anchor) * math.sqrt(objective))
         length, accepted = 1.0, False
         for _ in range(40):
-            np.add(c, length * s, trial)
+            for i in range(N):
+                trial[i] = c[i] + length * s[i]
             value = _pulls(D, anchor, epsilon, trial, q + length * D_s, distance, a)
             if value <= objective + 1e-4 * length * slope + rounding:
                 accepted = True

@@ -19,12 +19,12 @@ from crosslearning.reproduction.paper.experiment import (
 )
 from crosslearning.reproduction.paper.measure import scenes
 from crosslearning.reproduction.paper.search import FACTORS, FULL, SearchPlan, reading_of, search
-from crosslearning.runs import study
+from crosslearning.runs import study, train
 from crosslearning.runs.design import crossed, fractional_factorial
 from tests.runs.examples import one_after_another
 
 TINY = Scale(iterations=6, max_knots=10, snapshots=1, trials=3, maps=1)
-PLAN = SearchPlan(TINY, TINY, runs=4, seeds=2, best=1)
+PLAN = SearchPlan(TINY, TINY, runs=4, seeds=2, fresh_seeds=2, best=1)
 #: Two factors of training and two of measuring.
 FEW = tuple(f for f in FACTORS if f.name in ("goal", "epsilon", "acts", "costs"))
 
@@ -63,6 +63,22 @@ def test_every_level_changes_something_and_can_be_run(factor, tmp_path):
         assert all(scenes(reading, 1).values())
 
 
+def test_factors_of_joint_runs_change_no_policy_of_a_single_task(tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    weights = []
+    for name, level in [("", 0), *((f.name, i) for f in FACTORS if f.joint for i in (1, 2))]:
+        factor = next((f for f in FACTORS if f.name == name), FACTORS[0])
+        if level >= len(factor.levels):
+            continue
+        reading = reading_of([level * (f is factor) for f in FACTORS])
+        experiment = Experiment(tmp_path / f"{name}-{level}", 1, TINY, reading)
+        train(experiment.folder(0, "r=1").path, experiment.configs(0)["r=1"])
+        weights.append(experiment.function(0, "r=1").weights)
+    assert len(weights) == 4
+    for other in weights[1:]:
+        np.testing.assert_array_equal(other, weights[0])
+
+
 def test_the_full_plan_confounds_no_main_effect_with_an_interaction():
     counts = [len(f.levels) for f in FACTORS if not f.measured]
     design = crossed(
@@ -72,6 +88,7 @@ def test_the_full_plan_confounds_no_main_effect_with_an_interaction():
         assert all(len(alias) == 2 for alias in one.aliases)
     assert FULL.screen.iterations * 4 == FULL.confirm.iterations
     assert len(design) == 192
+    assert len(FACTORS) >= 8
 
 
 def run(path, plan=PLAN, seeds=2):
@@ -94,6 +111,9 @@ def test_a_combination_is_trained_once_and_measured_for_all_that_act(done):
     folder = path / "screen" / "10" / "seed-1" / "cross"
     kept = sorted(p.name for p in folder.glob("measurements*.json"))
     assert kept == ["measurements-mean.json", "measurements-own.json", "measurements.json"]
+    # ε changes no run of a single task.
+    single = path.glob("screen/*/seed-0/r-0.5/model.safetensors")
+    assert sorted(p.parts[-4] for p in single) == ["00", "10"]
     seeds = sorted(p.name for p in (path / "confirm" / "00").iterdir())
     assert seeds == ["seed-1000", "seed-1001"]
     assert content["fresh_seeds"] == [1000, 1001]
@@ -159,7 +179,7 @@ def test_another_design_is_refused(done, monkeypatch):
     path, _ = done
     monkeypatch.setattr(study, "in_processes", one_after_another)
     with pytest.raises(InputError, match="another choice of runs"):
-        run(path, SearchPlan(TINY, TINY, runs=8, seeds=2, best=1))
+        run(path, SearchPlan(TINY, TINY, runs=8, seeds=2, fresh_seeds=2, best=1))
 
 
 def test_finalists_are_the_default_the_best_and_the_predicted():

@@ -129,7 +129,11 @@ class Scale:
 
 
 class Experiment:
-    """The folder of a reproduction: one folder per seed, one run per policy in it."""
+    """The folder of a reproduction: one folder per seed, one run per policy in it.
+
+    The agnostic policies may be those of another experiment, whose reading differs only in what
+    changes no run of a single task.
+    """
 
     def __init__(
         self,
@@ -138,8 +142,10 @@ class Experiment:
         scale: Scale,
         reading: Reading = DEFAULT_READING,
         first_seed: int = 0,
+        agnostic: Experiment | None = None,
     ) -> None:
         self.path = Path(path)
+        self.agnostic = agnostic
         self.seeds = tuple(range(first_seed, first_seed + seeds))
         self.scale = scale
         self.reading = reading
@@ -190,10 +196,20 @@ class Experiment:
         relative = reading.relative_epsilon
         policies[AVERAGE] = {**joint, "epsilon": 0.0}
         policies[CROSS] = {**joint, "epsilon": 3.0 if relative is None else relative}
-        return {policy: make_config(common | options) for policy, options in policies.items()}
+        configs = {policy: make_config(common | options) for policy, options in policies.items()}
+        if self.agnostic is not None:
+            theirs = self.agnostic.configs(seed)
+            configs.update({radius: theirs[radius] for radius in RADII})
+        return configs
+
+    def learned_by(self, policy: str) -> Experiment:
+        """Return the experiment that a policy's runs belong to."""
+        return self.agnostic or self if policy in RADII else self
 
     def folder(self, seed: int, policy: str) -> RunFolder:
         """Return the run folder of one policy."""
+        if (other := self.learned_by(policy)) is not self:
+            return other.folder(seed, policy)
         return RunFolder(self.path / f"seed-{seed}" / policy.replace("=", "-"))
 
     def scaled_by(self, seed: int, policy: str) -> tuple[Path, ...]:

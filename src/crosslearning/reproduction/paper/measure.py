@@ -135,6 +135,7 @@ def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:
     scene of the reading's costs; and ``training`` of the cross-learned policy. Each choice of who
     acts has a file of its own.
     """
+    experiment = experiment.learned_by(policy)
     reading, asked = experiment.reading, experiment.request(VERSION)
     name = "measurements"
     if policy == CROSS and reading.acts != "centre":

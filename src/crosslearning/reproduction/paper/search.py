@@ -44,12 +44,16 @@ _STRONGEST = 10
 
 @dataclass(frozen=True)
 class Factor:
-    """A point that the paper leaves open; the first level is the default reading's."""
+    """A point that the paper leaves open; the first level is the default reading's.
+
+    It may change no run (``measured``), or only those of several tasks (``joint``).
+    """
 
     name: str
     says: str
     levels: Mapping[str, Mapping[str, Any]]
     measured: bool = False
+    joint: bool = False
 
     def label(self, level: int) -> str:
         """Return the name of a level with that of the factor."""
@@ -66,13 +70,15 @@ class SearchPlan:
     """The size of a search.
 
     ``runs`` combinations of the training's factors, a power of two, are screened with ``seeds``
-    seeds; the ``best`` are confirmed, beside the default and the best that main effects predict.
+    seeds; the ``best`` are confirmed with ``fresh_seeds`` others, beside the default and the best
+    that main effects predict.
     """
 
     screen: Scale
     confirm: Scale
     runs: int
     seeds: int
+    fresh_seeds: int
     best: int
 
 
@@ -81,13 +87,15 @@ FULL = SearchPlan(
     Scale(snapshots=1, trials=500, maps=200),
     runs=32,
     seeds=5,
-    best=3,
+    fresh_seeds=10,
+    best=2,
 )
 QUICK = SearchPlan(
     Scale(iterations=200, max_knots=100, snapshots=1, trials=50, maps=5),
     Scale(iterations=800, max_knots=100, snapshots=1, trials=50, maps=5),
     runs=16,
     seeds=2,
+    fresh_seeds=2,
     best=1,
 )
 
@@ -125,15 +133,20 @@ def search(
     fraction = fractional_factorial([len(factor.levels) for factor in trained], plan.runs)
     design = crossed(fraction, [len(f.levels) for f in factors if f.measured])
 
+    def experiment(stage: str, row: Sequence[int], agnostic: Experiment | None = None) -> Experiment:
+        # Readings that differ only in what is measured share a folder and its name.
+        code = "".join(map(str, row[: len(trained)]))
+        reading = replace(reading_of(row, factors), name=code, costs="circles")
+        scale, count, first = plan.screen, seeds, 0
+        if stage == "confirm":
+            scale, count, first = plan.confirm, plan.fresh_seeds, FIRST_FRESH_SEED
+        return Experiment(path / stage / code, count, scale, reading, first, agnostic)
+
     def judged(rows: Sequence[Sequence[int]], stage: str) -> list[dict[str, Any]] | None:
-        scale = plan.screen if stage == "screen" else plan.confirm
-        first = 0 if stage == "screen" else FIRST_FRESH_SEED
         experiments = []
         for row in rows:
-            # Readings that differ only in what is measured share a folder and its name.
-            code = "".join(map(str, row[: len(trained)]))
-            reading = replace(reading_of(row, factors), name=code, costs="circles")
-            experiments.append(Experiment(path / stage / code, seeds, scale, reading, first))
+            single = [0 if factor.joint else i for factor, i in zip(factors, row, strict=True)]
+            experiments.append(experiment(stage, row, experiment(stage, single)))
         if not run_study(rounds_of(experiments), workers, console, on):
             return None
         return [_judged(e, row, factors) for e, row in zip(experiments, rows, strict=True)]
@@ -148,7 +161,7 @@ def search(
         return None
     content = {
         "seeds": seeds,
-        "fresh_seeds": [FIRST_FRESH_SEED, FIRST_FRESH_SEED + seeds - 1],
+        "fresh_seeds": [FIRST_FRESH_SEED, FIRST_FRESH_SEED + plan.fresh_seeds - 1],
         "readings_tried": len(tried),
         "combinations": int(np.prod([len(factor.levels) for factor in factors])),
         "confirm_scale": asdict(plan.confirm),
@@ -243,7 +256,7 @@ def search_tables(plan: SearchPlan, content: Mapping[str, Any]) -> str:
         f"The score is the number of the {count} claims that hold less those that do not. The best "
         "of so many readings is partly so by chance: the confirmation has fresh seeds, "
         "{}–{}.\n\n## Confirmed\n\n{}".format(
-            *content["fresh_seeds"], plan.confirm.describe(seeds)
+            *content["fresh_seeds"], plan.confirm.describe(plan.fresh_seeds)
         ),
         _readings_table(content["confirmed"], "chosen"),
         "\n## Main effects\n\nChange from the default level, averaged over all readings tried: of "
