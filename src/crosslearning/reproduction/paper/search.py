@@ -133,7 +133,9 @@ def search(
     fraction = fractional_factorial([len(factor.levels) for factor in trained], plan.runs)
     design = crossed(fraction, [len(f.levels) for f in factors if f.measured])
 
-    def experiment(stage: str, row: Sequence[int], agnostic: Experiment | None = None) -> Experiment:
+    def experiment(
+        stage: str, row: Sequence[int], agnostic: Experiment | None = None
+    ) -> Experiment:
         # Readings that differ only in what is measured share a folder and its name.
         code = "".join(map(str, row[: len(trained)]))
         reading = replace(reading_of(row, factors), name=code, costs="circles")
