@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.linalg
-from scipy.optimize import OptimizeResult, minimize
 
 from crosslearning.errors import InputError
 from crosslearning.rkhs.checks import Floats, Integers, finite_array
 from crosslearning.rkhs.composed import Sum
 from crosslearning.rkhs.kernel import Kernel
 from crosslearning.rkhs.kernels import Gaussian, Linear
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
 
 #: Points of all tasks together: more would hardly change so few numbers.
 _POINTS = 320
@@ -252,6 +254,8 @@ class _Search:
         self.weights = student_weights(squares / self.y.shape[1], least)
 
     def maximum(self, first: Floats, steps: int) -> OptimizeResult:
+        from scipy.optimize import minimize  # an eighth of the start of every command
+
         options = {"maxiter": steps, "ftol": _ENOUGH}
         start, how = np.clip(first, *self.bounds.T), "L-BFGS-B"
         return minimize(self, start, jac=True, method=how, bounds=self.bounds, options=options)

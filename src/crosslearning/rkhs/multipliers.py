@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.optimize import nnls
 
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.coupled_ridge import CoupledRidge, Solution
@@ -175,6 +174,8 @@ def _improved(
 
 def _newton_step(mu: Floats, curvature: Floats, right: Floats) -> Floats:
     """Return the step s that maximises 2 rightᵀs − sᵀ curvature s under μ + s ≥ 0."""
+    from scipy.optimize import nnls  # slow to import, and few commands need it
+
     scale = np.sqrt(np.diagonal(curvature))
     scaled = curvature / np.outer(scale, scale)
     scaled.flat[:: len(scaled) + 1] += 1e-13

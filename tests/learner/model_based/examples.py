@@ -8,11 +8,11 @@ import numpy as np
 
 from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.imagination import (
-    UNCONTROLLED,
     Controlled,
     Outputs,
     Values,
     World,
+    uncontrolled,
 )
 from crosslearning.rkhs import Family, Gaussian, Linear, Sum
 
@@ -81,8 +81,8 @@ def example(
         is_angle=np.array([0, 0, 1]),
         ends=ends,
         penalties=penalties,
-        controlled=controlled if machine else UNCONTROLLED,
-        ending=Outputs.of(outputs[Q + 1 :]) if ends else UNCONTROLLED.functions,
+        controlled=controlled if machine else uncontrolled(),
+        ending=Outputs.of(outputs[Q + 1 :]) if ends else uncontrolled().functions,
     )
     values = Values(critic.expansion, np.array([0.5, -1.0]))
     return Example(policies, outputs, world, critic, values, controllers)

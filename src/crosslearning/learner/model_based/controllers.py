@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from crosslearning.learner.model_based.data import Transitions
-from crosslearning.learner.model_based.imagination import UNCONTROLLED, Controlled, Outputs
+from crosslearning.learner.model_based.imagination import Controlled, Outputs, uncontrolled
 from crosslearning.rkhs import CrossRegression, Family, Gaussian, most_likely
 from crosslearning.rkhs.checks import Floats
 from crosslearning.rollouts import ActionScale
@@ -74,7 +74,7 @@ class Controllers:
     ) -> Controlled:
         """Return the controllers as functions of what policies observe, near visited states."""
         if not self.used:
-            return UNCONTROLLED
+            return uncontrolled()
         N, q, p = len(self.asked), states.shape[1], len(self.half)
         visited = states[generator.integers(len(states), size=_POINTS)]
         away = _NEAR * states.std(axis=0) * generator.standard_normal(visited.shape)

@@ -23,7 +23,7 @@ from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
 from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
-from crosslearning.learner.model_based.imagination import UNCONTROLLED, Controlled, Outputs, World
+from crosslearning.learner.model_based.imagination import Controlled, Outputs, World, uncontrolled
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.cross_classification import CrossClassifier, cross_classify
 from crosslearning.rkhs.cross_fit import CrossFit
@@ -452,12 +452,13 @@ def world_of(
     frame: Frame,
     actions: Floats,
     penalties: Penalties = NO_PENALTIES,
-    controlled: Controlled = UNCONTROLLED,
+    controlled: Controlled | None = None,
 ) -> World:
     """Return :meth:`Dynamics.functions` for compiled code; ``actions`` are bounds, shape (2, p)."""
     rest, centre = (frame.limits, actions, frame.is_angle, frame.ends, penalties), frame.centre
     q, plain = len(frame.is_angle), len(frame.learned) + 1
-    ending = UNCONTROLLED.functions
+    controlled = controlled or uncontrolled()
+    ending = uncontrolled().functions
     if frame.ends:
         ending = Outputs.of(functions[plain:])
         centre = centre.copy()

@@ -8,6 +8,7 @@ of a state is (1 − λ) ∇V(s) + λ times the one that is propagated back.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crosslearning._base.compiled import FastEntry, compiled
-from crosslearning.learner.limits import NO_PENALTIES, Penalties, penalty, penalty_slope
+from crosslearning.learner.limits import Penalties, penalty, penalty_slope
 from crosslearning.rkhs import Family, Gaussian, Linear, Sum
 from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.program import (
@@ -136,8 +137,11 @@ class Controlled(NamedTuple):
     used: int
 
 
-_NOTHING = Family(Gaussian(std=[1.0]), np.zeros((1, 1)), np.zeros((1, 1, 1)))
-UNCONTROLLED = Controlled(Outputs.of([_NOTHING]), np.zeros((2, 1)), 0)
+@functools.cache
+def uncontrolled() -> Controlled:
+    """Return no controllers, and with them functions that nothing reads."""
+    nothing = Family(Gaussian(std=[1.0]), np.zeros((1, 1)), np.zeros((1, 1, 1)))
+    return Controlled(Outputs.of([nothing]), np.zeros((2, 1)), 0)
 
 
 class World(NamedTuple):
@@ -156,11 +160,11 @@ class World(NamedTuple):
     #: 1 if episodes may end.
     ends: int
     #: The limits of observations, by policy.
-    penalties: Penalties = NO_PENALTIES
+    penalties: Penalties
     #: The controllers whose actions are added to the policies'.
-    controlled: Controlled = UNCONTROLLED
+    controlled: Controlled
     #: If ``ends``: from (s + change, a) to the log odds of an end and the reward at an end.
-    ending: Outputs = UNCONTROLLED.functions
+    ending: Outputs
 
 
 class Values(NamedTuple):
