@@ -1,6 +1,5 @@
 """Exports of policies with discrete actions: they give the options that scores choose."""
 
-import ctypes
 import json
 
 import gymnasium
