@@ -34,8 +34,7 @@ _RELIABILITY_POWER = 4
 #: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
 _BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
 #: Of scores, whose divergence is more than that of the choices; long episodes, but few.
-_SCORES = {**_BY_EVIDENCE, "step_kl": 0.2, "episodes": 2, "least_steps": 50}
-_LEAST_STEPS = 200
+_SCORES = {**_BY_EVIDENCE, "step_kl": 0.2, "episodes": 2}
 _AROUND = {
     "step_kl": 0.04,
     "reliable": 0.0,
@@ -401,10 +400,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "Episodes of every task and iteration, within the next two limits. None: 4, around a "
         "controller 10, of discrete actions 2.",
     ] = None
-    least_steps: Annotated[
-        Count | None,
-        "Fewest steps of a task and iteration: more episodes. None: 200, of discrete actions 50.",
-    ] = None
+    least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
         Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
     ] = 800
@@ -460,8 +456,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around, scores)
         episode = min(horizon, max(_SHORTEST, round((1.0 if scores else _SHARE) * horizon)))
-        usual = {"least_steps": _LEAST_STEPS}
-        usual |= _AROUND if around else _SCORES if scores else _BY_EVIDENCE
+        usual = _AROUND if around else _SCORES if scores else _BY_EVIDENCE
         return msgspec.structs.replace(
             settings,
             **{name: value for name, value in usual.items() if getattr(self, name) is None},
@@ -493,7 +488,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.least_steps is not None and self.most_steps < self.least_steps:
+        if self.most_steps < self.least_steps:
             raise InputError(
                 f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
                 "iteration cannot have both"

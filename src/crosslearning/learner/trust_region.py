@@ -175,7 +175,6 @@ class TrustRegionMethod(core.Method):
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
         assert settings.episodes is not None
-        assert settings.least_steps is not None
         wanted = max(settings.episodes * length, settings.least_steps)
         return max(FEWEST_EPISODES, math.ceil(min(wanted, settings.most_steps) / length))
 

@@ -80,8 +80,8 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         kept for evaluation. The id of an environment of Gymnasium, such as ``"CartPole-v1"``, is
         a set of one task.
     **options
-        Options of the set, or of ``gymnasium.make``. For navigation: parameters of :class:`Navigation` to change in every
-        task, such as ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`;
+        Options of the set, or of ``gymnasium.make``. For navigation: parameters of
+        :class:`Navigation` to change in every task, such as ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`;
         for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
 
     Examples
