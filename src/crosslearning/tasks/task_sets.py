@@ -81,8 +81,9 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
         a set of one task.
     **options
         Options of the set, or of ``gymnasium.make``. For navigation: parameters of
-        :class:`Navigation` to change in every task, such as ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`;
-        for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
+        :class:`Navigation` to change in every task, such as ``crash="terminate"``; for
+        ``"random"`` also those of :func:`random_maps`; for ``"linear-quadratic"`` those of
+        :class:`LinearQuadratic`.
 
     Examples
     --------
