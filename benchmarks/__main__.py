@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks import (
     adaptation,
     around,
+    discrete,
     identification,
     large,
     learner,
@@ -41,6 +42,7 @@ SUITES = {
 LONG_SUITES = {
     "adaptation": adaptation.BENCHMARKS,
     "around": around.BENCHMARKS,
+    "discrete": discrete.BENCHMARKS,
     "identification": identification.BENCHMARKS,
     "large": large.BENCHMARKS,
     "models": models.BENCHMARKS,

@@ -57,6 +57,12 @@ class Choices:
                 names += [f"score of {first + option}{which}" for option in range(n)]
         return tuple(names)
 
+    @property
+    def ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The numbers of the first and of the last options, one for each decision."""
+        first = np.array(self.first, dtype=np.float64)
+        return first, first + np.array(self.options) - 1.0
+
     def taken(self, scores: ArrayLike) -> NDArray[np.int64]:
         """Return the options that scores (…, size) choose, each from 0, shape (…, decisions)."""
         given = np.asarray(scores)
@@ -70,8 +76,12 @@ class Choices:
 
     def choose(self, scores: ArrayLike) -> NDArray[np.int64]:
         """Return the actions that scores (…, size) choose, in the shape of an action."""
-        taken = self.taken(scores) + np.array(self.first, dtype=np.int64)
-        return taken.reshape((*taken.shape[:-1], *self.shape))
+        listed = self.listed(scores)
+        return listed.reshape((*listed.shape[:-1], *self.shape))
+
+    def listed(self, scores: ArrayLike) -> NDArray[np.int64]:
+        """Return the numbers of the options that scores (…, size) choose, (…, decisions)."""
+        return self.taken(scores) + np.array(self.first, dtype=np.int64)
 
     def scores(self, action: ArrayLike) -> NDArray[np.float64]:
         """Return scores (size,) that choose an action: 1 for what it takes, −1 for the others."""
@@ -86,6 +96,24 @@ class Choices:
         for n, part, option in zip(self.options, self.parts, taken.astype(int), strict=True):
             scores[part][0 if n == 2 else option] = 1.0 if n > 2 or option else -1.0
         return scores
+
+    def shortfalls(self, scores: ArrayLike, actions: ArrayLike) -> NDArray[np.float64]:
+        """Return how far the options of actions are below the best, shape (n, decisions).
+
+        ``scores`` have shape (n, size), and ``actions`` (n, decisions). What is no option at all
+        falls infinitely short.
+        """
+        given, rows = np.asarray(scores, dtype=np.float64), np.arange(len(np.asarray(scores)))
+        taken = np.asarray(actions, dtype=np.float64) - np.array(self.first)
+        short = np.full(taken.shape, np.inf)
+        for d, (n, part) in enumerate(zip(self.options, self.parts, strict=True)):
+            each = given[:, part]
+            if n == 2:
+                each = np.concatenate([np.zeros_like(each), each], axis=1)
+            fits = np.isin(taken[:, d], np.arange(n))
+            option = np.where(fits, taken[:, d], 0.0).astype(np.int64)
+            short[fits, d] = (each.max(axis=1) - each[rows, option])[fits]
+        return short
 
     def __str__(self) -> str:
         ranges = [f"{a} to {a + n - 1}" for n, a in zip(self.options, self.first, strict=True)]

@@ -32,6 +32,8 @@ _POOR = 0.3
 #: Episodes of so few steps on average teach nothing.
 _AT_ONCE = 3.0
 ZERO, RANDOM, CONTROLLER, START = "no action", "random actions", "controller", "start"
+#: Of discrete actions: equal scores choose the first option of every decision.
+FIRST = "the first option"
 
 
 @dataclass(frozen=True)
@@ -161,10 +163,13 @@ def _episodes(learner: CrossLearner, trials: int, seed: int) -> dict[str, Episod
         arms = {CONTROLLER: (still, plan.noise)}
     else:
         none = np.clip(executor.scale.inverse(np.zeros(p)), *bounds)
-        drawn: Floats = learner.method.noise.std * generator.standard_normal(shape)
+        drawn: Floats = generator.standard_normal(shape)  # as scores all options are as likely
         if np.all(np.isfinite(bounds)):
             drawn = generator.uniform(bounds[0], bounds[1], size=shape)
-        arms = {ZERO: (still, np.broadcast_to(none, shape).copy()), RANDOM: (still, drawn)}
+        elif tasks[0].choices is None:
+            drawn *= learner.method.noise.std
+        nothing = ZERO if tasks[0].choices is None else FIRST
+        arms = {nothing: (still, np.broadcast_to(none, shape).copy()), RANDOM: (still, drawn)}
     if (first := first_policies(learner)) is not None:
         arms[START] = first.expansion, plan.noise
     arms["policy"] = learner.family.expansion, plan.noise
@@ -218,11 +223,12 @@ def _reason(facts: tuple[Any, ...], episodes: Sequence[Episodes]) -> str:
     rewards = np.concatenate(
         [one.rewards[np.arange(one.rewards.shape[2]) < one.lengths[..., None]] for one in episodes]
     )
-    if np.ptp(rewards) == 0.0:
+    ended = any(one.terminated.any() for one in episodes)  # later or earlier, which may count
+    if np.ptp(rewards) == 0.0 and not ended:
         return f" The reward is {rewards[0]:g} in every step: check it."
     if lengths <= _AT_ONCE:
         return f" Episodes end after {lengths:.1f} steps: check when the environment terminates."
-    if all(one.best == ZERO and one.judgement != "better" for one in tasks):
+    if all(one.best in (ZERO, FIRST) and one.judgement != "better" for one in tasks):
         return (
             " Nothing that was tried is better than doing nothing: perhaps no goal was ever "
             "reached. Reward the way to it, start nearer to it, or learn around a controller "

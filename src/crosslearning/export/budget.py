@@ -112,6 +112,7 @@ def _pruned(policy: Policy, cap: int) -> tuple[Policy, float]:
     signals = policy.actions, policy.discount, policy.observations, policy.rate
     pruned = Policy(policy.name, family, policy.noise_std, *signals)
     pruned.scale, pruned.corrects = policy.scale, policy.corrects
+    pruned.choices = policy.choices
     if policy.bound is not None:  # a projection makes no norm larger, but for rounding
         pruned.bound = max(policy.bound, float(family.norms()[0]))
     return pruned, moved

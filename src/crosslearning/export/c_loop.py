@@ -59,6 +59,7 @@ def c_loop_files(
         (precision, arithmetic),
         title=title,
         signals=machine_signals(controller),
+        choices=controller.policy.choices,
         expansions=named_expansions(each for one in levels for each in one.programs()),
         level=level,
         levels=levels,

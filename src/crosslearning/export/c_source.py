@@ -44,7 +44,8 @@ def c_files(
         name,
         (precision, arithmetic),
         title=title,
-        signals=(policy.observations, policy.actions),
+        signals=(policy.observations, policy.outputs),
+        choices=policy.choices,
         expansions=named_expansions([("", Program.of(policy))]),
         level=None,
         levels=(),
@@ -65,6 +66,8 @@ def rendered(
     content |= {"name": name, "NAME": name.upper(), "precision": precision}
     content |= {"arithmetic": arithmetic, "described": described, "comment": comment}
     content |= {"write": Numbers(arithmetic), "outside": Numbers(precision)}
+    # As many values as a function has: actions, or the scores that choose them.
+    content["VALUES"] = "SCORES" if content["choices"] else f"{name.upper()}_ACTIONS"
     files = {f"{name}.h": "policy.h.j2", f"{name}.c": source}
     return {
         file: TEMPLATES.get_template(text).render(content, wide=Numbers("double"))

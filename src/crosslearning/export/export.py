@@ -79,7 +79,7 @@ def export_policy(
     """Write a policy for another language, after a check against Python.
 
     It takes the environment's observations, flat, and returns its actions, scaled and clipped,
-    without noise. Of discrete actions it returns the scores; the contract has the choices.
+    without noise. Discrete actions are the numbers of the options with the greatest scores.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def export_policy(
             raise InputError(f"{other} is there and is no export of a policy; choose another name")
     if policy.choices is not None:
         about["choices"] = policy.choices.to_dict()
-    signals = policy.observations, policy.actions
+    signals = policy.observations, policy.outputs
     if not isinstance(exported, Policy):
         from crosslearning.export.signals import machine_signals
 
@@ -279,9 +279,16 @@ def _json(policy: _Exported, path: Path, precision: Precision, arithmetic: Preci
 
         code = without_code(policy).loop.spec.controller
         read = LearnedController.from_document(json.loads(text), code)
-        return {path.name: f"{text}\n".encode()}, lambda rows: run_episodes(read, rows), {}
+        content = {path.name: f"{text}\n".encode()}
+        return content, lambda rows: _sent(read.policy, run_episodes(read, rows)), {}
     again = Policy.from_dict(json.loads(text))
-    return {path.name: f"{text}\n".encode()}, lambda states: expected_actions(again, states), {}
+    content = {path.name: f"{text}\n".encode()}
+    return content, lambda states: _sent(again, expected_actions(again, states)), {}
+
+
+def _sent(policy: Policy, vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return actions, or the numbers of the options that scores (n, p) choose."""
+    return vectors if policy.choices is None else policy.choices.listed(vectors).astype(np.float64)
 
 
 def _plain(policy: _Exported) -> dict[str, Any]:
@@ -328,6 +335,7 @@ def loop_of_contract(
 
 def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> Agreement:
     """Return the agreement of an export with the policy, in states, or in whole episodes."""
+    choices = (policy if isinstance(policy, Policy) else policy.policy).choices
     if isinstance(policy, Policy):
         states, (low, high) = states_for(policy).astype(TYPES[precision]), policy.actions.ends
         actions, expected = act(states), expected_actions(policy, states)
@@ -338,7 +346,12 @@ def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> 
         ends, (low, high) = sensible_ends(policy.policy), machine_signals(policy)[1].ends
         states = random_episodes(policy, ends, **sizes).astype(TYPES[precision])
         actions = act(states)
-        expected = run_episodes(policy, states, actions)
+        expected = run_episodes(policy, states, None if choices else actions)
+    if choices is not None:
+        # Where the best scores are all but equal, either option will do.
+        difference, ends = choices.shortfalls(expected, actions), np.ptp(expected)
+        share = difference / max(1.0, float(ends))
+        return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
     difference = np.abs(np.asarray(actions, dtype=np.float64) - expected)
     width = high - low
     unit = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)

@@ -78,7 +78,10 @@ def fmu_sources(
         inputs=len(inputs),
         guid=guid,
         start=start,
-        middle=middle_of(*(np.array([port[i] for port in outputs]) for i in (2, 3))),
+        middle=[
+            port.low if port.whole else middle
+            for port, middle in zip(outputs, _middle_of(outputs), strict=True)
+        ],
         act=f"{name}_act({call}, now->action)",
         rate=rate,
         outside=Numbers(precision),
@@ -86,6 +89,10 @@ def fmu_sources(
     )
     description = _description(title, name, guid, ports, (start, rate))
     return {_WRAPPER: wrapper, **files}, description
+
+
+def _middle_of(ports: list[Port]) -> NDArray[np.float64]:
+    return middle_of(*(np.array([port[i] for port in ports]) for i in (2, 3)))
 
 
 def _description(

@@ -1,4 +1,7 @@
-"""A policy as an ONNX model: observations (batch, q) to actions (batch, p), scaled and clipped."""
+"""A policy as an ONNX model: observations (batch, q) to actions (batch, p), scaled and clipped.
+
+Discrete actions are whole numbers, the options with the greatest scores.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, checker, helper, numpy_helper
 
+from crosslearning._base.choices import Choices
 from crosslearning.export import Precision
 from crosslearning.export.program import TYPES, Part, Program
 from crosslearning.learner import Policy
@@ -37,6 +41,7 @@ def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision) -> b
     """
     program, graph = Program.of(policy), _Graph(arithmetic)
     kind, mixed = _KINDS[precision], precision != arithmetic
+    out = kind if policy.choices is None else TensorProto.INT64
     if mixed:
         graph.given = graph.add("Cast", "observation", to=graph.kind)
     values = [_values(graph, part, program.knots) for part in program.parts]
@@ -52,24 +57,28 @@ def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision) -> b
     mean = graph.add("MatMul", kernel, graph.constant(program.weights))
     half, centre = graph.constant(program.scale.half), graph.constant(program.scale.centre)
     action = graph.add("Add", centre, graph.add("Mul", half, mean))
-    action = graph.add("Max", action, graph.constant(program.low))
-    action = graph.add("Min", action, graph.constant(program.high), name="" if mixed else "action")
-    if mixed:
-        graph.add("Cast", action, name="action", to=kind)
-    q, p = policy.observations.size, policy.actions.size
+    if policy.choices is not None:
+        _choose(graph, action, policy.choices)
+    else:
+        action = graph.add("Max", action, graph.constant(program.low))
+        high = graph.constant(program.high)
+        action = graph.add("Min", action, high, name="" if mixed else "action")
+        if mixed:
+            graph.add("Cast", action, name="action", to=kind)
+    q, p = policy.observations.size, policy.outputs.size
     model = helper.make_model(
         helper.make_graph(
             graph.nodes,
             "policy",
             [helper.make_tensor_value_info("observation", kind, ["batch", q])],
-            [helper.make_tensor_value_info("action", kind, ["batch", p])],
+            [helper.make_tensor_value_info("action", out, ["batch", p])],
             graph.constants,
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR_VERSION,
         producer_name="crosslearning",
     )
-    names = {"observations": policy.observations.names, "actions": policy.actions.names}
+    names = {"observations": policy.observations.names, "actions": policy.outputs.names}
     props = {key: ", ".join(one) for key, one in names.items()}
     if policy.corrects:
         props["part"] = "the correction of a controller's action, which is not inside"
@@ -77,6 +86,21 @@ def onnx_model(policy: Policy, precision: Precision, arithmetic: Precision) -> b
     checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     return content
+
+
+def _choose(graph: _Graph, scores: str, choices: Choices) -> None:
+    """Add the options that scores choose, whole numbers of shape (batch, decisions)."""
+    options, axis = [], graph.constant([1], np.int64)
+    for n, part in zip(choices.options, choices.parts, strict=True):
+        ends = (graph.constant([end], np.int64) for end in (part.start, part.stop))
+        mine = graph.add("Slice", scores, *ends, axis)
+        if n == 2:
+            second = graph.add("Greater", mine, graph.constant(0.0))
+            options.append(graph.add("Cast", second, to=TensorProto.INT64))
+        else:
+            options.append(graph.add("ArgMax", mine, axis=1))
+    taken = graph.add("Concat", *options, axis=1)
+    graph.add("Add", taken, graph.constant(choices.first, np.int64), name="action")
 
 
 class _Graph:

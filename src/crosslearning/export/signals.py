@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from crosslearning._base.choices import Choices
 from crosslearning.learner.deployment import LearnedController
 from crosslearning.learner.policy import BoxSpec, Policy
 
@@ -19,6 +20,7 @@ class Port(NamedTuple):
     unit: str | None
     low: float
     high: float
+    whole: bool = False  #: whether it is the number of an option
 
     @property
     def ends(self) -> dict[str, float]:
@@ -29,8 +31,9 @@ class Port(NamedTuple):
 def ports_of(exported: Policy | LearnedController) -> tuple[list[Port], list[Port]]:
     """Return what goes in and out; in goes also what a controller that is code gave."""
     if isinstance(exported, Policy):
-        return _ports(exported.observations), _ports(exported.actions)
-    inputs, outputs = map(_ports, machine_signals(exported))
+        return _ports(exported.observations), _ports(exported.outputs, exported.choices)
+    seen, sent = machine_signals(exported)
+    inputs, outputs = _ports(seen), _ports(sent, exported.policy.choices)
     if unknown_controller(exported):
         inputs = inputs + [port._replace(name=f"controller {port.name}") for port in outputs]
         for i in range(remembered_by_code(exported)):
@@ -38,9 +41,9 @@ def ports_of(exported: Policy | LearnedController) -> tuple[list[Port], list[Por
     return inputs, outputs
 
 
-def _ports(signals: BoxSpec) -> list[Port]:
-    data, ends = signals.to_dict(), signals.ends
-    return [Port(*one) for one in zip(data["names"], data["units"], *ends, strict=True)]
+def _ports(signals: BoxSpec, choices: Choices | None = None) -> list[Port]:
+    data, ends, whole = signals.to_dict(), signals.ends, choices is not None
+    return [Port(*one, whole) for one in zip(data["names"], data["units"], *ends, strict=True)]
 
 
 def middle_of(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -53,6 +56,8 @@ def machine_signals(controller: LearnedController) -> tuple[BoxSpec, BoxSpec]:
     """Return what a controller takes and gives: the machine's observations and its actions."""
     spec = controller.loop.spec
     seen = BoxSpec(spec.observations.low, spec.observations.high, spec.observation_names)
+    if controller.policy.choices is not None:
+        return seen, controller.policy.outputs
     low, high = (
         end.reshape(spec.actions.shape).astype(spec.actions.dtype) for end in (spec.low, spec.high)
     )

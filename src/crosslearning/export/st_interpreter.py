@@ -47,7 +47,7 @@ _MATH: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 _CONVERSIONS = {
     "REAL_TO_LREAL": ("REAL", "LREAL"), "LREAL_TO_REAL": ("LREAL", "REAL"),
-    "DINT_TO_LREAL": ("DINT", "LREAL"),
+    "DINT_TO_LREAL": ("DINT", "LREAL"), "DINT_TO_REAL": ("DINT", "REAL"),
 }  # fmt: skip
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal, "<>": np.not_equal, "<": np.less, ">": np.greater,

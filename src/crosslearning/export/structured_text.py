@@ -71,6 +71,7 @@ def structured_text(
         q = len(exported.loop.spec.observation_names)
     expansions = {one.pre: one for one in named_expansions(programs)}
     kind = "policy" if level is None else "controller"
+    policy = exported if isinstance(exported, Policy) else exported.policy
     text = TEMPLATES.get_template("block.st.j2").render(
         title=f"The {kind} {_comment(exported.name)} of crosslearning, in {precision} precision.",
         block=block,
@@ -85,7 +86,8 @@ def structured_text(
         features=max(one.knots.shape[1] for _, one in programs),
         parts=max(len(one.parts) for _, one in programs),
         most_measured=max((one.measured for one in levels), default=0),
-        p=len(outputs),
+        p=policy.actions.size,
+        choices=policy.choices,
         q=q,
         R=_REALS[arithmetic],
         N=wide,

@@ -170,7 +170,8 @@ class CrossLearner:
         settings = make_settings({**self._given, "method": method})
         horizon = max(task.horizon for task in self.tasks)
         scaled = scale_of(self.tasks, settings) is not None
-        resolved = settings.resolved(scaled, horizon, self._around)
+        scores = self.tasks[0].choices is not None
+        resolved = settings.resolved(scaled, horizon, self._around, scores)
         if not self._around and settings.controller_epsilon is not None:
             raise InputError(
                 f"controller_epsilon is {settings.controller_epsilon:g}, but there is no "

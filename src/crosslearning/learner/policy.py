@@ -213,6 +213,14 @@ class Policy:
         return PlainFamily(given.kernel.to_dict(), given.knots, given.weights)
 
     @property
+    def outputs(self) -> BoxSpec:
+        """What is sent to the machine: actions, or the numbers of the options that are chosen."""
+        if self.choices is None:
+            return self.actions
+        low, high = self.choices.ends
+        return BoxSpec(low, high, BoxSpec.named((), "action", low.size))
+
+    @property
     def action_space(self) -> Box:
         """Actions are clipped to this box."""
         return self.actions.box

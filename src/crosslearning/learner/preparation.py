@@ -33,6 +33,9 @@ _RESTLESS = 0.7
 _FEW = 3
 #: A little less than the standard deviation of the cosine of a uniform angle.
 _ROUND = 0.6
+#: Random options cancel out, or soon end an episode: they show less of where a machine goes than
+#: the bounds of its observations do, this share of half of their range.
+_LEAST_OF_BOUNDS = 0.25
 #: Bounds beyond this count as unbounded.
 _SENSIBLE = 1e4
 #: With more inputs few steps are seldom enough for the dynamics; reachers have 12.
@@ -266,12 +269,17 @@ def observed_kernel(tasks: Sequence[Task], parts: Sequence[Episodes]) -> Kernel:
         part.observations[np.arange(part.observations.shape[2]) <= part.lengths[:, :, None]]
         for part in parts
     ]
-    around = any(task.controller is not None for task in tasks)
-    return kernel_for(np.concatenate(seen), tasks[0].observation_space, around, tasks[0].loop)
+    first, around = tasks[0], any(task.controller is not None for task in tasks)
+    least = _LEAST_OF_BOUNDS if first.choices is not None else 0.0
+    return kernel_for(np.concatenate(seen), first.observation_space, around, first.loop, least)
 
 
 def kernel_for(
-    seen: Floats, space: Box, around: bool = False, loop: LoopSpec | None = None
+    seen: Floats,
+    space: Box,
+    around: bool = False,
+    loop: LoopSpec | None = None,
+    least: float = 0.0,
 ) -> Kernel:
     """Return a Gaussian kernel with widths from observations (n, q) of all tasks.
 
@@ -281,6 +289,7 @@ def kernel_for(
     often is a constant, which has a large norm in the space of a Gaussian. κ(s, s) stays 1.
     A ``loop`` may show actions on their way to the machine. One action moves it by little, so the
     kernel is wider there: else policies need many more knots, and generalise less.
+    Deviations are no smaller than the share ``least`` of half the range, where there are bounds.
     """
     angles, q = angles_of(space), seen.shape[1]
     spread = seen.std(axis=0)
@@ -288,6 +297,8 @@ def kernel_for(
     # An angle that hardly moves at first may later turn all the way round.
     circular = [*angles, *(i for pair in find_circles(seen) for i in pair)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
+    half = 0.5 * (space.high.ravel().astype(np.float64) - space.low.ravel())
+    spread = np.maximum(spread, np.where(half <= _SENSIBLE, least * half, 0.0))
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
     if loop is not None:
         widths[loop.delayed_actions] *= _ON_ITS_WAY

@@ -33,6 +33,8 @@ _SHORTEST, _SHARE = 10, 0.4
 _RELIABILITY_POWER = 4
 #: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
 _BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
+#: Of scores, whose divergence is more than that of the choices; long episodes, but few.
+_SCORES = {**_BY_EVIDENCE, "step_kl": 0.2, "episodes": 2}
 _AROUND = {
     "step_kl": 0.04,
     "reliable": 0.0,
@@ -207,11 +209,13 @@ class LearnerSettings(
         """The episodes from which kernel widths are estimated."""
         return InitialExploration(4, 100)
 
-    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
+    def resolved(
+        self, scaled: bool, horizon: int, around: bool = False, scores: bool = False
+    ) -> Self:
         """Return the settings with nothing left open, for tasks whose episodes have ``horizon``.
 
         ``scaled`` says whether actions are of order one, ``around`` whether they are corrections
-        of a controller's.
+        of a controller's, ``scores`` whether they choose between options.
         """
         radius = self.controller_epsilon
         if around and radius is None:
@@ -348,9 +352,11 @@ class PolicyGradient(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_
     #: The paper's tasks state the paper's kernel.
     as_stated: ClassVar[bool] = True
 
-    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
+    def resolved(
+        self, scaled: bool, horizon: int, around: bool = False, scores: bool = False
+    ) -> Self:
         """Return the settings with step size, noise and discount that suit the tasks."""
-        settings = super().resolved(scaled, horizon, around)
+        settings = super().resolved(scaled, horizon, around, scores)
         usual = _SCALED_STEP if scaled else _STEP
         std = settings.noise_within(math.inf)
         return msgspec.structs.replace(
@@ -392,7 +398,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episodes: Annotated[
         Count | None,
         "Episodes of every task and iteration, within the next two limits. None: 4, around a "
-        "controller 10.",
+        "controller 10, of discrete actions 2.",
     ] = None
     least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
@@ -401,12 +407,14 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episode_steps: Annotated[
         Count | None,
         "The most steps of an episode; one that is truncated there is bootstrapped with the "
-        "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
+        "critic. None: two fifths of the tasks' horizon, but at least 10 steps; of discrete "
+        "actions the whole horizon.",
     ] = None
     step_kl: Annotated[
         Positive | None,
         "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
-        "states, between a task's policy before it and after. None: 0.1, around a controller 0.04.",
+        "states, between a task's policy before it and after. None: 0.1, around a controller "
+        "0.04, of discrete actions 0.2.",
     ] = None
     reliable: Annotated[
         Mixture | None,
@@ -442,11 +450,13 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     critic_ridge: CriticRidge = 0.1
     critic_knots: CriticKnots = 200
 
-    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
+    def resolved(
+        self, scaled: bool, horizon: int, around: bool = False, scores: bool = False
+    ) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
-        settings = super().resolved(scaled, horizon, around)
-        episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
-        usual = _AROUND if around else _BY_EVIDENCE
+        settings = super().resolved(scaled, horizon, around, scores)
+        episode = min(horizon, max(_SHORTEST, round((1.0 if scores else _SHARE) * horizon)))
+        usual = _AROUND if around else _SCORES if scores else _BY_EVIDENCE
         return msgspec.structs.replace(
             settings,
             **{name: value for name, value in usual.items() if getattr(self, name) is None},
@@ -582,9 +592,11 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
             return int(left)
         return int(min(length, left))
 
-    def resolved(self, scaled: bool, horizon: int, around: bool = False) -> Self:
+    def resolved(
+        self, scaled: bool, horizon: int, around: bool = False, scores: bool = False
+    ) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
-        settings = super().resolved(scaled, horizon, around)
+        settings = super().resolved(scaled, horizon, around, scores)
         noise = self.imagined_std
         if noise is None:
             noise = settings.noise_within(0.5, _IMAGINED_SHARE)

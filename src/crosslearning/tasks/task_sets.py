@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -76,11 +77,13 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     name : str
         One of :func:`task_set_names`. ``"paper:r=1"`` is one task of a set; ``"random:200"`` are
         the first 200 random maps of seed 0, and ``"random:unseen:50"`` are 50 of a seed that is
-        kept for evaluation.
+        kept for evaluation. The id of an environment of Gymnasium, such as ``"CartPole-v1"``, is
+        a set of one task.
     **options
-        Options of the set. For navigation: parameters of :class:`Navigation` to change in every
-        task, such as ``crash="terminate"``; for ``"random"`` also those of :func:`random_maps`;
-        for ``"linear-quadratic"`` those of :class:`LinearQuadratic`.
+        Options of the set, or of ``gymnasium.make``. For navigation: parameters of
+        :class:`Navigation` to change in every task, such as ``crash="terminate"``; for
+        ``"random"`` also those of :func:`random_maps`; for ``"linear-quadratic"`` those of
+        :class:`LinearQuadratic`.
 
     Examples
     --------
@@ -88,6 +91,8 @@ def task_set(name: str, /, **options: Any) -> tuple[Task, ...]:
     >>> [task.name for task in task_set("paper")]
     ['r=0.5', 'r=1', 'r=2']
     """
+    if name in gymnasium.registry:
+        return (Task(name, partial(gymnasium.make, name, **options)),)
     name, colon, only = str(name).partition(":")
     if name not in _SETS:
         raise unknown_name("task set", name, _SETS)

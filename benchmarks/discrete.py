@@ -1,0 +1,165 @@
+"""How far the trust region gets with discrete actions.
+
+``python -m benchmarks discrete``, or ``python -m benchmarks.discrete [part ...]`` for some of the
+parts: carts (CartPole-v1 with six lengths of the pole, 10,000 steps in all), acrobots (Acrobot-v1
+with three lengths of its second link) and cars (MountainCar-v0 with three forces), 30,000 steps
+each. Settings are the defaults; ``--set FIELD=VALUE`` tries others, ``--first SEED`` other seeds.
+
+Every policy acts without noise on its own machine. A number is the interquartile mean over seeds
+with its 95 % interval. Every seed is kept in a file, and the same question is not measured twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from benchmarks.intervals import over_seeds
+from benchmarks.table import Row
+from benchmarks.trust_region import returns_of
+from crosslearning import CrossLearner, Task
+from crosslearning.runs.study import Measurement
+
+Answer = dict[str, Any]
+
+OUT = Path("runs/discrete")
+VERSION = 1
+TRIALS = 50
+STEPS = {"carts": 10_000, "acrobots": 30_000, "cars": 30_000}
+SEEDS = {"carts": 10, "acrobots": 3, "cars": 3}
+#: Half lengths of the poles [m], lengths of the second links [m], and forces of the cars.
+CARTS, ACROBOTS, CARS = (0.25, 0.4, 0.55, 0.7, 0.85, 1.0), (0.8, 1.0, 1.2), (0.001, 0.0011, 0.0012)
+
+
+def cart(length: float, render_mode: str | None = None) -> Any:
+    """Return a cart-pole with another half length of its pole."""
+    environment = gymnasium.make("CartPole-v1", render_mode=render_mode)
+    inner: Any = environment.unwrapped
+    inner.length, inner.polemass_length = length, inner.masspole * length
+    return environment
+
+
+def acrobot(length: float, render_mode: str | None = None) -> Any:
+    """Return an acrobot with another length of its second link."""
+    environment = gymnasium.make("Acrobot-v1", render_mode=render_mode)
+    inner: Any = environment.unwrapped
+    inner.LINK_LENGTH_2, inner.LINK_COM_POS_2 = length, 0.5 * length
+    return environment
+
+
+def car(force: float, render_mode: str | None = None) -> Any:
+    """Return a mountain car with another force."""
+    environment = gymnasium.make("MountainCar-v0", render_mode=render_mode)
+    inner: Any = environment.unwrapped
+    inner.force = force
+    return environment
+
+
+def tasks_of(part: str) -> list[Task]:
+    """Return the machines of a part."""
+    make, values = {"carts": (cart, CARTS), "acrobots": (acrobot, ACROBOTS), "cars": (car, CARS)}[
+        part
+    ]
+    return [Task(f"{part} {value:g}", partial(make, value)) for value in values]
+
+
+def measure(part: str, seed: int, steps: int, settings: Answer) -> Answer:
+    """Return the total returns on every machine after so many steps of all together."""
+    tasks = tasks_of(part)
+    learner = CrossLearner(tasks, method="trust-region", seed=seed, on="threads", **settings)
+    learner.learn(steps=steps, progress=False)
+    policies = [learner.policy(i) for i in range(len(tasks))]
+    result = returns_of(policies, tasks, TRIALS)
+    return {**result, "steps": learner.steps, "iterations": learner.iteration}
+
+
+def _part(
+    part: str, seeds: int = 0, first: int = 0, settings: Answer | None = None, out: Path = OUT
+) -> list[Row]:
+    settings, answers = settings or {}, []
+    for seed in range(first, first + (seeds or SEEDS[part])):
+        arguments = (part, seed, STEPS[part], settings)
+        question = {"version": VERSION, "arguments": list(arguments), "trials": TRIALS}
+        label = "-".join([part, *(f"{k}={v}" for k, v in sorted(settings.items()))])
+        path = out / f"{label}-{seed}.json"
+        answers.append(Measurement(path, question, measure, arguments).answer())
+    totals = np.array([one["totals"] for one in answers])
+    worst = totals.min(axis=1)
+    what = f"{len(totals[0])} {part}, {STEPS[part]:,} steps in all, {len(totals)} seeds"
+    mean = over_seeds(totals.mean(axis=1))
+    each = ", ".join(f"{value:.0f}" for value in np.mean(totals, axis=0))
+    rows = [
+        Row(f"{what}: return", f"{mean}; machines {each}", mean.value, "", None),
+        Row(
+            "the same, worst machine of each seed",
+            f"{over_seeds(worst)}; seeds {np.sort(worst).round().astype(int).tolist()}",
+            over_seeds(worst).value,
+            "",
+            None,
+        ),
+    ]
+    if part == "carts":
+        good = int(np.sum(worst >= 500.0))
+        text = f"{good} of {len(worst)}; machines at 500: {int(np.sum(totals >= 500.0))} of "
+        text += f"{totals.size}"
+        met = good == len(worst)
+        rows.append(Row("the same, seeds with 500 on all", text, good, f"{len(worst)}", met))
+    return rows
+
+
+def carts(**options: Any) -> list[Row]:
+    """CartPole-v1 with six poles."""
+    return _part("carts", **options)
+
+
+def acrobots(**options: Any) -> list[Row]:
+    """Acrobot-v1 with three second links."""
+    return _part("acrobots", **options)
+
+
+def cars(**options: Any) -> list[Row]:
+    """MountainCar-v0 with three forces."""
+    return _part("cars", **options)
+
+
+BENCHMARKS = [carts, acrobots, cars]
+
+
+def main() -> None:
+    """Measure the parts that are asked for, and print their rows."""
+    from rich.console import Console
+    from threadpoolctl import threadpool_limits
+
+    from benchmarks.adaptation import number
+    from benchmarks.table import show
+
+    parts = {one.__name__: one for one in BENCHMARKS}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(parts)}")
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--seeds", type=int, default=0, help="how many (default: 10 or 3)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as step_kl=0.1"
+    )
+    asked = parser.parse_args()
+    for part in asked.parts:
+        if part not in parts:
+            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
+    changes = dict(change.split("=", 1) for change in asked.set)
+    settings = {name: number(value) for name, value in changes.items()}
+    rows = []
+    with threadpool_limits(1, user_api="blas"):
+        for part in asked.parts or parts:
+            options = {"seeds": asked.seeds, "first": asked.first, "out": asked.out}
+            rows += parts[part](settings=settings, **options)
+    show(rows, Console(width=140))
+
+
+if __name__ == "__main__":
+    main()
