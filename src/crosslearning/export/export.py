@@ -349,8 +349,8 @@ def measure(policy: _Exported, act: Act, precision: Precision, **sizes: int) -> 
         expected = run_episodes(policy, states, None if choices else actions)
     if choices is not None:
         # Where the best scores are all but equal, either option will do.
-        difference, ends = choices.shortfalls(expected, actions), np.ptp(expected)
-        share = difference / max(1.0, float(ends))
+        difference, spread = choices.shortfalls(expected, actions), np.ptp(expected)
+        share = difference / max(1.0, float(spread))
         return Agreement(len(states), float(np.max(difference)), float(np.max(share)))
     difference = np.abs(np.asarray(actions, dtype=np.float64) - expected)
     width = high - low
