@@ -4,9 +4,9 @@ from crosslearning import CrossLearner, task_set, verdict
 from tests.learner.test_choosing import line
 
 
-def test_episodes_are_whole_and_few_unless_said_otherwise():
+def test_episodes_are_few_and_steps_long_unless_said_otherwise():
     settings = CrossLearner([line("three")], method="trust-region").settings
-    assert (settings.episode_steps, settings.episodes, settings.least_steps) == (20, 2, 200)
+    assert (settings.episode_steps, settings.episodes, settings.least_steps) == (10, 2, 200)
     assert settings.step_kl == 0.2
     real = CrossLearner("pendulums:1", method="trust-region").settings
     assert (real.episodes, real.least_steps, real.step_kl) == (4, 200, 0.1)

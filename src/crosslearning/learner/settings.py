@@ -33,7 +33,7 @@ _SHORTEST, _SHARE = 10, 0.4
 _RELIABILITY_POWER = 4
 #: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
 _BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
-#: Of scores, whose divergence is more than that of the choices; long episodes, but few.
+#: Of scores, whose divergence is more than that of the choices; few episodes.
 _SCORES = {**_BY_EVIDENCE, "step_kl": 0.2, "episodes": 2}
 _AROUND = {
     "step_kl": 0.04,
@@ -407,8 +407,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episode_steps: Annotated[
         Count | None,
         "The most steps of an episode; one that is truncated there is bootstrapped with the "
-        "critic. None: two fifths of the tasks' horizon, but at least 10 steps; of discrete "
-        "actions the whole horizon.",
+        "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
     ] = None
     step_kl: Annotated[
         Positive | None,
@@ -455,7 +454,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around, scores)
-        episode = min(horizon, max(_SHORTEST, round((1.0 if scores else _SHARE) * horizon)))
+        episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
         usual = _AROUND if around else _SCORES if scores else _BY_EVIDENCE
         return msgspec.structs.replace(
             settings,
