@@ -590,7 +590,8 @@ class ModelBasedMethod(core.Method):
         seen = arrays.get("seen", np.zeros((4, N)))
         before = core.part_of(arrays, "before")
         first = core.part_of(arrays, "first_rewards")
-        if len(first) not in (0, N) or any(a.ndim != 1 or not a.size for a in first.values()):
+        damaged = [a.ndim != 1 or not a.size or not np.all(np.isfinite(a)) for a in first.values()]
+        if len(first) not in (0, N) or any(damaged):
             raise core.misfit("first_rewards")
         core.check_shapes({"seen": seen}, {"seen": (4, N)})
         if any(a.size == 0 or not np.all(np.isfinite(a)) for a in before.values()):
