@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from crosslearning import PID, CrossLearner, task_set
+from crosslearning.errors import InputError
 from crosslearning.learner.internals import kept_line
 from crosslearning.learner.keeping import (
     Candidate,
@@ -14,7 +15,8 @@ from crosslearning.learner.keeping import (
     predicted_gain,
     seen_gain,
 )
-from crosslearning.learner.model_based.comparison import least_gain
+from crosslearning.learner.model_based import method as model_based
+from crosslearning.learner.model_based.comparison import expected_gain, least_gain
 from crosslearning.learner.settings import ModelBased
 from crosslearning.rkhs import Family, Gaussian
 
@@ -203,13 +205,17 @@ def test_what_is_kept_satisfies_both_radii():
 
 
 @pytest.mark.parametrize(
-    "values",
-    [SMALL, {"method": "trust-region", "most_steps": 200, "seed": 1}],
-    ids=["models", "trust-region"],
+    "make",
+    [
+        lambda: around(**SMALL),
+        lambda: around(method="trust-region", most_steps=200, seed=1),
+        lambda: from_nothing(),
+    ],
+    ids=["models", "trust-region", "models from nothing"],
 )
-def test_a_resumed_learner_keeps_the_same_to_the_last_bit(tmp_path, values):
-    whole = around(**values).learn(13, progress=False)
-    around(**values).learn(7, progress=False).save(tmp_path / "half.safetensors")
+def test_a_resumed_learner_keeps_the_same_to_the_last_bit(tmp_path, make):
+    whole = make().learn(13, progress=False)
+    make().learn(7, progress=False).save(tmp_path / "half.safetensors")
     resumed = CrossLearner.load(tmp_path / "half.safetensors").learn(6, progress=False)
     for view in ("best", "last"):
         one, other = getattr(whole, view).family, getattr(resumed, view).family
@@ -220,6 +226,13 @@ def test_a_resumed_learner_keeps_the_same_to_the_last_bit(tmp_path, values):
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
 
 
+def test_what_is_learned_from_nothing_does_not_depend_on_what_is_kept():
+    kept, last = (
+        from_nothing(keep=keep).learn(10, progress=False).last.family for keep in (None, "last")
+    )
+    np.testing.assert_array_equal(kept.weights, last.weights)
+
+
 def test_what_is_learned_does_not_depend_on_what_is_kept():
     best, last = (around(keep=keep, **SMALL).learn(10, progress=False) for keep in ("best", "last"))
     np.testing.assert_array_equal(best.last.family.weights, last.family.weights)
@@ -227,11 +240,90 @@ def test_what_is_learned_does_not_depend_on_what_is_kept():
     assert last.family is last.last.family
 
 
-def test_without_a_controller_the_last_policies_are_used():
-    learner = CrossLearner("pendulums:2", 1.0, **SMALL).learn(5, progress=False)
+def from_nothing(**more: object) -> CrossLearner:
+    return CrossLearner("pendulums:2", 1.0, **{**SMALL, **more})
+
+
+def test_without_a_controller_models_keep_what_they_expect_most_of():
+    learner = from_nothing().learn(5, progress=False)
+    assert learner.settings.keep == "expected"
+    assert learner.best.family is learner.family
+    # Of the first round there is nothing to compare with: no action is not kept.
+    np.testing.assert_array_equal(learner.family.weights, learner.last.family.weights)
+    assert kept_line(learner) == ""
+
+
+@pytest.mark.parametrize("method", ["trust-region", "policy-gradient"])
+def test_without_models_and_controller_the_last_policies_are_used(method):
+    learner = CrossLearner("pendulums:2", 1.0, method=method)
     assert learner.settings.keep == "last"
     assert learner.best is learner.last
     assert kept_line(learner) == ""
+    with pytest.raises(InputError, match=f"which {method} does not learn; take 'best'"):
+        CrossLearner("pendulums:2", 1.0, method=method, keep="expected")
+
+
+def test_the_current_policies_are_kept_unless_a_loss_of_one_percent_is_expected():
+    before = np.full((1, 8, 3), -100.0)
+    for loss, kept in ((0.5, 10), (1.5, 5)):
+        gain = expected_gain(before, before - loss)
+        assert gain == pytest.approx(1.0 - loss)
+        both = [candidate(family(*[value] * 3), k, 0.0, 0.0) for value, k in ((0.0, 5), (9.0, 10))]
+        both[1] = both[1]._replace(gains=np.array([gain, gain]))
+        assert choose(both, settings(keep="expected")).iterations.tolist() == [kept, kept]
+
+
+@pytest.mark.parametrize(("earlier", "kept"), [(-90.0, 5), (-110.0, 8)])
+def test_policies_that_models_expect_less_of_are_not_kept(monkeypatch, earlier, kept):
+    learner = from_nothing().learn(5, progress=False)
+    core, before = learner._core, learner.family
+
+    def imagined(family, world, starts, lengths, limits):
+        return np.full((2, len(lengths), 16, 8), earlier if family is before else -100.0)
+
+    monkeypatch.setattr(model_based, "imagined_returns", imagined)
+    core.keeper.kept = Candidate(before, np.array([5, 5]), np.zeros(2))
+    core.iterate.iteration, core.method.made = 8, 3  # within the second round
+    assert core.kept.iterations.tolist() == [kept, kept]
+
+
+def test_expectations_are_of_whole_episodes_and_not_of_those_seen_so_far(monkeypatch):
+    learner, seen = from_nothing().learn(5, progress=False), []
+
+    def spy(family, world, starts, lengths, limits):
+        seen.append(lengths)
+        return np.zeros((2, len(lengths), 16, 8))
+
+    monkeypatch.setattr(model_based, "imagined_returns", spy)
+    learner._core.method.gains(learner._core.iterate, learner.family, learner._core.keeper.kept)
+    assert seen == [[learner.tasks[0].horizon]] * 2
+
+
+def test_an_expected_loss_of_one_task_may_be_outweighed():
+    """Policies 2 ε apart have no common centre, so that one round's are kept for all tasks."""
+    before = candidate(family(0.0, 0.0, 0.0), 5, 0.0, 0.0)
+    far = family(3.0, 3.0, 3.0)
+    expected = settings(1.0, keep="expected")
+    for gains, kept in (([2.0, -1.0], [10, 10]), ([1.0, -2.0], [5, 5])):
+        both = [before, candidate(far, 10, *gains)]
+        assert choose(both, expected).iterations.tolist() == kept
+        assert choose(both, settings(1.0)).iterations.tolist() == [5, 5]
+    near = candidate(family(0.5, 0.5, 0.5), 10, 2.0, -1.0)
+    assert choose([before, near], expected).iterations.tolist() == [10, 5]
+
+
+def test_tasks_whose_earlier_policies_are_kept_are_counted(monkeypatch):
+    learner = from_nothing()
+    gains = np.array([[0.0, 0.0], [-1.0, -2.0]])
+    monkeypatch.setattr(learner.method, "gains", lambda *_: gains)
+    learner.learn(10, progress=False)
+    assert learner._core.kept.iterations.tolist() == [5, 5]
+    assert np.any(learner.family.weights.shape != learner.last.family.weights.shape) or np.any(
+        learner.family.weights != learner.last.family.weights
+    )
+    assert kept_line(learner) == (
+        "Kept earlier policies of 2 of 2 tasks: the models expect less of the last ones."
+    )
 
 
 def test_adapting_keeps_the_start_unless_the_models_know_better():

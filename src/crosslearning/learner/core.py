@@ -304,7 +304,7 @@ class Method(ABC):
         """Return lower bounds of gains over the ``first`` policies, if not by real returns.
 
         Of the policies that are kept and of the iterate's, shape (2, N); None as long as nothing
-        is known of them.
+        is known of them. With ``keep="expected"``, expected gains over those that are kept.
         """
         return None
 
@@ -379,10 +379,12 @@ class Core:
 
     def _compared(self, keeper: Keeper) -> Candidate:
         iterate = self.iterate
+        iterations = np.full(iterate.tasks, iterate.iteration)
+        if iterate.settings.keep == "expected" and not keeper.kept.iterations.any():
+            return Candidate(iterate.family, iterations, np.zeros(iterate.tasks))
         gains = self.method.gains(iterate, keeper.start.family, keeper.kept)
         if gains is None:
             return keeper.kept
-        iterations = np.full(iterate.tasks, iterate.iteration)
         current = Candidate(iterate.family, iterations, gains[1])
         return keeper.choose(current, keeper.kept._replace(gains=gains[0]))
 

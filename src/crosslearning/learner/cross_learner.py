@@ -365,9 +365,9 @@ class CrossLearner:
 
     @cached_property
     def best(self) -> Policies:
-        """The policies that were kept: those with the best lower bounds, task by task.
+        """The policies that were kept: those with the best lower bounds or expectations.
 
-        They are compared with ``keep="best"`` and, by the method ``models``, around every
+        They are compared unless ``keep`` is last and, by the method ``models``, around every
         controller; elsewhere they are the last ones.
         """
         if self._core.keeper is None:
@@ -380,7 +380,7 @@ class CrossLearner:
 
     @property
     def _shown(self) -> Policies:
-        return self.best if self.settings.keep == "best" else self.last
+        return self.last if self.settings.keep == "last" else self.best
 
     @property
     def family(self) -> Family:

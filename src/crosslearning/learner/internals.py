@@ -43,10 +43,14 @@ def radii_of(learner: CrossLearner) -> Floats:
 
 
 def kept_line(learner: CrossLearner) -> str:
-    """Return the sentence that names the tasks whose first policies are kept; empty if none are."""
-    if learner.settings.keep != "best":
+    """Return the sentence on tasks whose first or earlier policies are kept; empty if none are."""
+    if learner.settings.keep == "last":
         return ""
     kept = learner._core.kept.iterations
+    if learner.settings.keep == "expected":
+        earlier = int(np.sum(kept < learner.iteration))
+        what = f"Kept earlier policies of {earlier} of {len(kept)} tasks: the models expect"
+        return f"{what} less of the last ones." if earlier else ""
     names = [repr(task.name) for task, at in zip(learner.tasks, kept, strict=True) if at == 0]
     if not names:
         return ""

@@ -1,14 +1,18 @@
-"""Which policies are kept: those with the best lower bounds, task by task.
+"""Which policies are kept: those with the best lower bounds or expectations, task by task.
 
 Learning goes on from the last policies, and may make them worse. A learner also keeps, for each
 task, the policy whose gain over the first one, such as the controller in use, has the highest lower
 bound. The first policy gains 0: it stays wherever no other is sure to gain 1 % of its return.
 
+Without a controller there is nothing to protect, and no policy need be sure. With
+``keep="expected"`` a learner keeps, for each task, the policy of the round that just ended unless
+the models expect it to lose 1 % of the policy kept so far; the first ones are never kept.
+
 Policies that were kept at different iterations must still be within ε of one centre. So the centre
 is that of the first policies, of those kept so far or of the current ones, and for each task only
-policies within ε of it can be chosen. Of the three choices, the one with the highest sum of lower
-bounds is taken, in which a centre counts as the mean of the policies that it was learned with. A
-choice that has to take a policy with a negative lower bound is not possible.
+policies within ε of it can be chosen. Of these choices, the one with the highest sum of lower
+bounds, or of expected gains, is taken, in which a centre counts as the mean of the policies that it
+was learned with. A choice that has to take a policy with a negative lower bound is not possible.
 """
 
 from __future__ import annotations
@@ -38,7 +42,9 @@ class Candidate(NamedTuple):
 
     family: Family
     iterations: Integers  #: after which each task's policy was learned; 0 for the first ones
-    gains: Floats  #: lower bounds of the gain in return over the first policies, less WORTH, (N,)
+    #: Lower bounds of the gain in return over the first policies, less WORTH; or expected gains
+    #: over the policies kept so far, and WORTH for newer ones. Shape (N,).
+    gains: Floats
 
 
 def predicted_gain(gains: Floats) -> float:
@@ -74,7 +80,8 @@ def seen_gain(first: Floats, last: Floats, blocks: int = 5) -> float:
 def choose(candidates: Sequence[Candidate], settings: LearnerSettings) -> Candidate:
     """Return the policies to keep, in one family within ε; the first candidate gains 0.
 
-    Where two are equal, the earlier candidate is taken.
+    Where two are equal, the earlier candidate is taken. No policy with a negative lower bound is
+    kept; expected losses of some tasks may be outweighed by the gains of others.
     """
     N, epsilon = len(candidates[0].gains), settings.epsilon
     together = _together([one.family for one in candidates])
@@ -91,7 +98,8 @@ def choose(candidates: Sequence[Candidate], settings: LearnerSettings) -> Candid
             if np.mean(squares) > epsilon**2:
                 continue
         value = possible.max(axis=0).mean() + gains[number].mean()
-        if possible.max(axis=0).min() >= 0.0 and value > best:
+        no_loss = settings.keep == "expected" or possible.max(axis=0).min() >= 0.0
+        if no_loss and value > best:
             best, choice, centre = value, chosen, number
     tasks = np.arange(N)
     iterations = np.array([one.iterations for one in candidates])[choice, tasks]
@@ -168,7 +176,8 @@ class Keeper:
 
     def choose(self, current: Candidate, kept: Candidate) -> Candidate:
         """Return which to keep: the first policies, those kept so far, or the current ones."""
-        return choose([self.start, kept, current], self.settings)
+        first = [] if self.settings.keep == "expected" else [self.start]
+        return choose([*first, kept, current], self.settings)
 
     def saw(
         self, returns: Floats, iteration: int, family: Callable[[], Family], again: Again | None

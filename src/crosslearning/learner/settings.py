@@ -191,11 +191,13 @@ class LearnerSettings(
         "random actions.",
     ] = None
     keep: Annotated[
-        Literal["best", "last"] | None,
+        Literal["best", "expected", "last"] | None,
         "Which policies a learner gives: best is for each task the one whose gain over the first, "
         "such as the controller, has the highest lower bound (95 %), and the first if none is "
-        "above 1 % of its return; last are those of the last iteration. None: best around a "
-        "controller, else last.",
+        "above 1 % of its return; expected (models alone) are those of the round that ended last, "
+        "unless the newest models expect earlier ones to return more by 1 %; last are those of the "
+        "last iteration. None: best around a controller, else expected for models and last for "
+        "other methods.",
     ] = None
     seed: Annotated[int, Meta(ge=0), "Seed of the run's one random generator."] = 0
 
@@ -203,6 +205,8 @@ class LearnerSettings(
     pace: ClassVar[Pace] = Pace(iterations=2000, log_every=10, checkpoint_every=1000)
     #: Whether the kernel and the units that tasks state are used.
     as_stated: ClassVar[bool] = False
+    #: ``keep`` without a controller.
+    keeps: ClassVar[Literal["expected", "last"]] = "last"
 
     @property
     def initial_exploration(self) -> InitialExploration:
@@ -220,7 +224,7 @@ class LearnerSettings(
         radius = self.controller_epsilon
         if around and radius is None:
             radius = self.epsilon
-        keep = self.keep or ("best" if around else "last")
+        keep = self.keep or ("best" if around else self.keeps)
         return msgspec.structs.replace(self, controller_epsilon=radius, keep=keep)
 
     @property
@@ -235,7 +239,7 @@ class LearnerSettings(
         In models that costs no real steps, and is done around every controller.
         """
         free = self.method == "models" and self.controller_epsilon is not None
-        return self.keep == "best" or free
+        return self.keep != "last" or free
 
     def noise_within(self, usual: float, share: float = _REAL_SHARE) -> float:
         """Return a standard deviation of noise: the usual one, or less around a controller."""
@@ -274,6 +278,11 @@ class LearnerSettings(
             raise InputError(
                 f"the {self.projection} projection does not bound the distance from a controller; "
                 "around one, take exact"
+            )
+        if self.keep == "expected" and self.method != "models":
+            raise InputError(
+                f"keep='expected' compares policies in models, which {self.method} does not learn; "
+                "take 'best', which compares real returns, or 'last'"
             )
         refuse_huge("epsilon", self.epsilon)
         refuse_huge("budget", self.budget)
@@ -506,6 +515,7 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     pace: ClassVar[Pace] = Pace(iterations=240, log_every=1, checkpoint_every=60)
+    keeps: ClassVar[Literal["expected", "last"]] = "expected"
     method: MethodName = "models"
     round_steps: Annotated[
         Count,

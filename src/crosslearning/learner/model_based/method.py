@@ -21,6 +21,7 @@ from crosslearning.learner.keeping import Candidate, seen_gain
 from crosslearning.learner.limits import Limits, Penalties, with_range
 from crosslearning.learner.model_based import dynamics as models
 from crosslearning.learner.model_based.comparison import (
+    expected_gain,
     imagined_returns,
     last_episode,
     least_gain,
@@ -455,13 +456,13 @@ class ModelBasedMethod(core.Method):
     # Keeping ---------------------------------------------------------------------------
 
     def gains(self, iterate: core.Iterate, first: Family, kept: Candidate) -> Floats | None:
-        """Return lower bounds of the gains in return that the newest models expect.
+        """Return lower bounds of the gains in return that the newest models expect, or the gains.
 
         Whole episodes are imagined without noise, in models and from starts that are the same for
         all policies. The models are new samples of the posterior: the policies were fitted to
         those that they were learned in. A kept policy that acted in this round cannot gain more
-        than what was seen. The random numbers depend on the seed and the iteration alone, so that
-        comparing does not change what is learned.
+        than what was seen, in a bound. The random numbers depend on the seed and the iteration
+        alone, so that comparing does not change what is learned.
         """
         if not self.models or self.fresh:
             return None
@@ -472,8 +473,16 @@ class ModelBasedMethod(core.Method):
         drawn = dynamics.functions(N, [generator.standard_normal(shape) for shape in shapes])
         world = world_of(drawn, dynamics.frame, self.bounds, controlled=self.controlled)
         lengths = [min(_LONGEST, max(longest_episode(steps) for steps in self.data))]
+        whole = min(_LONGEST, max(task.horizon for task in self.executor.tasks))
+        if self.settings.keep == "expected":  # what short episodes rank first may fail later
+            before, after = (
+                imagined_returns(family, world, starts, [whole], self.limits)
+                for family in (kept.family, iterate.family)
+            )
+            expected = [expected_gain(before[i], after[i]) for i in range(N)]
+            return np.array([np.zeros(N), expected])
         if self.controllers.used:  # models of the machines themselves hold for whole episodes
-            lengths.append(min(_LONGEST, max(task.horizon for task in self.executor.tasks)))
+            lengths.append(whole)
         before, *returns = (
             imagined_returns(family, world, starts, lengths, self.limits)
             for family in (first, kept.family, iterate.family)
@@ -581,7 +590,8 @@ class ModelBasedMethod(core.Method):
         seen = arrays.get("seen", np.zeros((4, N)))
         before = core.part_of(arrays, "before")
         first = core.part_of(arrays, "first_rewards")
-        if len(first) not in (0, N) or any(a.ndim != 1 or not a.size for a in first.values()):
+        damaged = [a.ndim != 1 or not a.size or not np.all(np.isfinite(a)) for a in first.values()]
+        if len(first) not in (0, N) or any(damaged):
             raise core.misfit("first_rewards")
         core.check_shapes({"seen": seen}, {"seen": (4, N)})
         if any(a.size == 0 or not np.all(np.isfinite(a)) for a in before.values()):
