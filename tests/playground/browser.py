@@ -24,7 +24,7 @@ class Watched:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(f"{path.as_uri()}{fragment}")
 
-    def wait_until(self, expression, seconds=20):
+    def wait_until(self, expression, seconds=120):
         """Wait until an expression is true; the page itself allows no code from strings."""
         for _ in range(int(seconds * 20)):
             if self.page.evaluate(expression):

@@ -66,11 +66,11 @@ def start(path, **fields):
 
 
 def wait_for(condition):
-    for _ in range(6000):
+    for _ in range(30_000):
         if condition():
             return
         time.sleep(0.01)
-    raise AssertionError("nothing happened for a minute")
+    raise AssertionError("nothing happened for five minutes")
 
 
 def test_of_processes_that_start_at_once_one_trains_and_the_others_are_told(tmp_path, whole):
