@@ -347,7 +347,7 @@ def test_the_certificate_checks_the_distance_from_the_controller(tmp_path, monke
 
 
 def test_choices_of_a_setting_are_listed():
-    with pytest.raises(InputError, match="keep is 'worst': give one of 'best', 'last'"):
+    with pytest.raises(InputError, match="keep is 'worst': give one of 'best', 'expected', 'last'"):
         quick("models", keep="worst")
 
 

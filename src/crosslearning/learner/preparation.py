@@ -298,7 +298,7 @@ def kernel_for(
     circular = [*angles, *(i for pair in find_circles(seen) for i in pair)]
     spread[circular] = np.maximum(spread[circular], _ROUND)
     half = 0.5 * (space.high.ravel().astype(np.float64) - space.low.ravel())
-    spread = np.maximum(spread, np.where(half <= _SENSIBLE, least * half, 0.0))
+    spread = np.maximum(spread, least * np.where(half <= _SENSIBLE, half, 0.0))
     widths = np.sqrt(max(q, _FEW) / _FEW) * np.where(spread > 0.0, spread, 1.0)
     if loop is not None:
         widths[loop.delayed_actions] *= _ON_ITS_WAY
