@@ -62,7 +62,9 @@ def test_readings_have_a_figure(tmp_path, monkeypatch):
 def test_a_search_has_a_figure_and_tells_how_many_readings_were_tried(tmp_path, monkeypatch):
     few = tuple(f for f in search.FACTORS if f.name in ("goal", "steps", "costs"))
     monkeypatch.setattr(search.search, "__defaults__", ("processes", few))
-    monkeypatch.setattr(search, "QUICK", search.SearchPlan(TINY, TINY, runs=4, seeds=2, fresh_seeds=2, best=1))
+    monkeypatch.setattr(
+        search, "QUICK", search.SearchPlan(TINY, TINY, runs=4, seeds=2, fresh_seeds=2, best=1)
+    )
     arguments = ["reproduce", "--search", "--quick", "--seeds", "1", "--out", str(tmp_path)]
     shown = runner.invoke(cli.app, arguments)
     assert shown.exit_code == 0, shown.output
