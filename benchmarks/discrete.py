@@ -4,6 +4,7 @@
 parts: carts (CartPole-v1 with six lengths of the pole, 10,000 steps in all), acrobots (Acrobot-v1
 with three lengths of its second link) and cars (MountainCar-v0 with three forces), 30,000 steps
 each. Settings are the defaults; ``--set FIELD=VALUE`` tries others, ``--first SEED`` other seeds.
+Learning stops where no goal was ever reached: such seeds are counted.
 
 Every policy acts without noise on its own machine. A number is the interquartile mean over seeds
 with its 95 % interval. Every seed is kept in a file, and the same question is not measured twice.
@@ -23,12 +24,13 @@ from benchmarks.intervals import over_seeds
 from benchmarks.table import Row
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner, Task
+from crosslearning.errors import InputError
 from crosslearning.runs.study import Measurement
 
 Answer = dict[str, Any]
 
 OUT = Path("runs/discrete")
-VERSION = 1
+VERSION = 2
 TRIALS = 50
 STEPS = {"carts": 10_000, "acrobots": 30_000, "cars": 30_000}
 SEEDS = {"carts": 10, "acrobots": 3, "cars": 3}
@@ -72,7 +74,10 @@ def measure(part: str, seed: int, steps: int, settings: Answer) -> Answer:
     """Return the total returns on every machine after so many steps of all together."""
     tasks = tasks_of(part)
     learner = CrossLearner(tasks, method="trust-region", seed=seed, on="threads", **settings)
-    learner.learn(steps=steps, progress=False)
+    try:
+        learner.learn(steps=steps, progress=False)
+    except InputError as problem:
+        return {"stopped": str(problem), "steps": learner.steps}
     policies = [learner.policy(i) for i in range(len(tasks))]
     result = returns_of(policies, tasks, TRIALS)
     return {**result, "steps": learner.steps, "iterations": learner.iteration}
@@ -88,12 +93,20 @@ def _part(
         label = "-".join([part, *(f"{k}={v}" for k, v in sorted(settings.items()))])
         path = out / f"{label}-{seed}.json"
         answers.append(Measurement(path, question, measure, arguments).answer())
-    totals = np.array([one["totals"] for one in answers])
+    what = f"{len(tasks_of(part))} {part}, {STEPS[part]:,} steps in all, {len(answers)} seeds"
+    learned = [one for one in answers if "stopped" not in one]
+    count = len(answers) - len(learned)
+    stopped = Row(
+        f"{what}: no goal reached, stopped", f"{count} of {len(answers)}", count, "", None
+    )
+    if not learned:
+        return [stopped]
+    totals = np.array([one["totals"] for one in learned])
     worst = totals.min(axis=1)
-    what = f"{len(totals[0])} {part}, {STEPS[part]:,} steps in all, {len(totals)} seeds"
     mean = over_seeds(totals.mean(axis=1))
     each = ", ".join(f"{value:.0f}" for value in np.mean(totals, axis=0))
     rows = [
+        *([stopped] if count else []),
         Row(f"{what}: return", f"{mean}; machines {each}", mean.value, "", None),
         Row(
             "the same, worst machine of each seed",
