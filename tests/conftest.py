@@ -1,12 +1,18 @@
 """Settings that all tests share."""
 
+import fcntl
+import hashlib
 import os
 import signal
+import tempfile
 
 import pytest
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from hypothesis import settings
 from matplotlib.figure import Figure
+from numba.core.caching import NullCache
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import Dispatcher
 from threadpoolctl import threadpool_limits
 
 # A first call compiles for seconds, so no example has a deadline. Examples are the same in every
@@ -19,6 +25,32 @@ settings.load_profile("random" if os.environ.get("CROSSLEARNING_FUZZ") else "sam
 # What a shell starts in the background ignores Ctrl-C, and so do its children: tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The process that starts the test workers makes a file for their locks, which ends with it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _made = tempfile.NamedTemporaryFile()  # noqa: SIM115  (it ends with the tests)
+    os.environ["CROSSLEARNING_TEST_LOCKS"] = _made.name
+_locks = os.open(os.environ["CROSSLEARNING_TEST_LOCKS"], os.O_RDWR)
+_compile = Dispatcher.compile
+
+
+def _compile_once(self, signature):
+    """Wait while the other worker compiles the same function, and load what it has made."""
+    if isinstance(self._cache, NullCache) or signature in self.overloads:
+        return _compile(self, signature)
+    called = f"{self.py_func.__module__}.{self.py_func.__qualname__}{signature}"
+    place = int.from_bytes(hashlib.sha256(called.encode()).digest()[:4], "big")
+    # Numba's own lock comes first, so that no two threads here wait for each other.
+    with global_compiler_lock:
+        fcntl.lockf(_locks, fcntl.LOCK_EX, 1, place)
+        try:
+            return _compile(self, signature)
+        finally:
+            fcntl.lockf(_locks, fcntl.LOCK_UN, 1, place)
+
+
+Dispatcher.compile = _compile_once
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import functools
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -98,22 +99,46 @@ EXECUTORS = {
 every_executor = pytest.mark.parametrize("executor", EXECUTORS)
 
 ENDING = {"crash": "terminate", "arrival": "terminate", "arrival_radius": 1.5}
-TASK_SETS = {
-    "paper": task_set("paper"),
-    "linear-quadratic": task_set("linear-quadratic"),
-    # Episodes end early, by a crash or at the goal.
-    "ending": task_set("paper", **ENDING),
-    # Other functions, state sizes, numbers of parameters and of uniforms from task to task.
-    "mixed": (
+
+
+def mixed():
+    """Return other functions, state sizes, numbers of parameters and of uniforms by task."""
+    return (
         wide_system(0).task("linear"),
         *task_set("mission", **ENDING),
         *task_set("paper")[:2],
         wide_system(1).task("linear too"),
         wide_system(2).task("linear as well"),
-    ),
-    "alone": task_set("paper-circle"),
+    )
+
+
+def scalars():
+    """Return tasks of one state size whose functions differ, with compiled dynamics alone."""
+    return SCALAR.task("scalar"), rope_task(0.75), SCALAR.replace(A=[[0.5]]).task("other")
+
+
+#: How each set is made; to make one compiles it, so none is made before its test.
+TASK_SETS = {
+    "paper": functools.partial(task_set, "paper"),
+    "linear-quadratic": functools.partial(task_set, "linear-quadratic"),
+    # Episodes end early, by a crash or at the goal.
+    "ending": functools.partial(task_set, "paper", **ENDING),
+    "mixed": mixed,
+    "alone": functools.partial(task_set, "paper-circle"),
 }
-every_task_set = pytest.mark.parametrize("tasks", TASK_SETS.values(), ids=TASK_SETS.keys())
+every_task_set = pytest.mark.parametrize("tasks", TASK_SETS, indirect=True)
+
+
+@functools.cache
+def tasks_called(name):
+    return scalars() if name == "scalars" else TASK_SETS[name]()
+
+
+@pytest.fixture
+def tasks(request):
+    return tasks_called(request.param)
+
+
 STD = 0.4
 
 
@@ -264,11 +289,7 @@ def test_without_mirrored_actions_only_the_first_value_is_computed(executor, tas
     assert np.all(once.steps <= np.minimum(twice.steps, plan.before + 1 + plan.after))
 
 
-# Tasks of one state size whose functions differ, and which have compiled dynamics alone.
-SCALARS = (SCALAR.task("scalar"), rope_task(0.75), SCALAR.replace(A=[[0.5]]).task("other"))
-
-
-@pytest.mark.parametrize("tasks", [*TASK_SETS.values(), SCALARS], ids=[*TASK_SETS, "scalars"])
+@pytest.mark.parametrize("tasks", [*TASK_SETS, "scalars"], indirect=True)
 def test_neighbours_change_no_bit(tasks):
     policies = random_policies(tasks, 11)
     plan = sample_plan(tasks, 12, 4, 0.9)
@@ -282,7 +303,7 @@ def test_neighbours_change_no_bit(tasks):
 
 @every_executor
 def test_episodes_that_end_pay_nothing_more(executor):
-    tasks = TASK_SETS["ending"]
+    tasks = tasks_called("ending")
     plan = sample_plan(tasks, 1, 40, 0.9)
     samples = run(executor, tasks, random_policies(tasks, 0), plan, False)
     over = samples.values[:, :, 0] == 0.0
@@ -295,7 +316,7 @@ def test_episodes_that_end_pay_nothing_more(executor):
 @every_executor
 def test_an_executor_can_be_used_again(executor):
     # A second policy on more knots, a second plan: nothing of the first is left.
-    tasks = TASK_SETS["mixed"]
+    tasks = tasks_called("mixed")
     made = EXECUTORS[executor](tasks)
     generator = np.random.default_rng(6)
     for seed in range(3):
@@ -383,7 +404,7 @@ def test_episodes_are_those_of_the_environment(executor, tasks, noisy):
 
 
 def test_episodes_follow_the_policy_and_stop_at_their_end():
-    tasks = TASK_SETS["ending"][:1]
+    tasks = tasks_called("ending")[:1]
     plan = plan_episodes(np.random.default_rng(10), tasks, 60, 40, noise_std(tasks))
     episodes = run_episodes("compiled-1", tasks, random_policies(tasks, 9), plan).of_task(0)
     crashed = tasks[0].outcomes(episodes.states[:, -1])["crashed"]

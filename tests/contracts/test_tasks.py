@@ -3,6 +3,8 @@
 import copy
 import pickle
 import warnings
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,35 +12,50 @@ from gymnasium.utils.env_checker import check_env
 
 from crosslearning.tasks import Circle, Ellipse, Navigation, check_task, task_set, task_set_names
 from tests.rollouts.examples import LOPSIDED, rope_task, wide_system
-from tests.tasks import box2d
+
+
+def member(name, place):
+    """Return the first or the last task of a set."""
+    return task_set(name)[0 if place == "first" else -1]
+
 
 #: Families without compiled dynamics are tested in tests/tasks/test_families.py.
-NAMES = [name for name in task_set_names() if box2d.INSTALLED or name != "lunar-landers"]
-SETS = [name for name in NAMES if task_set(name)[0].dynamics is not None]
-TASKS = {f"{name}/{t.name}": t for name in SETS for t in task_set(name)[:3]}
+UNCOMPILED = {
+    "gymnasium-pendulums",
+    "inverted-pendulums",
+    "lunar-landers",
+    "mountain-cars",
+    "reachers",
+}
 MAP = Navigation(
     obstacles=(Ellipse((4.0, 4.0), (0.5, 2.0), 0.6), Circle((7.0, 2.0), 1.5)),
     goals=((3.0, 7.0), (8.0, 8.0)),
 )
-# Every rule of the physics, and episodes that end.
-for choices in (
+#: Every rule of the physics, and episodes that end.
+RULES = (
     {"crash": "terminate"},
     {"crash": "continue", "arrival": "terminate", "arrival_radius": 3.0},
     {"start_in_obstacle": "crash", "obstacle_distance": "centre", "swept": False},
     {"near_share": 0.5, "near_distance": 0.3},
-):
-    TASKS["-".join(map(str, choices.values()))] = MAP.replace(**choices).task("map")
-TASKS |= {"rope": rope_task(0.75), "lopsided": LOPSIDED.task("lopsided")}
-TASKS |= {"wide": wide_system(0).task("wide")}
-every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS.keys())
+)
+MEMBERS = product(sorted(set(task_set_names()) - UNCOMPILED), ("first", "last"))
+#: How each task is made; to make one compiles it, so none is made before its test.
+TASKS = {f"{name}/{place}": partial(member, name, place) for name, place in MEMBERS}
+for choices in RULES:
+    TASKS["-".join(map(str, choices.values()))] = partial(MAP.replace(**choices).task, "map")
+TASKS |= {"rope": partial(rope_task, 0.75), "lopsided": partial(LOPSIDED.task, "lopsided")}
+TASKS["wide"] = partial(wide_system(0).task, "wide")
 
 
-@every_task
+@pytest.fixture(scope="module", params=TASKS)
+def task(request):
+    return TASKS[request.param]()
+
+
 def test_contract(task):
     check_task(task)
 
 
-@every_task
 def test_gymnasium_finds_nothing_wrong(task):
     with warnings.catch_warnings():
         # Actions keep their units; this one recommendation does not apply.
@@ -57,7 +74,6 @@ def episode(environment, actions):
     return np.array(seen)
 
 
-@every_task
 def test_an_environment_can_be_put_back(task):
     # By its state, by a copy, and in another process.
     generator = np.random.default_rng(4)
@@ -72,7 +88,6 @@ def test_an_environment_can_be_put_back(task):
         np.testing.assert_array_equal(episode(twin, after), ahead)
 
 
-@every_task
 def test_a_task_can_be_sent(task):
     sent = pickle.loads(pickle.dumps(task))
     assert sent.horizon == task.horizon
@@ -84,7 +99,6 @@ def test_a_task_can_be_sent(task):
     np.testing.assert_array_equal(*starts)
 
 
-@every_task
 def test_starts_differ_with_the_numbers_alone(task):
     environment = task.make()
     generator = np.random.default_rng(5)

@@ -1,5 +1,7 @@
 """Plans: the right distributions, nothing left to chance, and returns that estimate U."""
 
+import functools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +10,11 @@ from crosslearning.rollouts import CompiledExecutor, plan_episodes, plan_samples
 from crosslearning.tasks import linear_quadratic_set, task_set
 from tests.rollouts.examples import LOPSIDED, linear_family
 
-PAPER = task_set("paper")
+
+@functools.cache
+def paper():
+    """Return the paper's tasks, made by the first test that asks."""
+    return task_set("paper")
 
 
 def chi_square(counts, discount):
@@ -24,7 +30,7 @@ def chi_square(counts, discount):
 @pytest.mark.parametrize("discount", [0.3, 0.6, 0.9])
 @pytest.mark.parametrize("field", ["before", "after"])
 def test_times_have_the_distribution_of_the_paper(discount, field):
-    plan = plan_samples(np.random.default_rng(0), PAPER, 5_000, discount)
+    plan = plan_samples(np.random.default_rng(0), paper(), 5_000, discount)
     times = getattr(plan, field)
     assert times.min() == 0
     assert chi_square(times, discount) > 1e-3
@@ -34,7 +40,7 @@ def test_times_have_the_distribution_of_the_paper(discount, field):
 
 
 def test_the_two_times_are_independent():
-    plan = plan_samples(np.random.default_rng(1), PAPER, 5_000, 0.9)
+    plan = plan_samples(np.random.default_rng(1), paper(), 5_000, 0.9)
     n = plan.before.size
     pairs = [(plan.before, plan.after), (plan.before[0], plan.before[1])]
     pairs.append((plan.before[:, 1:], plan.before[:, :-1]))
@@ -43,8 +49,8 @@ def test_the_two_times_are_independent():
 
 
 def test_a_plan_of_samples_has_these_shapes():
-    plan = plan_samples(np.random.default_rng(2), PAPER, 7, 0.9)
-    reset_size = PAPER[0].reset_size
+    plan = plan_samples(np.random.default_rng(2), paper(), 7, 0.9)
+    reset_size = paper()[0].reset_size
     assert plan.seeds.shape == plan.before.shape == plan.after.shape == (3, 7)
     assert plan.uniforms.shape == (3, 7, reset_size)
     assert plan.noise.shape == (3, 7, 1 + np.max(plan.before + plan.after), 2)
@@ -55,12 +61,12 @@ def test_a_plan_of_samples_has_these_shapes():
 
 
 def test_uniforms_suffice_for_the_task_that_needs_most():
-    mixed = (*task_set("linear-quadratic"), *PAPER[:1])
+    mixed = (*task_set("linear-quadratic"), *paper()[:1])
     assert plan_samples(np.random.default_rng(0), mixed, 2, 0.5).uniforms.shape[2] == 17
 
 
 def test_the_noise_is_standard_normal_and_all_of_it_is_new():
-    plan = plan_samples(np.random.default_rng(3), PAPER, 300, 0.9)
+    plan = plan_samples(np.random.default_rng(3), paper(), 300, 0.9)
     assert stats.kstest(plan.noise.ravel()[:20_000], "norm").pvalue > 1e-3
     assert len(np.unique(plan.noise)) == plan.noise.size
     assert len(np.unique(plan.uniforms)) == plan.uniforms.size
@@ -69,32 +75,32 @@ def test_the_noise_is_standard_normal_and_all_of_it_is_new():
 def test_the_same_generator_gives_the_same_plan():
     one, other = np.random.default_rng(4), np.random.default_rng(4)
     for _ in range(3):
-        first, second = (plan_samples(g, PAPER, 5, 0.9) for g in (one, other))
+        first, second = (plan_samples(g, paper(), 5, 0.9) for g in (one, other))
         for a, b in zip(first, second, strict=True):
             np.testing.assert_array_equal(a, b)
     # The next plan of the same generator is another one, and so is one of another seed.
-    following = plan_samples(one, PAPER, 5, 0.9)
+    following = plan_samples(one, paper(), 5, 0.9)
     assert not np.array_equal(first.seeds, following.seeds)
-    different = plan_samples(np.random.default_rng(5), PAPER, 5, 0.9)
+    different = plan_samples(np.random.default_rng(5), paper(), 5, 0.9)
     assert not np.array_equal(different.uniforms[0, 0], first.uniforms[0, 0])
 
 
 def test_a_plan_of_episodes():
-    quiet = plan_episodes(np.random.default_rng(6), PAPER, 4, 9)
-    noisy = plan_episodes(np.random.default_rng(6), PAPER, 4, 9, np.array([1.0, 2.0]))
+    quiet = plan_episodes(np.random.default_rng(6), paper(), 4, 9)
+    noisy = plan_episodes(np.random.default_rng(6), paper(), 4, 9, np.array([1.0, 2.0]))
     assert quiet.noise.shape == noisy.noise.shape == (3, 4, 9, 2)
     assert not quiet.noise.any()
     assert len(np.unique(noisy.noise)) == noisy.noise.size
     # Both start from the same places.
     np.testing.assert_array_equal(quiet.uniforms, noisy.uniforms)
     np.testing.assert_array_equal(quiet.seeds, noisy.seeds)
-    assert quiet.uniforms.shape == (3, 4, PAPER[0].reset_size)
+    assert quiet.uniforms.shape == (3, 4, paper()[0].reset_size)
 
 
 def test_the_noise_is_scaled_by_its_standard_deviation():
     std = np.array([0.3, 2.0])
-    plain = plan_samples(np.random.default_rng(9), PAPER, 5, 0.9)
-    scaled = plan_samples(np.random.default_rng(9), PAPER, 5, 0.9, std)
+    plain = plan_samples(np.random.default_rng(9), paper(), 5, 0.9)
+    scaled = plan_samples(np.random.default_rng(9), paper(), 5, 0.9, std)
     np.testing.assert_array_equal(scaled.noise, plain.noise * std)
 
 

@@ -19,7 +19,9 @@ from crosslearning.tasks.linear_quadratic import cart
 from tests.analysis.sweep.examples import EPSILONS, SETTINGS, small_request
 from tests.runs.examples import one_after_another
 
-HELD_OUT = [cart(0.7).task("m=0.7"), cart(1.5).task("m=1.5")]
+
+def held_out_carts():
+    return [cart(0.7).task("m=0.7"), cart(1.5).task("m=1.5")]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +35,7 @@ def path():
         "linear-quadratic",
         EPSILONS,
         24,
-        held_out=HELD_OUT,
+        held_out=held_out_carts(),
         stage_iterations=12,
         seeds=2,
         trials=8,
@@ -81,7 +83,7 @@ def test_returns_are_those_of_the_policies_on_the_same_starts(path):
     own = [mean_return(learner.policy(i), task, 8) for i, task in enumerate(learner.tasks)]
     assert path.values["own"][2, 1] == pytest.approx(np.mean(own), rel=1e-12)
     # Two held-out tasks share the episodes of the three training tasks, 24.
-    held_out = [mean_return(learner.central, task, 12) for task in HELD_OUT]
+    held_out = [mean_return(learner.central, task, 12) for task in held_out_carts()]
     assert path.values["held_out"][2, 1] == pytest.approx(np.mean(held_out), rel=1e-12)
 
 
@@ -111,12 +113,16 @@ def test_rates_are_measured_where_tasks_have_outcomes():
         ({"stage_iterations": 0}, "stage_iterations must be at least 1"),
         ({"origin": "comon"}, "did you mean 'common'"),
         ({"step_sise": 1.0}, "did you mean 'step_size'"),
-        ({"held_out": task_set("paper-circle")}, "held-out task 'circle' has shape"),
     ],
 )
 def test_a_path_that_cannot_be_is_refused(changes, message):
     with pytest.raises(InputError, match=message):
         epsilon_path("linear-quadratic", EPSILONS, 2, **changes)
+
+
+def test_held_out_tasks_of_another_shape_are_refused():
+    with pytest.raises(InputError, match="held-out task 'circle' has shape"):
+        epsilon_path("linear-quadratic", EPSILONS, 2, held_out=task_set("paper-circle"))
 
 
 # In folders -----------------------------------------------------------------------------------
