@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.intervals import median
+from benchmarks.seeds import add_settings, settings_of
 from benchmarks.table import Row
 from crosslearning.analysis.adaptation import AdaptationCurve, adaptation_curve
 from crosslearning.runs import RunFolder, make_config
@@ -155,23 +156,10 @@ def main() -> None:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--adapt-step-size", type=float)
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as method=…"
-    )
+    add_settings(parser)
     arguments = vars(parser.parse_args())
-    changes = dict(change.split("=", 1) for change in arguments.pop("set"))
-    settings = {name: number(value) for name, value in changes.items()}
+    settings = settings_of(arguments.pop("set"))
     show(rows(measure(**arguments, **settings)), Console(width=140))
-
-
-def number(text: str) -> Any:
-    """Return what stands there: a number, or the text itself."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from numpy.typing import NDArray
 
+from benchmarks.seeds import add_settings, settings_of
 from benchmarks.table import Row
 from crosslearning import PID, CrossLearner, StateFeedback
 from crosslearning._base.statistics import Interval, student_quantile
@@ -306,7 +307,6 @@ def main() -> None:
     from rich.console import Console
     from threadpoolctl import threadpool_limits
 
-    from benchmarks.adaptation import number
     from benchmarks.table import show
 
     parser = argparse.ArgumentParser(description=__doc__)
@@ -316,12 +316,12 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="of each machine; by default those of the family")
     parser.add_argument("--epsilon", type=float, help="by default that of the family")
-    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
+    add_settings(parser)
     asked = parser.parse_args()
     for name in asked.parts:
         if name not in PARTS:
             parser.error(f"no such family {name!r}; known: {', '.join(PARTS)}")
-    settings = {name: number(value) for name, value in (one.split("=", 1) for one in asked.set)}
+    settings = settings_of(asked.set)
     console, rows = Console(width=140), []
     with threadpool_limits(1, user_api="blas"):
         for name in asked.parts or PARTS:

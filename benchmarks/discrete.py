@@ -12,7 +12,6 @@ with its 95 % interval. Every seed is kept in a file, and the same question is n
 
 from __future__ import annotations
 
-import argparse
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ import gymnasium
 import numpy as np
 
 from benchmarks.intervals import over_seeds
+from benchmarks.seeds import print_parts
 from benchmarks.table import Row
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner, Task
@@ -143,36 +143,5 @@ def cars(**options: Any) -> list[Row]:
 BENCHMARKS = [carts, acrobots, cars]
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and print their rows."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.adaptation import number
-    from benchmarks.table import show
-
-    parts = {one.__name__: one for one in BENCHMARKS}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(parts)}")
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--seeds", type=int, default=0, help="how many (default: 10 or 3)")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as step_kl=0.1"
-    )
-    asked = parser.parse_args()
-    for part in asked.parts:
-        if part not in parts:
-            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
-    changes = dict(change.split("=", 1) for change in asked.set)
-    settings = {name: number(value) for name, value in changes.items()}
-    rows = []
-    with threadpool_limits(1, user_api="blas"):
-        for part in asked.parts or parts:
-            options = {"seeds": asked.seeds, "first": asked.first, "out": asked.out}
-            rows += parts[part](settings=settings, **options)
-    show(rows, Console(width=140))
-
-
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, BENCHMARKS, OUT, "first")

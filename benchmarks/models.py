@@ -16,7 +16,6 @@ question is not measured twice.
 
 from __future__ import annotations
 
-import argparse
 import math
 import time
 from collections.abc import Sequence
@@ -28,6 +27,7 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 
 from benchmarks.intervals import over_seeds
 from benchmarks.rival import Seconds
+from benchmarks.seeds import print_parts
 from benchmarks.table import Row
 from benchmarks.timing import exponent, human, in_turns
 from benchmarks.trust_region import returns_of
@@ -329,39 +329,5 @@ def _radius(name: str, value: float | None) -> Answer:
 BENCHMARKS = [fleet, radius, optimum, carts, arms, acrobots, quadrotors, reactors, cost, growth]
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and print their rows."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.adaptation import number
-    from benchmarks.table import show
-
-    parts = {one.__name__: one for one in BENCHMARKS}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(parts)}")
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--seeds", type=int, default=0, help="how many (default: 10)")
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="such as updates_per_round=100",
-    )
-    asked = parser.parse_args()
-    for part in asked.parts:
-        if part not in parts:
-            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
-    changes = dict(change.split("=", 1) for change in asked.set)
-    settings = {name: number(value) for name, value in changes.items()}
-    console, rows = Console(width=140), []
-    with threadpool_limits(1, user_api="blas"):
-        for part in asked.parts or parts:
-            console.print(f"measuring {part} …", style="dim")
-            rows += parts[part](settings=settings, seeds=asked.seeds, out=asked.out)
-    show(rows, console)
-
-
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, BENCHMARKS, OUT)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.adaptation import number
+from benchmarks.seeds import add_settings, settings_of
 from benchmarks.table import Row
 from crosslearning import CrossLearner
 from crosslearning._base.statistics import student
@@ -120,11 +120,6 @@ def models_adaptation() -> list[Row]:
 BENCHMARKS = [models_adaptation]
 
 
-def _numbers(changes: list[str]) -> dict[str, Any]:
-    """Return what NAME=VALUE pairs say."""
-    return {name: number(value) for name, value in (change.split("=", 1) for change in changes)}
-
-
 def main() -> None:
     """Measure as asked, and print the row."""
     from rich.console import Console
@@ -135,10 +130,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=OUT)
     for name, default in (("machines", MACHINES), ("seeds", SEEDS), ("family-steps", FAMILY_STEPS)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--context", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
+    add_settings(parser, "context")
+    add_settings(parser)
     arguments = vars(parser.parse_args())
-    contexts, settings = (_numbers(arguments.pop(kind)) for kind in ("context", "set"))
+    contexts, settings = (settings_of(arguments.pop(kind)) for kind in ("context", "set"))
     result = measure(**arguments, contexts=contexts, **settings)
     show(rows(result), Console(width=140))
 

@@ -1,4 +1,4 @@
-"""Measurements over seeds: every one is kept in a file, and none is made twice."""
+"""Measurements over seeds, each kept in a file and made once, and the commands that show them."""
 
 from __future__ import annotations
 
@@ -48,3 +48,54 @@ def print_table(
     with threadpool_limits(1, user_api="blas"):
         rows = [row for one in each for row in rows_of(*one, asked.seeds, asked.steps, asked.out)]
     show(rows, Console(width=140))
+
+
+def print_parts(
+    doc: str | None, benchmarks: Sequence[Callable[..., list[Row]]], out: Path, *more: str
+) -> None:
+    """Print the rows of the parts that the command line asks for, or of all.
+
+    A part takes ``settings``, ``seeds``, ``out``, and ``more`` whole numbers, of which 0 means its
+    own.
+    """
+    parts = {one.__name__.replace("_", "-"): one for one in benchmarks}
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("parts", nargs="*", help=f"which (default: all): {', '.join(parts)}")
+    parser.add_argument("--out", type=Path, default=out)
+    for name in ("seeds", *more):
+        parser.add_argument(f"--{name}", type=int, default=0, help="default: as each part says")
+    add_settings(parser)
+    options = vars(parser.parse_args())
+    asked, options["settings"] = options.pop("parts"), settings_of(options.pop("set"))
+    for part in asked:
+        if part not in parts:
+            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
+    console, rows = Console(width=140), []
+    with threadpool_limits(1, user_api="blas"):
+        for part in asked or parts:
+            console.print(f"measuring {part} …", style="dim")
+            rows += parts[part](**options)
+    show(rows, console)
+
+
+def add_settings(parser: argparse.ArgumentParser, name: str = "set") -> None:
+    """Add an option that takes any number of settings, for :func:`settings_of`."""
+    parser.add_argument(
+        f"--{name}", action="append", default=[], metavar="FIELD=VALUE", help="a setting"
+    )
+
+
+def settings_of(changes: Sequence[str]) -> dict[str, Any]:
+    """Return what texts such as ``step_kl=0.02`` say."""
+    pairs = (change.split("=", 1) for change in changes)
+    return {name: _number(value) for name, value in pairs}
+
+
+def _number(text: str) -> Any:
+    """Return what stands there: a number, or the text itself."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

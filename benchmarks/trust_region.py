@@ -16,7 +16,6 @@ Every seed is kept in a file, and the same question is not measured twice.
 
 from __future__ import annotations
 
-import argparse
 import functools
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +27,7 @@ import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 from benchmarks import rival
 from benchmarks.intervals import interquartile_mean, over_seeds
 from benchmarks.rival import Seconds
+from benchmarks.seeds import print_parts
 from benchmarks.table import Row
 from crosslearning import CrossLearner
 from crosslearning._base.statistics import student
@@ -335,44 +335,5 @@ def _cost(found: Sequence[Answer]) -> str:
     )
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and print their rows."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.adaptation import number
-    from benchmarks.table import show
-
-    parts = {one.__name__.replace("_", "-"): one for one in BENCHMARKS}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "parts", nargs="*", help=f"which to measure (default: all): {', '.join(parts)}"
-    )
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument(
-        "--seeds", type=int, default=0, help="how many (default: as each part says)"
-    )
-    parser.add_argument(
-        "--steps", type=int, default=0, help="over all tasks (default: as each part says)"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="such as step_kl=0.02"
-    )
-    asked = parser.parse_args()
-    for part in asked.parts:
-        if part not in parts:
-            parser.error(f"no such part {part!r}; known: {', '.join(parts)}")
-    changes = dict(change.split("=", 1) for change in asked.set)
-    settings = {name: number(value) for name, value in changes.items()}
-    console, rows = Console(width=140), []
-    with threadpool_limits(1, user_api="blas"):
-        for part in asked.parts or parts:
-            console.print(f"measuring {part} …", style="dim")
-            rows += parts[part](
-                settings=settings, seeds=asked.seeds, steps=asked.steps, out=asked.out
-            )
-    show(rows, console)
-
-
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, BENCHMARKS, OUT, "steps")

@@ -14,7 +14,6 @@ measured twice.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 import scipy.linalg  # noqa: F401  (its BLAS must be loaded to be limited)
 
 from benchmarks.race.families import FAMILIES
+from benchmarks.seeds import print_parts
 from benchmarks.table import Row
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
@@ -78,7 +78,7 @@ def _question(seed: int, settings: Answer, **more: Any) -> Answer:
     return {"version": VERSION, "seed": seed, "settings": settings, **more}
 
 
-def steps(settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
+def steps(*, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
     """Compare the steps of each task that are needed, together and alone."""
     needed: dict[str, list[float]] = {"together": [], "alone": []}
     for seed in range(seeds or SEEDS["steps"]):
@@ -96,7 +96,7 @@ def steps(settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
     return [Row(what, f"{text}; ratio {ratio}", ratio.value, "< 1", bool(ratio.high < 1.0))]
 
 
-def adapting(settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
+def adapting(*, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
     """Compare returns on unseen members after adapting with those before."""
     rows = []
     for family in LEARNED:
@@ -115,28 +115,5 @@ def adapting(settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
     return rows
 
 
-def main() -> None:
-    """Measure the parts that are asked for, and print their rows."""
-    from rich.console import Console
-    from threadpoolctl import threadpool_limits
-
-    from benchmarks.adaptation import number
-    from benchmarks.table import show
-
-    parts = {"steps": steps, "adapting": adapting}
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*parts, []], help="default: all")
-    parser.add_argument("--out", type=Path, default=OUT)
-    parser.add_argument("--seeds", type=int, default=0, help="default: as each part says")
-    parser.add_argument("--set", action="append", default=[], metavar="FIELD=VALUE")
-    asked = parser.parse_args()
-    settings = {name: number(v) for name, v in (change.split("=", 1) for change in asked.set)}
-    rows = []
-    with threadpool_limits(1, user_api="blas"):
-        for part in asked.parts or parts:
-            rows += parts[part](settings, asked.seeds, asked.out)
-    show(rows, Console(width=140))
-
-
 if __name__ == "__main__":
-    main()
+    print_parts(__doc__, [steps, adapting], OUT)

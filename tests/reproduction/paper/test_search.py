@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import paper_search
 from crosslearning.errors import InputError
 from crosslearning.reproduction.paper import search as searching
 from crosslearning.reproduction.paper.claims import CLAIMS
@@ -197,3 +198,19 @@ def test_the_configuration_of_a_confirmed_run_has_a_fresh_seed(done):
     path, _ = done
     experiment = Experiment(path / "confirm" / "00", 2, TINY, first_seed=1000)
     assert experiment.folder(1001, CROSS).config().settings.seed == 1001
+
+
+def test_measurements_alone_are_enough_and_can_be_kept_in_one_file(done, tmp_path, monkeypatch):
+    path, content = done
+    table, again = tmp_path / "kept.jsonl.gz", tmp_path / "again"
+    count = paper_search.fold(path, table)
+    assert count == len(list(path.glob("*/*/seed-*/*/measurements*.json")))
+    assert paper_search.unfold(again, table) == count
+    # One that is missing is trained and measured again, and no other.
+    missing = again / "screen" / "00" / "seed-0" / "r-1" / "measurements.json"
+    missing.unlink()
+    monkeypatch.setattr(study, "in_processes", one_after_another)
+    assert run(again) == content
+    assert [p.parent for p in again.rglob("model.safetensors")] == [missing.parent]
+    assert paper_search.fold(again, tmp_path / "both.jsonl.gz") == count
+    assert paper_search.read(tmp_path / "both.jsonl.gz") == paper_search.read(table)

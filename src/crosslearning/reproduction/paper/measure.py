@@ -106,16 +106,18 @@ def horizon_of(task: Task) -> int:
 # Measurements of a study -------------------------------------------------------------------
 
 
-def rounds_of(experiments: Sequence[Experiment]) -> list[list[Chain]]:
+def rounds_of(experiments: Sequence[Experiment], measured_only: bool = False) -> list[list[Chain]]:
     """Return the rounds of a study: every policy is learned, then measured.
 
-    Runs with an ε relative to other runs are in a second round. Experiments in one folder, whose
-    readings differ in who acts, share their runs.
+    Runs with an ε relative to other runs are in a second round, one for each seed. Experiments in
+    one folder, whose readings differ in who acts, share their runs. With ``measured_only``, runs
+    whose measurements are all stored are left out, unless others are relative to them.
     """
-    first: dict[Path, list[Run | Measurement]] = {}
-    second: dict[Path, list[Run | Measurement]] = {}
+    rounds: list[list[Chain]] = [[]]
     # Seed by seed, so that a study that is stopped has some complete seeds; the longest run first.
     for seed in experiments[0].seeds:
+        first: dict[Path, list[Any]] = {}
+        second: dict[Path, list[Any]] = {}
         for e in experiments:
             for policy, config in reversed(e.configs(seed).items()):
                 scaled_by = e.scaled_by(seed, policy)
@@ -124,7 +126,19 @@ def rounds_of(experiments: Sequence[Experiment]) -> list[list[Chain]]:
                 chain = (second if scaled_by else first).setdefault(path, [run])
                 if measured.path not in [step.path for step in chain]:
                     chain.append(measured)
-    return [list(chains.values()) for chains in (first, second) if chains]
+        if measured_only:
+            second = {path: chain for path, chain in second.items() if not _stored(chain)}
+            scales = {path for run, *_ in second.values() for path in run.scaled_by}
+            first = {p: chain for p, chain in first.items() if p in scales or not _stored(chain)}
+        rounds[-1] += first.values()
+        if second:
+            rounds += [[*second.values()], []]
+    return [chains for chains in rounds if chains]
+
+
+def _stored(chain: Chain) -> bool:
+    """Return whether everything that a chain measures is in its files."""
+    return all(isinstance(step, Run) or step.stored() is not None for step in chain)
 
 
 def measurement(experiment: Experiment, seed: int, policy: str) -> Measurement:

@@ -149,7 +149,7 @@ def search(
         for row in rows:
             single = [0 if factor.joint else i for factor, i in zip(factors, row, strict=True)]
             experiments.append(experiment(stage, row, experiment(stage, single)))
-        if not run_study(rounds_of(experiments), workers, console, on):
+        if not run_study(rounds_of(experiments, measured_only=True), workers, console, on):
             return None
         return [_judged(e, row, factors) for e, row in zip(experiments, rows, strict=True)]
 
