@@ -30,10 +30,10 @@ from crosslearning.runs.study import Measurement
 Answer = dict[str, Any]
 
 OUT = Path("runs/discrete")
-VERSION = 2
+VERSION = 3
 TRIALS = 50
-STEPS = {"carts": 10_000, "acrobots": 30_000, "cars": 30_000}
-SEEDS = {"carts": 10, "acrobots": 3, "cars": 3}
+STEPS = {"carts": 10_000, "acrobots": 60_000, "cars": 60_000}
+SEEDS = {"carts": 10, "acrobots": 10, "cars": 10}
 #: Half lengths of the poles [m], lengths of the second links [m], and forces of the cars.
 CARTS, ACROBOTS, CARS = (0.25, 0.4, 0.55, 0.7, 0.85, 1.0), (0.8, 1.0, 1.2), (0.001, 0.0011, 0.0012)
 

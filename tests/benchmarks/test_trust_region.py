@@ -144,6 +144,6 @@ def test_what_tasks_give_one_another_is_measured_and_kept(tmp_path, monkeypatch)
     monkeypatch.setattr(sharing, "ADAPTING", 400)
     monkeypatch.setattr(sharing, "TRIALS", 2)
     for part in (sharing.adapting, sharing.steps):
-        rows = part({}, seeds=2, out=tmp_path)
+        rows = part(settings={}, seeds=2, out=tmp_path)
         assert [row.measured for row in part({}, 2, tmp_path)] == [row.measured for row in rows]
     assert len(list(tmp_path.glob("*.json"))) == 4

@@ -36,8 +36,9 @@ from crosslearning.rollouts import Episodes, Executor, Noise
 _SHORTEST_LAST = 0.25
 #: How often the critic's returns are computed from the values that were fitted to them.
 _SWEEPS = 2
-#: Iterations without any difference of rewards that end learning.
-_PATIENCE = 3
+#: Iterations without any difference of rewards that end learning: of one policy, and of random
+#: ones, which are as far from zero as up to so many standard deviations of the noise.
+_PATIENCE, _TRIES, _AMPLITUDE = 3, 50, 10.0
 #: Parts of a task's episodes, whose directions are compared.
 _PARTS = 8
 #: The weight of earlier iterations in the agreement of the tasks, one iteration later.
@@ -84,6 +85,13 @@ class TrustRegionMethod(core.Method):
         #: estimated from: products of signals between tasks and within a task, over iterations.
         self.correlation = 0.0
         self.task_agreement: Floats = np.zeros(2)
+        assert settings.episode_steps is not None
+        #: The most steps of an episode.
+        self.longest = settings.episode_steps
+        #: Whether random policies may look for a reward: a machine with a controller is in use.
+        self.explores = not len(self.limits) and all(
+            task.controller is None for task in executor.tasks
+        )
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -92,16 +100,15 @@ class TrustRegionMethod(core.Method):
 
         The last ones before a limit may be shorter, unless their returns are compared.
         """
-        needed = len(self.executor.tasks) * self.settings.fewest_steps
+        needed = len(self.executor.tasks) * FEWEST_EPISODES * self.longest
         whole = iterate.keeper is not None or not self.batches
         return needed if whole else math.ceil(_SHORTEST_LAST * needed)
 
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
-        assert settings.episode_steps is not None
         # 1. Run episodes of every task (Algorithm 2, line 3).
-        longest = settings.episode_steps
+        longest = self.longest
         if iterate.keeper is None:
             fitting = iterate.steps_left // (FEWEST_EPISODES * len(tasks))
             longest = int(min(longest, fitting))
@@ -112,7 +119,11 @@ class TrustRegionMethod(core.Method):
         core.refuse_huge_rewards(self.executor, episodes)
         there = np.arange(episodes.rewards.shape[2]) < episodes.lengths[..., None]
         ends = bool(episodes.terminated.any())
-        self.watch_rewards(iterate.iteration, episodes.rewards[there], ends, _PATIENCE)
+        steps = int(episodes.lengths.sum())
+        patience = _TRIES if self.explores else _PATIENCE
+        if iterate.steps_left - steps < self.steps_needed(iterate):
+            patience = min(patience, iterate.iteration + 1)
+        self.watch_rewards(iterate.iteration, episodes.rewards[there], ends, patience)
         learned, numbers = self._limited(episodes)
         discounts = settings.gamma ** np.arange(longest)
         returns = episodes.rewards @ discounts
@@ -121,7 +132,6 @@ class TrustRegionMethod(core.Method):
             others = self.executor.episodes(policies, plan)
             return others.rewards @ discounts, int(others.lengths.sum())
 
-        steps = int(episodes.lengths.sum())
         may_test = plan.most_steps <= iterate.steps_left - steps
         tested = iterate.saw(returns, again if may_test else None)
         newest = []
@@ -137,7 +147,8 @@ class TrustRegionMethod(core.Method):
         if len(self.batches) == 1 and not self.critic.knows:
             self.critic.learn_from(self.batches)
         # 2. Regress the natural gradients and scale them to the divergence (lines 4 and 5).
-        knots, weights = self._step(iterate)
+        exploring = self.explores and not self._varied
+        knots, weights = self._random_step(iterate) if exploring else self._step(iterate)
         # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
         self.critic.learn_from(self.batches)
         return core.Improvement(
@@ -172,6 +183,8 @@ class TrustRegionMethod(core.Method):
     def _episodes(self, longest: int) -> int:
         """Return how many episodes of each task to run, from the length of the last ones."""
         settings = self.settings
+        if self.batches and self.explores and not self._varied:
+            return 1  # nothing is compared
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
         assert settings.episodes is not None
@@ -181,14 +194,8 @@ class TrustRegionMethod(core.Method):
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""
         settings, N, std = self.settings, len(self.executor.tasks), self.noise.std
-        dictionary, regression = iterate.dictionary, self.regression
-        states = np.concatenate([steps.states for steps in self.batches[0]])
-        new = states[dictionary.novel(states, settings.novelty, settings.new_knots)]
-        knots = np.concatenate([dictionary.knots, new])
-        regression.push([steps.states for steps in self.batches[0]])
-        regression.use(knots)
-        means = np.zeros((len(knots), N, self.outputs))
-        means[: len(dictionary)] = dictionary.weights[:, :N]
+        regression = self.regression
+        knots, means = self._with_new_knots(iterate)
         targets = [self.targets(i, means[:, i]) for i in range(N)]
         parts = self.directions([one.parts for one in targets])
         values = [regression.values(0, i, parts[:, i].reshape(len(knots), -1)) for i in range(N)]
@@ -200,9 +207,41 @@ class TrustRegionMethod(core.Method):
         least = np.minimum(settings.least_std, std)
         length = settings.step_length(iterate.iteration, self.reliability.value)
         lengths, new_std = step_lengths(np.array(squares), growth, std, least, length)
-        self._before = [regression.values(0, i, means[:, i]) for i in range(N)], std
         self.noise = Noise(new_std**2)
         return knots, parts.sum(axis=2) * lengths[:, None]
+
+    def _with_new_knots(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
+        """Return the knots with the newest states that are novel, and the policies' weights."""
+        settings, N, dictionary = self.settings, len(self.executor.tasks), iterate.dictionary
+        regression = self.regression
+        states = np.concatenate([steps.states for steps in self.batches[0]])
+        new = states[dictionary.novel(states, settings.novelty, settings.new_knots)]
+        knots = np.concatenate([dictionary.knots, new])
+        regression.push([steps.states for steps in self.batches[0]])
+        regression.use(knots)
+        means = np.zeros((len(knots), N, self.outputs))
+        means[: len(dictionary)] = dictionary.weights[:, :N]
+        before = [regression.values(0, i, means[:, i]) for i in range(N)]
+        self._before = before, self.noise.std
+        return knots, means
+
+    def _random_step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
+        """Return a step of all functions to a random one, while no reward has differed.
+
+        Noise on its own goes nowhere: what reaches a goal is acting alike in like states, for long.
+        So each iteration has another function with normal weights on the knots, and its episodes
+        are as long as the tasks'.
+        """
+        generator, N, old = iterate.generator, len(self.executor.tasks), iterate.dictionary.weights
+        self.longest = max(self.longest, min(task.horizon for task in self.executor.tasks))
+        knots, _ = self._with_new_knots(iterate)
+        weights = generator.normal(size=(len(knots), self.outputs))
+        values = np.concatenate([self.regression.values(0, i, weights) for i in range(N)])
+        size = self.noise.std * math.exp(generator.uniform(0.0, math.log(_AMPLITUDE)))
+        weights *= size / np.maximum(np.sqrt(np.mean(values**2, axis=0)), _TINY)
+        steps = np.repeat(weights[:, None], N + 1, axis=1)
+        steps[: len(old)] -= old[:, : N + 1]
+        return knots, steps
 
     def targets(self, task: int, mean: Floats) -> Targets:
         """Return the targets of a task whose mean action has the given weights (m, p).
@@ -285,7 +324,9 @@ class TrustRegionMethod(core.Method):
         if len(self.limits):
             arrays |= self.limits.state()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
-        return arrays | core.prefixed("step", self.regression.state()), {"critic": numbers}
+        plain = {"critic": numbers, "longest": self.longest}
+        plain |= {"varied": self._varied, "reward": self._reward}
+        return arrays | core.prefixed("step", self.regression.state()), plain
 
     def restore(self, arrays: core.Arrays, numbers: Mapping[str, Any]) -> None:
         """Restore a state."""
@@ -307,6 +348,13 @@ class TrustRegionMethod(core.Method):
             self.limits.restore(arrays)
         self.batches, self.noise = batches, Noise(variance.copy())
         self.reliability, self.task_agreement = Reliability(*known.tolist()), agreement.copy()
+        longest, varied = numbers.get("longest", self.longest), numbers.get("varied", True)
+        reward = numbers.get("reward")
+        if type(longest) is not int or longest < 1:
+            raise core.misfit("longest")
+        if type(varied) is not bool or not isinstance(reward, float | None):
+            raise core.misfit("reward")
+        self.longest, self._varied, self._reward = longest, varied, reward
 
 
 def _products(values: Floats, std: Floats) -> Floats:

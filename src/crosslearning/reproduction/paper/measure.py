@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,12 +67,12 @@ def held_out_maps(reading: Reading, count: int) -> tuple[Task, ...]:
     return tuple(navigation.task(name) for name, navigation in maps.items())
 
 
-def play(function: Family, task: Task, trials: int) -> Episodes:
+def play(acts: Family | Policy, task: Task, trials: int) -> Episodes:
     """Run a policy's mean action from the evaluation's random starts."""
-    return run_episodes(_policy(function, task), task, trials, horizon_of(task), EVALUATION_SEED)
+    return run_episodes(_policy(acts, task), task, trials, horizon_of(task), EVALUATION_SEED)
 
 
-def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
+def outcome(acts: Family | Policy, task: Task, trials: int) -> dict[str, float]:
     """Return the outcome of a policy on a task: means over episodes, and the costs' deviation.
 
     ``cost`` is −Σ γ^t r_t. ``time`` is the number of steps to the last goal, or all steps of an
@@ -80,7 +80,7 @@ def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
     """
     horizon = horizon_of(task)
     options = EpisodeOptions(trials=trials, horizon=horizon, seed=EVALUATION_SEED)
-    played = measure_episodes(_policy(function, task), task, options, DISCOUNT)
+    played = measure_episodes(_policy(acts, task), task, options, DISCOUNT)
     arrived = played.shares["arrived"]
     means = {
         "cost": -played.returns,
@@ -94,8 +94,11 @@ def outcome(function: Family, task: Task, trials: int) -> dict[str, float]:
     return {"deviation": deviation, **{name: float(np.mean(v)) for name, v in means.items()}}
 
 
-def _policy(function: Family, task: Task) -> Policy:
-    return Policy("paper", function, NOISE_STD, task.action_space)
+def _policy(acts: Family | Policy, task: Task) -> Policy:
+    """Return who acts: a policy, or a function of the paper's runs, which have no scale."""
+    if isinstance(acts, Policy):
+        return acts
+    return Policy("paper", acts, NOISE_STD, task.action_space)
 
 
 def horizon_of(task: Task) -> int:
@@ -178,23 +181,33 @@ def load_measurements(
 
 
 def _measure(experiment: Experiment, seed: int, policy: str) -> dict[str, Any]:
-    trials, places = experiment.scale.trials, scenes(experiment.reading, experiment.scale.maps)
-    elsewhere = experiment.function(seed, policy)
-    rows = [outcome(elsewhere, task, 5) for task in places.pop("maps")]
-    mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
-    final: dict[str, Any] = {"maps": {"maps": mean}}
-    for scene, tasks in places.items():
-        count = min(FEW, trials) if scene in DRIVES else trials
-        final[scene] = {}
-        for task in tasks:
-            function = experiment.function(seed, policy, task=task.name)
-            final[scene][task.name] = outcome(function, task, count)
+    places = scenes(experiment.reading, experiment.scale.maps)
+
+    def acting(task: str) -> Family:
+        return experiment.function(seed, policy, task=task)
+
+    final = final_outcomes(acting, places, experiment.scale.trials)
     scene = _COST_SCENES[experiment.reading.costs]
     curves = {task.name: _curve(experiment, seed, policy, task) for task in places[scene]}
     result: dict[str, Any] = {"final": final, "curves": {scene: curves}}
     if policy == CROSS:
         result["training"] = _training(experiment, seed)
     return result
+
+
+def final_outcomes(
+    acting: Callable[[str], Family | Policy], places: Mapping[str, Sequence[Task]], trials: int
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Return ``final[scene][task]``, the outcome where ``acting(task)`` acts, of maps the mean."""
+    elsewhere = acting("maps")
+    rows = [outcome(elsewhere, task, 5) for task in places["maps"]]
+    mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+    final = {"maps": {"maps": mean}}
+    for scene, tasks in places.items():
+        if scene != "maps":
+            count = min(FEW, trials) if scene in DRIVES else trials
+            final[scene] = {task.name: outcome(acting(task.name), task, count) for task in tasks}
+    return final
 
 
 def _curve(experiment: Experiment, seed: int, policy: str, task: Task) -> dict[str, list[float]]:
@@ -272,18 +285,24 @@ def scene_drives(experiment: Experiment) -> dict[str, SceneDrives]:
     functions = {policy: experiment.function(first, policy) for policy in POLICIES}
     others = [experiment.function(seed, CROSS) for seed in rest]
     by_scene = {}
-    for scene, name in DRIVES.items():
-        options = {**experiment.reading.task_options, "heading": HEADING}
-        (navigation,) = navigation_set(name, **options).values()
+    for scene in DRIVES:
+        navigation = scene_of(experiment.reading, scene)
         drives = {p: drive(function, navigation, scene) for p, function in functions.items()}
         bundle = tuple(drive(function, navigation, scene) for function in others)
         by_scene[scene] = SceneDrives(navigation, drives, bundle)
     return by_scene
 
 
-def drive(function: Family, navigation: Navigation, scene: str) -> Drive:
+def scene_of(reading: Reading, scene: str) -> Navigation:
+    """Return the world of a scene's drives."""
+    options = {**reading.task_options, "heading": HEADING}
+    (navigation,) = navigation_set(DRIVES[scene], **options).values()
+    return navigation
+
+
+def drive(acts: Family | Policy, navigation: Navigation, scene: str) -> Drive:
     """Run a policy's mean action once; the scene's name decides how long an episode is."""
-    episodes = play(function, navigation.task(scene), 1)
+    episodes = play(acts, navigation.task(scene), 1)
     states, outcomes = episodes.states, episodes.outcomes
     assert states is not None
     crashed, arrived = bool(outcomes["crashed"][0]), bool(outcomes["arrived"][0])
