@@ -145,5 +145,7 @@ def test_what_tasks_give_one_another_is_measured_and_kept(tmp_path, monkeypatch)
     monkeypatch.setattr(sharing, "TRIALS", 2)
     for part in (sharing.adapting, sharing.steps):
         rows = part(settings={}, seeds=2, out=tmp_path)
-        assert [row.measured for row in part({}, 2, tmp_path)] == [row.measured for row in rows]
+        assert [row.measured for row in part(settings={}, seeds=2, out=tmp_path)] == [
+            row.measured for row in rows
+        ]
     assert len(list(tmp_path.glob("*.json"))) == 4
