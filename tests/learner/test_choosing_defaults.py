@@ -4,12 +4,13 @@ from crosslearning import CrossLearner, task_set, verdict
 from tests.learner.test_choosing import line
 
 
-def test_episodes_are_few_and_steps_long_unless_said_otherwise():
+def test_episodes_are_few_and_steps_as_long_as_said():
     settings = CrossLearner([line("three")], method="trust-region").settings
     assert (settings.episode_steps, settings.episodes, settings.least_steps) == (10, 2, 200)
-    assert settings.step_kl == 0.2
+    assert (settings.step_kl, settings.reliable) == (0.1, 0.0)
     real = CrossLearner("pendulums:1", method="trust-region").settings
-    assert (real.episodes, real.least_steps, real.step_kl) == (4, 200, 0.1)
+    assert (real.episodes, real.least_steps) == (4, 200)
+    assert (real.step_kl, real.reliable) == (0.1, 0.5)
     given = CrossLearner([line("three")], method="trust-region", episode_steps=15, step_kl=0.3)
     assert (given.settings.episode_steps, given.settings.step_kl) == (15, 0.3)
 

@@ -33,8 +33,8 @@ _SHORTEST, _SHARE = 10, 0.4
 _RELIABILITY_POWER = 4
 #: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
 _BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
-#: Of scores, whose divergence is more than that of the choices; few episodes.
-_SCORES = {**_BY_EVIDENCE, "step_kl": 0.2, "episodes": 2}
+#: Of scores: few episodes, which are too few for their agreement to be measured.
+_SCORES = {**_BY_EVIDENCE, "step_kl": 0.1, "reliable": 0.0, "episodes": 2}
 _AROUND = {
     "step_kl": 0.04,
     "reliable": 0.0,
@@ -422,13 +422,14 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         Positive | None,
         "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
         "states, between a task's policy before it and after. None: 0.1, around a controller "
-        "0.04, of discrete actions 0.2.",
+        "0.04.",
     ] = None
     reliable: Annotated[
         Mixture | None,
         "The reliability c of the directions from which on a step has the length δ: the share of "
         "signal in them, 0 to 1, as far as episodes agree. Below it the length is δ "
-        "(c/reliable)⁴. 0: all steps have the length δ. None: 0.5, around a controller 0.",
+        "(c/reliable)⁴. 0: all steps have the length δ. None: 0.5, around a controller and of "
+        "discrete actions 0.",
     ] = None
     step_decay: Annotated[
         Positive | None,

@@ -38,7 +38,7 @@ _SHORTEST_LAST = 0.25
 _SWEEPS = 2
 #: Iterations without any difference of rewards that end learning: of one policy, and of random
 #: ones, which are as far from zero as up to so many standard deviations of the noise.
-_PATIENCE, _TRIES, _AMPLITUDE = 3, 50, 10.0
+_PATIENCE, _TRIES, _AMPLITUDE = 3, 100, 10.0
 #: Parts of a task's episodes, whose directions are compared.
 _PARTS = 8
 #: The weight of earlier iterations in the agreement of the tasks, one iteration later.
