@@ -45,9 +45,12 @@ def test_the_first_levels_are_the_default_reading():
 
 def test_the_reading_with_redrawn_goals_is_one_of_the_combinations():
     names = {"goal": "redrawn", "distance": "centre", "steps": "long", "projection": "relaxed"}
-    reading = reading_of(levels_of(**names, costs="training"))
+    g, own = levels_of(**names, costs="training"), levels_of(**names, costs="training", acts="own")
+    assert searching._known(FACTORS) == {"redrawn-goals, g": g, "redrawn-goals, h_i": own}
+    reading = reading_of(g)
     for field in ("settings", "task_options", "training_options", "iterations", "costs", "acts"):
         assert getattr(reading, field) == getattr(REDRAWN_GOALS, field), field
+    assert searching._known(FEW) == {}
 
 
 @pytest.mark.parametrize("factor", FACTORS, ids=lambda factor: factor.name)

@@ -8,6 +8,7 @@ of many is partly so by chance.
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -22,7 +23,13 @@ from rich.console import Console
 from crosslearning._base.plain_data import expecting
 from crosslearning.errors import InputError
 from crosslearning.reproduction.paper.claims import CLAIMS, judge, plain_verdict, write_verdicts
-from crosslearning.reproduction.paper.experiment import ITERATIONS, Experiment, Reading, Scale
+from crosslearning.reproduction.paper.experiment import (
+    ITERATIONS,
+    REDRAWN_GOALS,
+    Experiment,
+    Reading,
+    Scale,
+)
 from crosslearning.reproduction.paper.measure import load_measurements, rounds_of
 from crosslearning.reproduction.paper.readings import worst_arrival
 from crosslearning.runs.design import (
@@ -70,8 +77,8 @@ class SearchPlan:
     """The size of a search.
 
     ``runs`` combinations of the training's factors, a power of two, are screened with ``seeds``
-    seeds; the ``best`` are confirmed with ``fresh_seeds`` others, beside the default and the best
-    that main effects predict.
+    seeds; the ``best`` are confirmed with ``fresh_seeds`` others, beside the best that main effects
+    predict, the default and the reading with redrawn goals, which were there before the search.
     """
 
     screen: Scale
@@ -158,6 +165,7 @@ def search(
         return None
     points = np.array([[POINTS[one["verdict"]] for one in row["claims"]] for row in tried])
     finalists = _finalists(design, points.sum(axis=1), len(trained), plan.best)
+    finalists |= _known(factors)
     confirmed = judged(list(finalists.values()), "confirm")
     if confirmed is None:
         return None
@@ -195,6 +203,22 @@ def _judged(
         "worst_arrival": arrived,
         "claims": verdicts,
     }
+
+
+def _known(factors: Sequence[Factor]) -> dict[str, list[int]]:
+    """Return the levels of the reading with redrawn goals, by who acts, if the factors have it."""
+    acting = {"g": REDRAWN_GOALS, "h_i": replace(REDRAWN_GOALS, acts="own")}
+    return {
+        f"redrawn-goals, {who}": list(row)
+        for row in itertools.product(*(range(len(factor.levels)) for factor in factors))
+        for who, reading in acting.items()
+        if _fields(reading_of(row, factors)) == _fields(reading)
+    }
+
+
+def _fields(reading: Reading) -> dict[str, Any]:
+    """Return what a reading says, apart from its names."""
+    return {**asdict(reading), "name": "", "says": ""}
 
 
 def _finalists(
