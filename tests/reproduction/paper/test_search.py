@@ -186,15 +186,20 @@ def test_another_design_is_refused(done, monkeypatch):
         run(path, SearchPlan(TINY, TINY, runs=8, seeds=2, fresh_seeds=2, best=1))
 
 
-def test_finalists_are_the_default_the_best_and_the_predicted():
+def test_finalists_are_the_default_the_best_the_predicted_and_that_with_most_claims():
     design = crossed(fractional_factorial([2, 2, 2], 4), [2])
     scores = 3 * design[:, 0] + 2 * design[:, 1] + design[:, 2] + design[:, 3]
-    rows = searching._finalists(design, scores, 3, 2)
+    points = np.stack([scores, np.zeros_like(scores), np.zeros_like(scores)], axis=1)
+    # Of these two claims hold, with the same scores as before; of the others one.
+    points[design.tolist().index([0, 1, 1, 0])] = [4, 1, -2]
+    points[design.tolist().index([0, 1, 1, 1])] = [3, 1, 0]
+    rows = searching._finalists(design, points, 3, 2)
     assert rows["default"] == [0, 0, 0, 0]
     assert rows["screened, 1"] == [1, 1, 0, 1]
     assert rows["screened, 2"] == [1, 0, 1, 1]
+    assert rows["most hold"] == [0, 1, 1, 1]
     assert rows["predicted"] == [1, 1, 1, 1]  # not in the fraction
-    assert len(rows) == 4
+    assert len(rows) == 5
 
 
 def test_the_configuration_of_a_confirmed_run_has_a_fresh_seed(done):

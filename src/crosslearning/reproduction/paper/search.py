@@ -77,8 +77,9 @@ class SearchPlan:
     """The size of a search.
 
     ``runs`` combinations of the training's factors, a power of two, are screened with ``seeds``
-    seeds; the ``best`` are confirmed with ``fresh_seeds`` others, beside the best that main effects
-    predict, the default and the reading with redrawn goals, which were there before the search.
+    seeds; the ``best`` are confirmed with ``fresh_seeds`` others, beside that of which most claims
+    hold, the best that main effects predict, and the default and the reading with redrawn goals,
+    which were there before the search.
     """
 
     screen: Scale
@@ -164,7 +165,7 @@ def search(
     if tried is None:
         return None
     points = np.array([[POINTS[one["verdict"]] for one in row["claims"]] for row in tried])
-    finalists = _finalists(design, points.sum(axis=1), len(trained), plan.best)
+    finalists = _finalists(design, points, len(trained), plan.best)
     finalists |= _known(factors)
     confirmed = judged(list(finalists.values()), "confirm")
     if confirmed is None:
@@ -222,13 +223,15 @@ def _fields(reading: Reading) -> dict[str, Any]:
 
 
 def _finalists(
-    design: Levels, scores: NDArray[np.int64], trained: int, best: int
+    design: Levels, points: NDArray[np.int64], trained: int, best: int
 ) -> dict[str, list[int]]:
     """Return the levels of the readings to confirm, by the reason.
 
-    They are the default reading; the best of those tried, of each training one; and the best that
-    main effects predict, which the fraction may not contain.
+    They are the default reading; the best of those tried, of each training one; that of which most
+    claims hold, however many do not; and the best that main effects predict, which the fraction may
+    not contain.
     """
+    scores, holding = points.sum(axis=1), np.sum(points > 0, axis=1)
     finalists = {"default": [0] * design.shape[1]}
     chosen: set[tuple[int, ...]] = set()
     for index in np.argsort(-scores, kind="stable"):
@@ -238,6 +241,9 @@ def _finalists(
         if tuple(row[:trained]) not in chosen and row not in finalists.values():
             chosen.add(tuple(row[:trained]))
             finalists[f"screened, {len(chosen)}"] = row
+    most = design[np.lexsort((-scores, -holding))[0]].tolist()
+    if most not in finalists.values():
+        finalists["most hold"] = most
     predicted = [int(np.argmax(effects)) for effects in main_effects(design, scores)]
     if predicted not in finalists.values():
         finalists["predicted"] = predicted
