@@ -326,6 +326,10 @@ def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, 
     else:
         # As many gradient steps as steps, however many environments take them together.
         keywords |= {"train_freq": 1, "gradient_steps": -1}
+    if keywords.get("policy_kwargs", {}).get("activation_fn") == "relu":
+        from torch.nn import ReLU
+
+        keywords["policy_kwargs"]["activation_fn"] = ReLU
     rate = keywords.get("learning_rate")
     if isinstance(rate, str):
         most = float(rate.removeprefix("lin_"))
