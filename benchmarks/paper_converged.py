@@ -91,7 +91,8 @@ def chain(out: Path, method: str, seed: int, policy: str) -> Chain:
     path = folder_of(out, method, seed, policy)
     question = {"version": VERSION, "trained": asked, "trials": TRIALS, "maps": MAPS}
     question["trained"] = {**asked, "epsilon": str(asked["epsilon"])}
-    measured = Measurement(path.with_suffix(".json"), question, _measure, (path, policy))
+    stored = path.with_name(f"{path.name}.json")
+    measured = Measurement(stored, question, _measure, (path, policy))
     return [Run(path, make_config(asked)), measured]
 
 
