@@ -23,6 +23,11 @@ class Watched:
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.goto(f"{path.as_uri()}{fragment}")
+        # Where things are on the screen is known once they were drawn, which a slow machine does
+        # only after the page has loaded.
+        self.page.evaluate(
+            "new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+        )
 
     def wait_until(self, expression, seconds=120):
         """Wait until an expression is true; the page itself allows no code from strings."""
