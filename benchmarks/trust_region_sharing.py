@@ -4,8 +4,9 @@
 
 - ``steps``: eight pendulums are learned together and each of them alone. Steps of each until the
   mean total return of the eight is −200, evaluated every 1,000 steps of each.
-- ``adapting``: a family is learned, then its central policy is adapted to 20 unseen members, 5,600
-  steps of each: pendulums, cart-poles, mass-spring carts.
+- ``adapting``: a family is learned, then its central policy is adapted to 20 unseen members:
+  pendulums, cart-poles, mass-spring carts. ``--set method=models`` and ``--set
+  method=policy-gradient`` adapt by the other methods, each with steps of its own kind.
 
 Settings are the defaults; ``--set FIELD=VALUE`` tries others, such as ``task_correlation=0``. Means
 over seeds with Student's 95 % intervals. Every seed is kept in a file, and the same question is not
@@ -36,9 +37,18 @@ OUT, VERSION, TRIALS = Path("runs/trust-region-sharing"), 1, 100
 SEEDS = {"steps": 10, "adapting": 5}
 #: The return wanted, and the steps of each task between evaluations and at most.
 WANTED, EVERY, MOST = -200.0, 1_000, 20_000
-#: Steps over all tasks from which the central policies to adapt are learned, and of adapting.
-LEARNED = {"pendulums": 80_000, "cart-poles": 80_000, "linear-quadratic": 10_000}
-ADAPTING = 5_600
+#: By method: steps over all tasks from which the central policies to adapt are learned.
+LEARNED = {
+    "trust-region": {"pendulums": 80_000, "cart-poles": 80_000, "linear-quadratic": 10_000},
+    "models": {"pendulums": 800, "cart-poles": 1_200, "linear-quadratic": 150},
+    "policy-gradient": {
+        "pendulums": 1_600_000,
+        "cart-poles": 1_600_000,
+        "linear-quadratic": 100_000,
+    },
+}
+#: By method: steps of an unseen member.
+ADAPTING = {"trust-region": 5_600, "models": 50, "policy-gradient": 20_000}
 
 
 def curve(tasks: Sequence[Task], seed: int, settings: Answer) -> list[list[float]]:
@@ -65,9 +75,11 @@ def measure_steps(seed: int, settings: Answer) -> Answer:
 def measure_adapting(family: str, seed: int, settings: Answer) -> Answer:
     """Return the returns on unseen members, before adapting and after."""
     tasks, unseen = FAMILIES[family].training(seed), FAMILIES[family].unseen(seed)
-    learner = CrossLearner(tasks, seed=seed, method="trust-region", **settings)
-    learner.learn(steps=LEARNED[family])
-    adapted = [learner.adapt(task, steps=ADAPTING).policy(0) for task in unseen]
+    settings = {"method": "trust-region", **settings}
+    learned, steps = LEARNED[settings["method"]][family], ADAPTING[settings["method"]]
+    learner = CrossLearner(tasks, seed=seed, **settings)
+    learner.learn(steps=learned)
+    adapted = [learner.adapt(task, steps=steps).policy(0) for task in unseen]
     return {
         "before": returns_of([learner.central] * len(unseen), unseen, TRIALS)["totals"],
         "after": returns_of(adapted, unseen, TRIALS)["totals"],
@@ -98,19 +110,20 @@ def steps(*, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
 
 def adapting(*, settings: Answer, seeds: int = 0, out: Path = OUT) -> list[Row]:
     """Compare returns on unseen members after adapting with those before."""
-    rows = []
-    for family in LEARNED:
+    rows, method = [], settings.get("method", "trust-region")
+    for family, learned in LEARNED[method].items():
         both = []
         for seed in range(seeds or SEEDS["adapting"]):
-            question = _question(seed, settings, steps=[LEARNED[family], ADAPTING])
-            path, arguments = out / f"adapting-{family}-{seed}.json", (family, seed, settings)
+            question = _question(seed, settings, steps=[learned, ADAPTING[method]])
+            path = out / f"adapting-{family}-{method}-{seed}.json"
+            arguments = (family, seed, settings)
             answer = Measurement(path, question, measure_adapting, arguments).answer()
             both.append([answer["before"], answer["after"]])
         before, after = np.array(both).transpose(1, 0, 2)
         gain, worst = student((after - before).mean(axis=1)), float((after - before).min())
         befores, afters = (student(one.mean(axis=1)) for one in (before, after))
         text = f"{befores} before, {afters} after; gain {gain}, of the worst member {worst:.3g}"
-        what = f"adapting to {before.shape[1]} unseen {family}, {len(before)} seeds"
+        what = f"adapting by {method} to {before.shape[1]} unseen {family}, {len(before)} seeds"
         rows.append(Row(what, text, gain.value, "not below 0", bool(gain.high >= 0.0)))
     return rows
 
