@@ -53,6 +53,7 @@ SETTINGS: dict[str, Any] = {
     # Short episodes are many starts, and many of them make steps that need no luck.
     "episode_steps": 8,
     "least_steps": 480,
+    "batch_growth": 1.0,
     # Who looks ahead only ten steps may wait for ever in front of an obstacle.
     "discount": 0.95,
     # Whoever learns with much noise keeps away from obstacles, also from those never seen.

@@ -21,6 +21,8 @@ _DRIFT = 0.02
 _LEAST_VARIANCE = 1e-4
 #: How many standard deviations below its mean the reliability is taken.
 _CAUTION = 0.5
+#: Between this share of signal and 1 less it, odds are finite.
+_LEAST_SHARE = 0.01
 #: A direction with less energy than this is zero.
 _NOTHING = 1e-100
 
@@ -79,6 +81,15 @@ class Reliability(NamedTuple):
     def value(self) -> float:
         """A cautious estimate, half a standard deviation below the mean, as a share, 0 to 1."""
         return min(max(self.mean - _CAUTION * math.sqrt(self.variance), 0.0), 1.0)
+
+    def episodes_for(self, share: float) -> float:
+        """Return how many times the episodes would make the share of signal this one.
+
+        Noise falls as 1/n with n episodes, so that the odds of signal, c/(1 − c), grow as n.
+        """
+        mean = min(max(self.mean, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+        share = min(max(share, _LEAST_SHARE), 1.0 - _LEAST_SHARE)
+        return share / (1.0 - share) * (1.0 - mean) / mean
 
 
 def task_agreement(products: Floats) -> Floats:

@@ -406,13 +406,19 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     method: MethodName = "trust-region"
     episodes: Annotated[
         Count | None,
-        "Episodes of every task and iteration, within the next two limits. None: 4, around a "
-        "controller 10, of discrete actions 2.",
+        "Episodes of every task and iteration, at first if their number follows the evidence, "
+        "within the next two limits. None: 4, around a controller 10, of discrete actions 2.",
     ] = None
     least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
         Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
     ] = 800
+    batch_growth: Annotated[
+        float,
+        Meta(ge=1.0),
+        "The largest factor by which an iteration has more or fewer episodes than the one before: "
+        "as many as make the directions `reliable`. 1: always `episodes`, as without `reliable`.",
+    ] = 1.5
     episode_steps: Annotated[
         Count | None,
         "The most steps of an episode; one that is truncated there is bootstrapped with the "
@@ -502,7 +508,9 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
                 f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
                 "iteration cannot have both"
             )
-        self._check_finite("step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge")
+        self._check_finite(
+            "step_kl", "ratio_clip", "least_std", "ridge", "critic_ridge", "batch_growth"
+        )
 
 
 class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -188,8 +188,16 @@ class TrustRegionMethod(core.Method):
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
         assert settings.episodes is not None
-        wanted = max(settings.episodes * length, settings.least_steps)
-        return max(FEWEST_EPISODES, math.ceil(min(wanted, settings.most_steps) / length))
+        assert settings.reliable is not None
+        wanted = float(settings.episodes)
+        if last and settings.reliable > 0.0 and settings.batch_growth > 1.0:
+            # As few as give reliable directions; the last ones may have been cut by a limit.
+            before = max(map(len, last))
+            growth = self.reliability.episodes_for(settings.reliable)
+            most = settings.batch_growth
+            wanted = before * min(max(growth, 1.0 / most), most)
+        steps = min(max(wanted * length, settings.least_steps), settings.most_steps)
+        return max(FEWEST_EPISODES, math.ceil(round(steps / length, 6)))
 
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""

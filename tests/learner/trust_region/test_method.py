@@ -107,17 +107,20 @@ class Rewarded(Drift):
         return seen, reward, terminated, truncated, info
 
 
-def rewarded(signal, reliable=0.5):
-    """Return the divergence of every step, and its reliability.
+def reports_of_rewarded(signal, **settings):
+    """Return the reports of eight iterations.
 
     Noise is judged by rewards alone: an error of the critic would be one for all episodes, in which
     they agree.
     """
     task = Task("one", lambda render_mode=None: Rewarded(signal), horizon=50)
-    lengths = {"step_kl": 0.02, "reliable": reliable}
-    trace = 0.0 if signal else 1.0
-    learner = small([task], trace=trace, episodes=20, seed=1, **lengths, **UNPRUNED)
-    reports = recorded_reports(learner, 8)
+    given = {"trace": 0.0 if signal else 1.0, "seed": 1, "step_kl": 0.02, "batch_growth": 1.0}
+    return recorded_reports(small([task], **{**given, **settings}, **UNPRUNED), 8)
+
+
+def rewarded(signal, reliable=0.5):
+    """Return the divergence of every step, and its reliability."""
+    reports = reports_of_rewarded(signal, episodes=20, reliable=reliable)
     return [np.array([r.numbers[name][0] for r in reports]) for name in ("kl", "reliability")]
 
 
@@ -131,6 +134,25 @@ def test_steps_shrink_where_the_advantages_are_noise_and_not_where_they_are_sign
     np.testing.assert_allclose(steps, 0.02 * np.minimum(1.0, 2.0 * sure) ** 4, rtol=0.05, atol=1e-7)
     steps, _ = rewarded(signal=False, reliable=0.0)
     np.testing.assert_allclose(steps, 0.02, rtol=0.05)
+
+
+def test_episodes_are_as_few_as_agree_and_more_where_they_do_not():
+    def counts(signal, **settings):
+        settings = {"least_steps": 80, "episodes": 12, "batch_growth": 1.5, **settings}
+        return [report.episodes for report in reports_of_rewarded(signal, **settings)]
+
+    # Each has 20 steps; no fewer than least_steps and no more than most_steps allow.
+    fewer, more = counts(signal=True), counts(signal=False, most_steps=800)
+    assert fewer == sorted(fewer, reverse=True)
+    assert fewer[0] == more[0] == 12
+    assert fewer[-1] == 4
+    assert max(more) == 40
+    for found in (fewer, more):
+        ratios = np.divide(found[1:], found[:-1])
+        assert ratios.max() <= 1.6  # 1.5, and a whole number of episodes
+        assert ratios.min() >= 0.6
+    assert counts(signal=False, batch_growth=1.0) == [12] * 8
+    assert counts(signal=False, reliable=0.0) == [12] * 8
 
 
 def test_the_parts_of_a_direction_are_those_of_every_eighth_episode():

@@ -76,6 +76,22 @@ def test_what_is_known_approaches_the_share_of_signal():
         assert np.mean(means[20:]) == pytest.approx(share, abs=0.1)
 
 
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.9])
+def test_so_many_times_the_episodes_have_the_wanted_share_of_signal(share):
+    """Measured: the noise of n times the episodes is smaller by √n."""
+    signal, noise = np.sqrt(2.0) * np.sin(np.arange(30.0)), np.sqrt((1.0 - share) / share)
+    times = Reliability(share, 0.0).episodes_for(0.5)
+    products = simulated(signal, noise / np.sqrt(times), seed=2)
+    found = Agreement.together(products[:, 0, :, 0])
+    assert found.signal / found.energy == pytest.approx(0.5, abs=0.02)
+    assert Reliability(0.5, 0.0).episodes_for(0.5) == 1.0
+
+
+@given(mean=st.floats(-1.0, 1.0), share=st.floats(0.0, 1.0))
+def test_the_episodes_that_are_needed_are_finite(mean, share):
+    assert 0.0 < Reliability(mean, 0.1).episodes_for(share) < np.inf
+
+
 def test_the_more_tasks_the_more_the_newest_iteration_counts():
     products = np.eye(8) + 0.3
     one, many = (Agreement.together(np.array([products] * N)) for N in (1, 16))
