@@ -13,7 +13,7 @@ from crosslearning import CrossLearner, Policy, Task, check_task, evaluate
 from crosslearning._base.choices import Choices
 from crosslearning.errors import FileFormatError, InputError
 from crosslearning.learner.choosing import choice_statistics
-from crosslearning.learner.trust_region import Steps, log_densities, noise_and_densities
+from crosslearning.learner.steps import Steps, log_densities, noise_and_densities
 
 OPTIONS = st.lists(st.integers(2, 5), min_size=1, max_size=3).map(tuple)
 

@@ -42,8 +42,8 @@ _AROUND = {
     "episodes": 10,
     "task_correlation": 0.0,
 }
-#: One episode cannot separate the effect of actions from that of its start.
-FEWEST_EPISODES = 2
+#: One episode cannot separate the effect of actions from that of its start, unless the critic can.
+_FEWEST_EPISODES = 2
 #: Noise around a controller, relative to the largest change of an action: on the machine, where
 #: it costs, and imagined.
 _REAL_SHARE, _IMAGINED_SHARE, _NO_NOISE = 0.1, 0.1, 1e-30
@@ -411,7 +411,9 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ] = None
     least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
     most_steps: Annotated[
-        Count, "Most steps of a task and iteration: fewer long episodes, but at least 2."
+        Count,
+        "Most steps of a task and iteration: fewer long episodes, but at least 2, or 1 if updates "
+        "is above 1.",
     ] = 800
     batch_growth: Annotated[
         float,
@@ -424,6 +426,12 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         "The most steps of an episode; one that is truncated there is bootstrapped with the "
         "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
     ] = None
+    updates: Annotated[
+        Count,
+        "Updates of the policies with the same episodes, each an iteration. With more than one the "
+        "critic is fitted anew before each: to what earlier actions tell of the policies as they "
+        "are by then.",
+    ] = 1
     step_kl: Annotated[
         Positive | None,
         "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
@@ -484,7 +492,12 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     def fewest_steps(self) -> int:
         """The steps of the fewest episodes."""
         assert self.episode_steps is not None, "these settings were not resolved"
-        return FEWEST_EPISODES * self.episode_steps
+        return self.fewest_episodes * self.episode_steps
+
+    @property
+    def fewest_episodes(self) -> int:
+        """The fewest episodes of a task."""
+        return 1 if self.updates > 1 else _FEWEST_EPISODES
 
     def step_length(self, iteration: int, reliability: float) -> float:
         """Return the divergence of the step of an iteration, from 0, in a direction."""

@@ -7,16 +7,14 @@ prunes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from crosslearning._base.choices import Choices
-from crosslearning._base.compiled import FastEntry, compiled
 from crosslearning.learner import core
-from crosslearning.learner.choosing import choice_statistics
+from crosslearning.learner.critic import Critic
 from crosslearning.learner.limits import Limits
 from crosslearning.learner.reliability import (
     Agreement,
@@ -24,18 +22,16 @@ from crosslearning.learner.reliability import (
     correlation_of,
     task_agreement,
 )
-from crosslearning.learner.settings import FEWEST_EPISODES, TrustRegion
-from crosslearning.learner.values import ValueFunctions
+from crosslearning.learner.settings import TrustRegion
+from crosslearning.learner.steps import Steps, noise_and_densities, pack, unpack
 from crosslearning.rkhs import Kernel
-from crosslearning.rkhs.checks import Floats, Integers
+from crosslearning.rkhs.checks import Floats
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
 from crosslearning.rollouts import Episodes, Executor, Noise
 
 #: The share of their usual length that the last episodes before a limit of steps have at least.
 _SHORTEST_LAST = 0.25
-#: How often the critic's returns are computed from the values that were fitted to them.
-_SWEEPS = 2
 #: Iterations without any difference of rewards that end learning: of one policy, and of random
 #: ones, which are as far from zero as up to so many standard deviations of the noise.
 _PATIENCE, _TRIES, _AMPLITUDE = 3, 100, 10.0
@@ -92,25 +88,61 @@ class TrustRegionMethod(core.Method):
         self.explores = not len(self.limits) and all(
             task.controller is None for task in executor.tasks
         )
+        #: Further updates with the newest episodes, and what was seen in these.
+        self.updates_left = 0
+        self._seen: dict[str, Floats] = {}
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
     def steps_needed(self, iterate: core.Iterate) -> int:
         """Return the steps of the fewest episodes, if none of them ends early.
 
-        The last ones before a limit may be shorter, unless their returns are compared.
+        The last ones before a limit may be shorter, unless their returns are compared. None are
+        needed while policies are updated with episodes of earlier iterations.
         """
-        needed = len(self.executor.tasks) * FEWEST_EPISODES * self.longest
+        return 0 if self.updates_left else self._fewest_steps(iterate)
+
+    def _fewest_steps(self, iterate: core.Iterate) -> int:
+        needed = len(self.executor.tasks) * self.settings.fewest_episodes * self.longest
         whole = iterate.keeper is not None or not self.batches
         return needed if whole else math.ceil(_SHORTEST_LAST * needed)
 
     def improve(self, iterate: core.Iterate) -> core.Improvement:
         """Return a step along every task's natural gradient: one iteration of this method."""
+        tasks, std = self.executor.tasks, self.noise.std
+        steps = episodes = 0
+        # 1. Run episodes of every task (Algorithm 2, line 3), or use the last ones again.
+        if self.updates_left == 0:
+            steps, episodes = self._act(iterate)
+        # 2. Regress the natural gradients and scale them to the divergence (lines 4 and 5).
+        exploring = self.explores and not self._varied
+        knots, weights = self._random_step(iterate) if exploring else self._step(iterate)
+        self.updates_left = 0 if exploring else self.updates_left - 1
+        # 3. Fit the critic to all batches, unless it was. The core applies the step and projects
+        # (line 6).
+        if exploring or not self._corrects:
+            self.critic.learn_from(self.batches)
+        numbers = {
+            "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
+            "reliability": np.full(len(tasks), self.reliability.value),
+            "correlation": np.full(len(tasks), self.correlation),
+            "critic_correlation": np.full(len(tasks), self.critic.correlation),
+        }
+        seen = {name: array.copy() for name, array in self._seen.items()}
+        returns = seen.pop("return")
+        return core.Improvement(knots, weights, steps, episodes, returns, {**seen, **numbers})
+
+    @property
+    def _corrects(self) -> bool:
+        """Whether the critic judges the policies as they are, rather than those that acted."""
+        return self.settings.updates > 1
+
+    def _act(self, iterate: core.Iterate) -> tuple[int, int]:
+        """Run episodes of every task; return the steps and the episodes."""
         settings, tasks, std = self.settings, self.executor.tasks, self.noise.std
-        # 1. Run episodes of every task (Algorithm 2, line 3).
         longest = self.longest
         if iterate.keeper is None:
-            fitting = iterate.steps_left // (FEWEST_EPISODES * len(tasks))
+            fitting = iterate.steps_left // (settings.fewest_episodes * len(tasks))
             longest = int(min(longest, fitting))
         sizes = self._episodes(longest), longest
         plan, episodes = self.executor.episodes_within(
@@ -121,7 +153,7 @@ class TrustRegionMethod(core.Method):
         ends = bool(episodes.terminated.any())
         steps = int(episodes.lengths.sum())
         patience = _TRIES if self.explores else _PATIENCE
-        if iterate.steps_left - steps < self.steps_needed(iterate):
+        if iterate.steps_left - steps < self._fewest_steps(iterate):
             patience = min(patience, iterate.iteration + 1)
         self.watch_rewards(iterate.iteration, episodes.rewards[there], ends, patience)
         learned, numbers = self._limited(episodes)
@@ -140,35 +172,23 @@ class TrustRegionMethod(core.Method):
             newest.append(Steps.of(learned.of_task(i), plan.noise[i], std, mean, self.choices))
         explained = [self.critic.explained(i, steps) for i, steps in enumerate(newest)]
         self.batches = [newest, *self.batches][: settings.reuse]
-        self.critic.push([steps.states for steps in newest])
+        for regression in (self.critic, self.regression):
+            regression.push([steps.states for steps in newest])
         # A critic that is fitted to the newest steps explains away part of their advantages, so
         # it is fitted to them after the step, unless there is no other (reuse = 1, or the first
         # iteration).
-        if len(self.batches) == 1 and not self.critic.knows:
+        if len(self.batches) == 1 and not self.critic.knows and not self._corrects:
             self.critic.learn_from(self.batches)
-        # 2. Regress the natural gradients and scale them to the divergence (lines 4 and 5).
-        exploring = self.explores and not self._varied
-        knots, weights = self._random_step(iterate) if exploring else self._step(iterate)
-        # 3. Fit the critic to all batches. The core applies the step and projects (line 6).
-        self.critic.learn_from(self.batches)
-        return core.Improvement(
-            knots=knots,
-            weights=weights,
-            steps=steps + tested,
-            episodes=episodes.lengths.size,
-            returns=returns.mean(axis=1),
-            numbers={
-                "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
-                "length": episodes.lengths.mean(axis=1),
-                "explained_variance": np.array(explained),
-                "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
-                "reliability": np.full(len(tasks), self.reliability.value),
-                "correlation": np.full(len(tasks), self.correlation),
-                "critic_correlation": np.full(len(tasks), self.critic.correlation),
-                **outcome_rates(episodes),
-                **numbers,
-            },
-        )
+        self.updates_left = settings.updates
+        self._seen = {
+            "return": returns.mean(axis=1),
+            "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
+            "length": episodes.lengths.mean(axis=1),
+            "explained_variance": np.array(explained),
+            **outcome_rates(episodes),
+            **numbers,
+        }
+        return steps + tested, episodes.lengths.size
 
     def _limited(self, episodes: Episodes) -> tuple[Episodes, dict[str, Floats]]:
         """Return episodes with penalties near limits, and the numbers of the limits."""
@@ -197,13 +217,15 @@ class TrustRegionMethod(core.Method):
             most = settings.batch_growth
             wanted = before * min(max(growth, 1.0 / most), most)
         steps = min(max(wanted * length, settings.least_steps), settings.most_steps)
-        return max(FEWEST_EPISODES, math.ceil(round(steps / length, 6)))
+        return max(settings.fewest_episodes, math.ceil(round(steps / length, 6)))
 
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""
         settings, N, std = self.settings, len(self.executor.tasks), self.noise.std
         regression = self.regression
         knots, means = self._with_new_knots(iterate)
+        if self._corrects:
+            self.critic.learn_from(self.batches, self._shares(means))
         targets = [self.targets(i, means[:, i]) for i in range(N)]
         parts = self.directions([one.parts for one in targets])
         values = [regression.values(0, i, parts[:, i].reshape(len(knots), -1)) for i in range(N)]
@@ -215,6 +237,9 @@ class TrustRegionMethod(core.Method):
         least = np.minimum(settings.least_std, std)
         length = settings.step_length(iterate.iteration, self.reliability.value)
         lengths, new_std = step_lengths(np.array(squares), growth, std, least, length)
+        if self._corrects:
+            # What differs where all steps were paid alike is the critic's error.
+            lengths[[steps.paid_alike for steps in self.batches[0]]] = 0.0
         self.noise = Noise(new_std**2)
         return knots, parts.sum(axis=2) * lengths[:, None]
 
@@ -225,7 +250,6 @@ class TrustRegionMethod(core.Method):
         states = np.concatenate([steps.states for steps in self.batches[0]])
         new = states[dictionary.novel(states, settings.novelty, settings.new_knots)]
         knots = np.concatenate([dictionary.knots, new])
-        regression.push([steps.states for steps in self.batches[0]])
         regression.use(knots)
         means = np.zeros((len(knots), N, self.outputs))
         means[: len(dictionary)] = dictionary.weights[:, :N]
@@ -281,6 +305,21 @@ class TrustRegionMethod(core.Method):
         # Only the ratio of scores to their noise matters, so the noise of choices stays.
         return Targets(parts, growth if self.choices is None else np.zeros_like(growth), unit)
 
+    def _shares(self, means: Floats) -> list[list[Floats]]:
+        """Return min(1, ρ) of every step of all batches and tasks, from the policies' weights.
+
+        ρ is the likelihood of the action by now, relative to when it was taken.
+        """
+        shares: list[list[Floats]] = []
+        for b, batch in enumerate(self.batches):
+            shares.append([])
+            for i, steps in enumerate(batch):
+                values = self.regression.values(b, i, means[:, i])
+                how = steps.actions, values, self.noise.std, self.choices
+                densities = noise_and_densities(*how)[1]
+                shares[b].append(np.exp(np.minimum(densities - steps.densities, 0.0)))
+        return shares
+
     def directions(self, targets: Sequence[Sequence[Floats]]) -> Floats:
         """Return the parts of all tasks' directions, shape (m, N, K, p), from all their targets.
 
@@ -333,6 +372,9 @@ class TrustRegionMethod(core.Method):
             arrays |= self.limits.state()
         arrays |= core.prefixed("batches", pack(self.batches)) | core.prefixed("critic", critic)
         plain = {"critic": numbers, "longest": self.longest}
+        if self.updates_left:
+            arrays |= core.prefixed("seen", self._seen)
+            plain["updates_left"] = self.updates_left
         plain |= {"varied": self._varied, "reward": self._reward}
         return arrays | core.prefixed("step", self.regression.state()), plain
 
@@ -363,6 +405,13 @@ class TrustRegionMethod(core.Method):
         if type(varied) is not bool or not isinstance(reward, float | None):
             raise core.misfit("reward")
         self.longest, self._varied, self._reward = longest, varied, reward
+        left, seen = numbers.get("updates_left", 0), core.part_of(arrays, "seen")
+        whole = type(left) is int and 0 <= left < self.settings.updates
+        if not whole or any(array.shape != (N,) for array in seen.values()):
+            raise core.misfit("updates_left")
+        if left and ("return" not in seen or not batches):
+            raise core.misfit("seen")
+        self.updates_left, self._seen = left, seen
 
 
 def _products(values: Floats, std: Floats) -> Floats:
@@ -416,185 +465,3 @@ def outcome_rates(episodes: Episodes) -> dict[str, Floats]:
 
 def _function(policies: Expansion, which: int, states: Floats) -> Floats:
     return policies.each(states, np.full(len(states), which))
-
-
-# The critic -------------------------------------------------------------------------------
-
-
-class Critic(ValueFunctions):
-    """Value functions that are fitted to the λ-returns of steps.
-
-    After step t the sum of l rewards and γˡ V of the state after them estimates the return of the
-    step, with less bias and more noise the larger l is. The λ-return is their mean with weights
-    (1 − λ) λ^(l−1) (Sutton 1988; Schulman et al. 2016), which a sweep from the end of the episode
-    computes: G_t = r_t + γ ((1 − λ) V(s_{t+1}) + λ G_{t+1}).
-    """
-
-    def __init__(self, kernel: Kernel, tasks: int, settings: TrustRegion) -> None:
-        super().__init__(kernel, tasks, settings, settings.task_correlation)
-        self.settings: TrustRegion = settings
-
-    def learn_from(self, batches: Sequence[Sequence[Steps]]) -> None:
-        """Fit the functions to the batches that were pushed, newest first."""
-        new = np.concatenate([steps.states for steps in batches[0]])
-
-        def returns(block: int, task: int) -> Floats:
-            return self._returns(task, batches[block][task], self.kept_values(block, task))
-
-        self.learn(new, returns, _SWEEPS)
-
-    def advantages(self, block: int, task: int, steps: Steps) -> Floats:
-        """Return λ-return minus value for the steps of a kept batch, shape (n,)."""
-        values = self.kept_values(block, task)
-        return self._returns(task, steps, values) - values
-
-    def explained(self, task: int, steps: Steps) -> float:
-        """Return the explained variance of the λ-returns of steps not yet fitted, at most 1."""
-        if not self.knows:
-            return 0.0
-        values = self.values(task, steps.states)
-        returns = self._returns(task, steps, values)
-        spread = float(np.var(returns))
-        return 1.0 - float(np.var(returns - values)) / spread if spread > 0.0 else 0.0
-
-    def _returns(self, task: int, steps: Steps, values: Floats) -> Floats:
-        last = steps.bootstrap_mask * self.values(task, steps.last)
-        how = self.settings.gamma, self.settings.trace
-        return lambda_returns(steps.rewards, values, steps.lengths, last, *how)
-
-
-@compiled
-def fill_lambda_returns(
-    rewards: Floats,
-    values: Floats,
-    lengths: Integers,
-    last: Floats,
-    discount: float,
-    trace: float,
-    out: Floats,
-) -> None:
-    """Fill ``out``, shape (n,), with the λ-returns of episodes laid end to end."""
-    end = 0
-    for e in range(len(lengths)):
-        begin, end = end, end + lengths[e]
-        value = last[e]
-        after = last[e]
-        for t in range(end - 1, begin - 1, -1):
-            after = rewards[t] + discount * ((1.0 - trace) * value + trace * after)
-            out[t] = after
-            value = values[t]
-
-
-_fill = FastEntry(fill_lambda_returns)
-
-
-def lambda_returns(
-    rewards: Floats, values: Floats, lengths: Integers, last: Floats, discount: float, trace: float
-) -> Floats:
-    """Return the λ-return of every step, shape (n,), of episodes laid end to end.
-
-    ``values`` are the critic's at the states before the steps, and ``last``, shape (E,), those
-    after the episodes: zero where they terminated.
-    """
-    out = np.empty(len(rewards))
-    _fill(rewards, values, lengths, last, float(discount), float(trace), out)
-    return out
-
-
-# Steps of recent episodes ------------------------------------------------------------------
-
-
-class Steps(NamedTuple):
-    """All steps, n, of some episodes, E, of one task, one episode after the other."""
-
-    states: Floats  #: where the actions were taken, shape (n, q)
-    actions: Floats  #: shape (n, p), in the policies' units
-    densities: Floats  #: their log-densities up to a common constant, or those of choices, (n,)
-    rewards: Floats  #: shape (n,)
-    last: Floats  #: the observation after each episode, shape (E, q)
-    lengths: Integers  #: shape (E,)
-    bootstrap_mask: Floats  #: 1 where an episode was truncated, 0 where it terminated, shape (E,)
-
-    @classmethod
-    def of(
-        cls,
-        episodes: Episodes,
-        noise: Floats,
-        std: Floats,
-        mean: Callable[[Floats], Floats],
-        choices: Choices | None = None,
-    ) -> Steps:
-        """Lay episodes end to end; their actions were ``mean(states)`` plus ``noise``."""
-        E, horizon = episodes.rewards.shape
-        there = np.arange(horizon) < episodes.lengths[:, None]
-        states = episodes.observations[:, :-1][there]
-        means = mean(states)
-        actions = means + noise[there]
-        densities = log_densities(noise[there], std)
-        if choices is not None:
-            densities = noise_and_densities(actions, means, std, choices)[1]
-        return cls(
-            states=states,
-            actions=actions,
-            densities=densities,
-            rewards=episodes.rewards[there],
-            last=episodes.observations[np.arange(E), episodes.lengths],
-            lengths=episodes.lengths.copy(),
-            bootstrap_mask=np.where(episodes.terminated, 0.0, 1.0),
-        )
-
-
-def noise_and_densities(
-    actions: Floats, means: Floats, std: Floats, choices: Choices | None
-) -> tuple[Floats, Floats]:
-    """Return the noise of actions (n, p) and their log-densities (n,), up to a constant.
-
-    If they are scores, these are the mean noise given what they choose, and the log-probability
-    of that.
-    """
-    if choices is None:
-        deviations = actions - means
-        return deviations, log_densities(deviations, std)
-    densities, deviations = choice_statistics(choices, choices.taken(actions), means, std)
-    return deviations, densities
-
-
-def log_densities(deviations: Floats, std: Floats) -> Floats:
-    """Return Σ_j (−½ (n_j/σ_j)² − ln σ_j) for every row n of the deviations."""
-    return np.asarray(-0.5 * np.sum((deviations / std) ** 2, axis=1) - np.sum(np.log(std)))
-
-
-def pack(batches: Sequence[Sequence[Steps]]) -> dict[str, Floats]:
-    """Return the steps of every batch and task as a few arrays."""
-    flat = [steps for batch in batches for steps in batch]
-    if not flat:
-        return {}
-    columns = zip(Steps._fields, zip(*flat, strict=True), strict=True)
-    parts = {name: np.concatenate(arrays).astype(np.float64) for name, arrays in columns}
-    counts = np.array([[len(steps.lengths) for steps in batch] for batch in batches])
-    return {**parts, "episodes": counts.astype(np.float64)}
-
-
-def unpack(arrays: core.Arrays, tasks: int, q: int, p: int) -> list[list[Steps]]:
-    """Return what :func:`pack` packed, or raise FileFormatError if it does not fit together."""
-    if "episodes" not in arrays:
-        return []
-    # Files of version 0.2 have another name for it.
-    arrays = {"bootstrap_mask" if k == "goes_on" else k: v for k, v in arrays.items()}
-    counts, lengths = arrays["episodes"], arrays["lengths"]
-    whole = all(np.all((a >= 1) & (a % 1 == 0) & np.isfinite(a)) for a in (counts, lengths))
-    fits = whole and counts.ndim == 2 and counts.shape[1] == tasks and len(counts) > 0
-    if not fits or lengths.shape != (int(counts.sum()),):
-        raise core.misfit("episodes")
-    n, E = int(lengths.sum()), len(lengths)
-    per_step = {"states": (n, q), "actions": (n, p), "densities": (n,), "rewards": (n,)}
-    core.check_shapes(arrays, {**per_step, "last": (E, q), "bootstrap_mask": (E,)})
-    arrays["lengths"] = lengths.astype(np.int64)
-    episodes = np.cumsum(counts.astype(np.int64))
-    rows = np.cumsum(arrays["lengths"])[episodes - 1]
-    columns = [
-        np.split(arrays[name].copy(), (rows if name in per_step else episodes)[:-1])
-        for name in Steps._fields
-    ]
-    steps = [Steps(*parts) for parts in zip(*columns, strict=True)]
-    return [steps[k : k + tasks] for k in range(0, len(steps), tasks)]

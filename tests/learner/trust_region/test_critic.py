@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crosslearning.learner.trust_region import fill_lambda_returns, lambda_returns
+from crosslearning.learner.critic import fill_lambda_returns, lambda_returns
 
 
 def by_definition(rewards, values, last, discount, trace):
@@ -36,7 +36,7 @@ shares = st.floats(0.0, 1.0)
 def test_lambda_returns_are_those_of_the_definition(seed, lengths, discount, trace):
     draw, n = np.random.default_rng(seed), sum(lengths)
     rewards, values, last = draw.normal(size=n), draw.normal(size=n), draw.normal(size=len(lengths))
-    computed = lambda_returns(rewards, values, np.array(lengths), last, discount, trace)
+    computed = lambda_returns(rewards, values, np.array(lengths), last, discount, np.full(n, trace))
     ends = np.cumsum(lengths)
     for e, (end, length) in enumerate(zip(ends, lengths, strict=True)):
         own = slice(end - length, end)
@@ -47,9 +47,9 @@ def test_lambda_returns_are_those_of_the_definition(seed, lengths, discount, tra
 def test_the_compiled_body_is_its_python():
     draw = np.random.default_rng(0)
     rewards, values, last = draw.normal(size=9), draw.normal(size=9), draw.normal(size=2)
-    lengths, out = np.array([4, 5]), np.empty(9)
-    fill_lambda_returns.py_func(rewards, values, lengths, last, 0.9, 0.8, out)
-    computed = lambda_returns(rewards, values, lengths, last, 0.9, 0.8)
+    lengths, traces, out = np.array([4, 5]), draw.uniform(size=9), np.empty(9)
+    fill_lambda_returns.py_func(rewards, values, lengths, last, 0.9, traces, out)
+    computed = lambda_returns(rewards, values, lengths, last, 0.9, traces)
     np.testing.assert_allclose(computed, out, rtol=1e-14)
 
 
@@ -57,7 +57,7 @@ def test_a_perfect_critic_makes_every_trace_the_same():
     # A reward of 1 at every step for ever is worth 10 if γ = 0.9: cut off or not, whatever λ.
     ones, ten = np.ones(6), np.full(6, 10.0)
     for trace in (0.0, 0.5, 1.0):
-        cut_off = lambda_returns(ones, ten, np.array([6]), np.array([10.0]), 0.9, trace)
+        cut_off = lambda_returns(ones, ten, np.array([6]), np.array([10.0]), 0.9, np.full(6, trace))
         np.testing.assert_allclose(cut_off, 10.0)
-    terminated = lambda_returns(ones, ten, np.array([6]), np.array([0.0]), 0.9, 1.0)
+    terminated = lambda_returns(ones, ten, np.array([6]), np.array([0.0]), 0.9, ones)
     np.testing.assert_allclose(terminated, [(1 - 0.9**k) / 0.1 for k in range(6, 0, -1)])

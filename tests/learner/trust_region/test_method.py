@@ -9,13 +9,8 @@ from scipy.stats import norm
 
 from crosslearning import CrossLearner, Task
 from crosslearning.errors import FileFormatError, InputError
-from crosslearning.learner.trust_region import (
-    log_densities,
-    mean_divergence,
-    pack,
-    step_lengths,
-    unpack,
-)
+from crosslearning.learner.steps import log_densities, pack, unpack
+from crosslearning.learner.trust_region import mean_divergence, step_lengths
 from crosslearning.rkhs import Family, Gaussian, Polynomial
 from crosslearning.rollouts import ActionScale
 from crosslearning.tasks.linear_quadratic import cart
