@@ -41,7 +41,7 @@ from crosslearning.tasks import task_set
 Answer = dict[str, Any]
 
 OUT = Path("runs/models")
-VERSION = 2
+VERSION = 3
 #: Members, and real steps of each after which the policies are evaluated.
 FAMILIES = {"fleet": "pendulums:8", "radius": "pendulums:8", "carts": "cart-poles:6"}
 FAMILIES |= {"arms": "double-pendulums:3", "acrobots": "acrobots:3"}

@@ -23,7 +23,7 @@ from crosslearning.runs.study import Measurement
 from crosslearning.tasks import task_set
 
 OUT = Path("runs/models-ends")
-VERSION = 1
+VERSION = 2
 TASKS = {"navigation": "paper", "landers": "lunar-landers:4"}
 #: Real steps of each task after which the policies are evaluated, seeds, and episodes.
 MARKS = {"navigation": (300,), "landers": (400,)}

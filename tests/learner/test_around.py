@@ -176,7 +176,9 @@ def test_exploration_is_as_wide_as_the_bound():
     learner = quick("models", epsilon=0.1)
     assert learner.settings.action_std == pytest.approx((0.01,))  # on the machine, where it costs
     assert learner.settings.imagined_std == pytest.approx(0.01)
-    assert CrossLearner([drift("one")], method="models").settings.action_std == (0.4,)
+    assert learner.settings.start_share == 0.0
+    free = CrossLearner([drift("one")], method="models").settings
+    assert (free.action_std, free.start_share) == ((0.4,), 0.25)
 
 
 def test_corrections_and_actions_are_not_mixed_up():

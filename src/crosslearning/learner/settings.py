@@ -570,6 +570,11 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         "the means alone.",
     ] = 4
     rollouts: Annotated[Count, "Imagined rollouts of every task in an iteration."] = 20
+    start_share: Annotated[
+        Mixture | None,
+        "Share of the imagined rollouts that begin where real episodes began; the others begin at "
+        "any visited state. None: 0.25, or 0 around a controller and from logs alone.",
+    ] = None
     look_ahead: Annotated[Count, "Steps of an imagined rollout, then bootstrapped."] = 25
     trace: Annotated[Mixture, "λ: 0 bootstraps after one imagined step, 1 only at the end."] = 0.95
     step_kl: Annotated[
@@ -631,10 +636,14 @@ class ModelBased(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fiel
         noise = self.imagined_std
         if noise is None:
             noise = settings.noise_within(0.5, _IMAGINED_SHARE)
+        share = self.start_share
+        if share is None:
+            share = 0.0 if around else 0.25
         return msgspec.structs.replace(
             settings,
             discount=self._suiting_discount(horizon, 3.0),
             action_std=self.action_std or (settings.noise_within(0.4),),
+            start_share=share,
             imagined_std=noise,
             range_penalty=self.range_penalty or 0.0,
         )

@@ -106,6 +106,18 @@ def test_every_policy_learns_in_the_model_of_its_own_task(samples):
         assert sign * learner.policy(i).mean(np.zeros((1, 2)))[0, 0] > 0.1
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_share_of_imagined_rollouts_begins_where_episodes_began(share):
+    learner = two(start_share=share).learn(4)
+    method = learner.method
+    begun = np.concatenate([own.states[own.first == 1.0] for own in method.data])
+    starts = method._imagined.states[:, 0].reshape(2, SMALL["rollouts"], -1)
+    first = np.any(np.all(starts[:, :, None] == begun, axis=3), axis=2)
+    n = round(share * SMALL["rollouts"])
+    assert first[:, :n].all()
+    assert share == 1.0 or not first[:, n:].all()
+
+
 def test_steps_shorten_with_the_square_of_what_is_left_of_a_round():
     """The second of two has a quarter of δ, the second of four nine sixteenths: lengths as 2 : 3.
 

@@ -217,6 +217,8 @@ def learner_of(
     kernel = settings.pop("kernel", None) or kernel_for(
         seen, tasks[0].observation_space, around is not None, tasks[0].loop
     )
+    if settings.get("start_share") is None:
+        settings["start_share"] = 0.0  # a log may begin anywhere
     if around is None and settings.get("range_penalty") is None:
         settings["range_penalty"] = RANGE_PENALTY
     learner = CrossLearner(

@@ -375,6 +375,12 @@ class ModelBasedMethod(core.Method):
         generator, B = iterate.generator, settings.rollouts
         visited = np.concatenate([steps.states for steps in self.visited])
         starts = visited[generator.integers(len(visited), size=N * B)]
+        assert settings.start_share is not None, "these settings were not resolved"
+        if begin := round(settings.start_share * B):
+            # A machine that fell lies still for most of the data: little is to be learned there.
+            firsts = self._firsts
+            drawn = firsts[generator.integers(len(firsts), size=(N, begin))]
+            starts.reshape(N, B, -1)[:, :begin] = drawn
         policy = np.repeat(np.arange(N), B)
         # The posterior samples take turns.
         model = policy + N * (np.tile(np.arange(B), N) % max(1, settings.samples))
@@ -391,6 +397,12 @@ class ModelBasedMethod(core.Method):
         backpropagate(imagined, iterate.policies, self.world, critic, *which, *how)
         return imagined
 
+    @property
+    def _firsts(self) -> Floats:
+        """The states in which real episodes of any task began, shape (n, q)."""
+        known = [*self.data, *self.related]
+        return np.concatenate([steps.states[steps.first == 1.0] for steps in known])
+
     def _expected_crossings(
         self, policies: Expansion, generator: np.random.Generator, std: Floats | float = 0.0
     ) -> Floats:
@@ -399,8 +411,7 @@ class ModelBasedMethod(core.Method):
         Episodes begin near where real ones began, of any task; ``std`` is that of the noise, and
         the posterior samples take turns.
         """
-        N, known = len(self.data), [*self.data, *self.related]
-        firsts = np.concatenate([steps.states[steps.first == 1.0] for steps in known])
+        N, firsts = len(self.data), self._firsts
         starts = firsts[generator.integers(len(firsts), size=N * _EPISODES)]
         # A density of the starts: few were seen, and others will come.
         width = len(firsts) ** (-1.0 / (firsts.shape[1] + 4)) * firsts.std(axis=0)
