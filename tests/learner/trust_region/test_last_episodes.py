@@ -6,6 +6,7 @@ from crosslearning import PID, CrossLearner, task_set
 
 
 def lengths_and_left(**settings):
+    settings = {"batch_growth": 1.0, **settings}
     learner = CrossLearner(task_set("pendulums:2"), method="trust-region", seed=0, **settings)
     lengths = []
     learner.learn(
