@@ -25,7 +25,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Rival:
-    """An algorithm of Stable-Baselines3, and how it is used on several tasks."""
+    """An algorithm of :mod:`benchmarks.rival`, and how it is used on several tasks."""
 
     algorithm: str
     way: Way
@@ -33,7 +33,20 @@ class Rival:
     @property
     def label(self) -> str:
         """What tables call it."""
-        return f"{self.algorithm.upper()}, {_WAYS[self.way]}"
+        return f"{algorithm_name(self.algorithm)}, {_WAYS[self.way]}"
+
+
+#: Algorithms whose names are not their keys in capitals.
+_NAMES = {
+    "sac20": "SAC with 20 updates a step",
+    "sac-bullet": "SAC with settings for a swing-up",
+    "crossq": "CrossQ",
+}
+
+
+def algorithm_name(key: str) -> str:
+    """Return what tables call an algorithm."""
+    return _NAMES.get(key, key.upper())
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ METHODS: dict[str, Entrant] = {
     },
     **{
         f"{algorithm}-{way}": Rival(algorithm, way)
-        for algorithm in ("sac", "tqc", "ppo")
+        for algorithm in ("sac", "sac-bullet", "sac20", "crossq", "mbpo", "tqc", "ppo")
         for way in _WAYS
     },
     "controller-nominal": Engineer(False, "controller, designed for the nominal machine"),
