@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import rival
-from benchmarks.race.entrants import BUDGETS, METHODS, Rival, algorithm_name
+from benchmarks.race.entrants import BUDGETS, METHODS, Rival, algorithm_name, is_former
 from benchmarks.race.families import FAMILIES
 from benchmarks.race.reading import Entry, fewest, on_unseen
 from crosslearning._base.files import write_atomically
@@ -46,7 +46,7 @@ def rows(family: str, found: Sequence[Entry]) -> list[list[str]]:
         central = one.at("returns") if shared else one.at("central")
         table.append(
             [
-                one.label,
+                one.label + (" (former defaults)" if is_former(family, one.method) else ""),
                 str(one.seeds),
                 f"{one.along('steps')[-1].value:,.0f}",
                 _number(one.along("seconds")[-1].value),

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.race import __main__ as command
 from benchmarks.race import cells, plan, report, results
 from benchmarks.race.cells import Cell
-from benchmarks.race.entrants import BUDGETS, METHODS, Budget, Engineer, Rival
+from benchmarks.race.entrants import AGAIN, BUDGETS, METHODS, Budget, Engineer, Rival, is_former
 from benchmarks.race.families import FAMILIES
 from benchmarks.race.reading import entries, entry, fewest, on_unseen
 from benchmarks.rival import Seconds
@@ -268,6 +268,21 @@ def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, caps
     page.write_text("nothing")
     with pytest.raises(InputError, match="no place for results"):
         report.write(result, page, tmp_path)
+
+
+def test_rows_with_former_defaults_say_so(tmp_path):
+    for family, methods in AGAIN.items():
+        assert set(methods) <= set(BUDGETS[family])
+    assert is_former("pendulums", "models-inf")
+    # What has not changed is not former: the paper's method, rivals and controllers.
+    for method in ("models", "policy-gradient", "sac-mixed", "controller-own"):
+        assert not is_former("pendulums", method)
+    found = [entry(method, [{"marks": [mark(9, -9.0)]}]) for method in ("models", "models-inf")]
+    names = [row[0] for row in report.rows("pendulums", found)]
+    assert names == ["models", "models, ε = ∞ (former defaults)"]
+    cells = plan.planned(tmp_path, ["pendulums"], ["models"], seeds=1)
+    versions = {cell.method: cell.measurement.asked["version"] for cell in cells}
+    assert versions["models"] > versions["models-inf"]
 
 
 def test_one_seed_has_no_interval():
