@@ -77,14 +77,15 @@ def median(values: ArrayLike) -> Interval:
 
 
 def ratio_over_seeds(first: ArrayLike, second: ArrayLike) -> Interval:
-    """Return by what factor positive numbers of one sample differ from those of another.
+    """Return by what factor numbers of at least 0 differ from those of another sample.
 
     The median of all ratios of a number of the first to one of the second, with all factors that
     a Mann-Whitney test at 5 % does not reject. It needs no distribution, and numbers may be
-    infinite, that is censored: two infinite ones have a ratio that is not known.
+    infinite, that is censored, or 0: two infinite ones, or two zeros, have a ratio that is not
+    known.
     """
     a, b = (np.asarray(values, dtype=np.float64) for values in (first, second))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         ratios = np.ravel(a[:, None] / b)
     least, most = (np.sort(np.where(np.isnan(ratios), end, ratios)) for end in (0.0, math.inf))
     return _between(least, most, _unlikely(len(a), len(b)))

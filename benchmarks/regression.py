@@ -19,6 +19,8 @@ KERNEL = Gaussian(std=[1.0, 1.5, 2.0])
 #: Of the planted families: tasks, points of each, and the standard deviation of the noise.
 TASKS, POINTS, NOISE = 6, 12, 0.1
 FAMILIES = 100
+#: Their first seed: families 0 to 99 were looked at while the evidence was developed.
+FIRST = 1000
 
 
 class Family(NamedTuple):
@@ -91,7 +93,8 @@ def work(call: Callable[[], object], rounds: int = 3) -> float:
 
 
 def families() -> list[Row]:
-    errors = np.array([planted_errors(seed) for seed in range(FAMILIES)])
+    seeds = range(FIRST, FIRST + FAMILIES)
+    errors = np.array([planted_errors(seed) for seed in seeds])
     better = errors[:, 1] < np.minimum(errors[:, 0], errors[:, 2])
     interval = wilson(better)
     typical = np.exp(np.mean(np.log(errors), axis=0))

@@ -1,4 +1,4 @@
-"""The rivals: PPO, SAC and TQC of Stable-Baselines3 and its contrib package, as its zoo sets them.
+"""The rivals: agents of Stable-Baselines3 and its contrib package, as its zoo sets them, and MBPO.
 
 An agent learns on one task or on several at once, one environment of each, and may observe the
 context, the numbers in which its tasks differ. Settings are those of ``hyperparams/*.yml`` of
@@ -97,7 +97,18 @@ _BULLET = {
     "use_sde": True,
     "policy_kwargs": {"log_std_init": -3.0, "net_arch": [400, 300]},
 }
+#: The pendulum's entry with many updates a step, which take less than half with such nets.
+_MANY = {
+    "learning_rate": 1e-3,
+    "gradient_steps": 20,
+    "policy_kwargs": {"net_arch": [128, 128]},
+}
+_MANY_CHANGED = "20 gradient steps after every step, not one; 128 units a layer, not 256"
+_CROSSQ = {"policy_delay": 2, "policy_kwargs": {"net_arch": [256, 256]}}
+_MBPO = {**_MANY, "learning_starts": 200, "refit": 200, "rollouts": 50, "look_ahead": 5}
+_OWN = "not in the zoo; SAC as in the row of SAC with 20 updates a step"
 _EARLY = "learning_starts is 1,000 in the place of 10,000, a large part of the steps there are"
+_EACH = "a gradient step after every step, not eight after eight"
 _NEAREST = "the zoo has no such environment; this is the nearest"
 _PENDULUM = Setting("Pendulum-v1", {"learning_rate": 1e-3})
 _LIKE_PENDULUM = Setting("Pendulum-v1", {"learning_rate": 1e-3}, changed=_NEAREST)
@@ -169,8 +180,27 @@ ZOO: dict[str, dict[str, Setting]] = {
         "reachers": Setting(
             "ReacherBulletEnv-v0",
             {**_BULLET, "learning_starts": 1_000},
-            changed=f"{_EARLY}; a gradient step after every step, not eight after eight",
+            changed=f"{_EARLY}; {_EACH}",
         ),
+    },
+    "sac-bullet": {
+        "cart-poles": Setting(
+            "InvertedPendulumSwingupBulletEnv-v0",
+            {**_BULLET, "learning_starts": 1_000},
+            changed=f"{_NEAREST}; {_EARLY}; {_EACH}",
+        ),
+    },
+    "sac20": {
+        "pendulums": Setting("Pendulum-v1", _MANY, changed=_MANY_CHANGED),
+        "cart-poles": Setting("Pendulum-v1", _MANY, changed=f"{_NEAREST}; {_MANY_CHANGED}"),
+    },
+    "crossq": {
+        "pendulums": Setting("Pendulum-v1", _CROSSQ),
+        "cart-poles": Setting("Pendulum-v1", _CROSSQ, changed=_NEAREST),
+    },
+    "mbpo": {
+        "pendulums": Setting("", _MBPO, changed=_OWN),
+        "cart-poles": Setting("", _MBPO, changed=_OWN),
     },
     "tqc": {
         "pendulums": _PENDULUM,
@@ -261,7 +291,8 @@ def learn(
 
     Parameters
     ----------
-    algorithm : {"ppo", "sac", "tqc"}
+    algorithm : str
+        Of :data:`ZOO`.
     steps : int
         Environment steps over all tasks.
     contexts : sequence of sequences of float, optional
@@ -287,6 +318,8 @@ def learn(
     ]
     environments: Any = DummyVecEnv(makers)
     keywords = _keywords(algorithm, setting, len(makers))
+    if algorithm == "mbpo" and contexts:
+        keywords["constant"] = len(contexts[0])
     scaling = None
     if setting.normalised:
         scaling = environments = VecNormalize(environments, gamma=keywords.get("gamma", 0.99))
@@ -303,13 +336,21 @@ def learn(
 
 
 def _algorithm(name: str) -> Any:
-    if name == "tqc":
-        from sb3_contrib import TQC
+    if name == "mbpo":
+        from benchmarks.model_based_rival import MBPO
 
-        return TQC
+        return MBPO
+    import sb3_contrib
     import stable_baselines3
 
-    return {"ppo": stable_baselines3.PPO, "sac": stable_baselines3.SAC}[name]
+    return {
+        "ppo": stable_baselines3.PPO,
+        "sac": stable_baselines3.SAC,
+        "sac-bullet": stable_baselines3.SAC,
+        "sac20": stable_baselines3.SAC,
+        "crossq": sb3_contrib.CrossQ,
+        "tqc": sb3_contrib.TQC,
+    }[name]
 
 
 def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, Any]:
@@ -324,8 +365,9 @@ def _keywords(algorithm: str, setting: Setting, environments: int) -> dict[str, 
         # A batch cannot hold more than there is: the same as in the zoo, without its warning.
         keywords |= {"n_steps": steps, "batch_size": min(batch, steps * environments)}
     else:
-        # As many gradient steps as steps, however many environments take them together.
-        keywords |= {"train_freq": 1, "gradient_steps": -1}
+        # So many gradient steps for each step, however many environments take them together.
+        updates = keywords.get("gradient_steps", 1) * environments
+        keywords |= {"train_freq": 1, "gradient_steps": updates}
     if keywords.get("policy_kwargs", {}).get("activation_fn") == "relu":
         from torch.nn import ReLU
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import rival
-from benchmarks.race.entrants import METHODS, Budget, Engineer, Ours, Rival
+from benchmarks.race.entrants import AGAIN, METHODS, Budget, Engineer, Ours, Rival
 from benchmarks.race.families import FAMILIES, RaceFamily
 from benchmarks.rival import Agent, Seconds
 from benchmarks.trust_region import returns_of
@@ -23,8 +23,9 @@ from crosslearning.tasks import Task
 
 Answer = dict[str, Any]
 
-#: Raised when the same question gets another answer, so that stored answers are made anew.
-VERSION = 2
+#: Raised when the same question gets another answer, so that stored answers are made anew. Ours
+#: had the second of them before the defaults changed, and still has where it was not raced again.
+VERSION, PRESENT = 2, 3
 #: Unseen tasks that ours adapts to.
 ADAPTED = 3
 
@@ -54,6 +55,8 @@ class Cell:
         }
         if isinstance(entrant, Ours):
             asked["settings"] = dict(entrant.settings)
+            again = self.method in AGAIN.get(self.family, ())
+            asked["version"] = PRESENT if again else VERSION
         if isinstance(entrant, Rival):
             asked["settings"] = asdict(rival.ZOO[entrant.algorithm][self.family])
         path = self.out / self.family / self.method / f"seed-{self.seed}.json"

@@ -25,7 +25,7 @@ class Ours:
 
 @dataclass(frozen=True)
 class Rival:
-    """An algorithm of Stable-Baselines3, and how it is used on several tasks."""
+    """An algorithm of :mod:`benchmarks.rival`, and how it is used on several tasks."""
 
     algorithm: str
     way: Way
@@ -33,7 +33,20 @@ class Rival:
     @property
     def label(self) -> str:
         """What tables call it."""
-        return f"{self.algorithm.upper()}, {_WAYS[self.way]}"
+        return f"{algorithm_name(self.algorithm)}, {_WAYS[self.way]}"
+
+
+#: Algorithms whose names are not their keys in capitals.
+_NAMES = {
+    "sac20": "SAC with 20 updates a step",
+    "sac-bullet": "SAC with settings for a swing-up",
+    "crossq": "CrossQ",
+}
+
+
+def algorithm_name(key: str) -> str:
+    """Return what tables call an algorithm."""
+    return _NAMES.get(key, key.upper())
 
 
 @dataclass(frozen=True)
@@ -68,7 +81,7 @@ METHODS: dict[str, Entrant] = {
     },
     **{
         f"{algorithm}-{way}": Rival(algorithm, way)
-        for algorithm in ("sac", "tqc", "ppo")
+        for algorithm in ("sac", "sac-bullet", "sac20", "crossq", "mbpo", "tqc", "ppo")
         for way in _WAYS
     },
     "controller-nominal": Engineer(False, "controller, designed for the nominal machine"),
@@ -96,6 +109,22 @@ class Budget(NamedTuple):
     adapt: int = 0
 
 
+#: Ours that were raced again since the defaults of models and trust-region changed, by family.
+AGAIN: dict[str, tuple[str, ...]] = {
+    "pendulums": ("models", "trust-region"),
+    "cart-poles": ("trust-region",),
+    "navigation": ("trust-region",),
+    "linear-quadratic": ("models", "trust-region"),
+}
+
+
+def is_former(family: str, method: str) -> bool:
+    """Tell whether a row of ours has defaults that have changed since."""
+    entrant = METHODS[method]
+    changed = isinstance(entrant, Ours) and entrant.settings["method"] != "policy-gradient"
+    return changed and method not in AGAIN.get(family, ())
+
+
 #: A controller needs no step.
 _AT_ONCE = Budget((0,), 10, 5.0)
 
@@ -120,6 +149,9 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 6.0)),
         **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 255.0), "mixed", "context"),
         "sac-separate": Budget((8_000, 16_000), 5, 330.0),
+        "sac20-context": Budget((400, 800), 1, 120.0),
+        "crossq-context": Budget((1_000, 2_000, 3_000, 4_000), 1, 100.0),
+        "mbpo-context": Budget((400, 800), 1, 100.0),
         "tqc-context": Budget((2_000, 4_000, 8_000), 5, 280.0),
         **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 80.0), "mixed", "context"),
         "ppo-separate": Budget((50_000, 100_000, 200_000), 5, 180.0),
@@ -129,6 +161,7 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_radii("trust-region", Budget((20_000, 80_000, 200_000), 10, 15.0)),
         "policy-gradient": Budget((400_000, 1_600_000), 10, 11.0),
         **_ways("sac", Budget((2_000, 5_000, 10_000), 5, 215.0), "mixed", "context"),
+        "crossq-mixed": Budget((1_000, 2_000, 3_000), 1, 70.0),
         **_ways("ppo", Budget((50_000, 100_000), 5, 90.0), "mixed", "context"),
     },
     "navigation": {

@@ -21,6 +21,10 @@ _COLOURS = {
     "trust-region": TASKS[2],
     "policy-gradient": TASKS[5],
     "sac": TASKS[1],
+    "sac-bullet": "#8C6D46",
+    "sac20": "#882255",
+    "crossq": "#808000",
+    "mbpo": "#332288",
     "tqc": TASKS[4],
     "ppo": TASKS[3],
 }

@@ -27,18 +27,23 @@ _DEFAULTS = ("models", "trust-region", "policy-gradient")
 class Reached:
     """Steps and seconds until every task reached the threshold, seed by seed.
 
-    It is seen at marks alone, so that the true number is somewhat smaller. A seed on which it did
-    not happen within the budget is censored: its number is infinite.
+    It is seen at marks alone: the true number lies between two of them. A seed on which it did
+    not happen within the budget is censored: its number is infinite, and above the budget.
 
     Attributes
     ----------
     steps, seconds : array, shape (seeds,)
+        At the first mark at which it was seen.
+    steps_before, seconds_before : array, shape (seeds,)
+        At the mark before that, or the last one if it was never seen; 0 before the first.
     budget : float
         Steps that the seeds without an end had, at least.
     """
 
     steps: Floats
     seconds: Floats
+    steps_before: Floats
+    seconds_before: Floats
     budget: float
 
     @property
@@ -112,25 +117,49 @@ class Entry:
     def reached(self, threshold: float) -> Reached:
         """Return when every task had at least so much."""
         good = self.worst >= threshold
-        first = np.where(good.any(axis=1), good.argmax(axis=1), -1)
+        never = ~good.any(axis=1)
+        first = np.where(never, good.shape[1], good.argmax(axis=1))
         rows = np.arange(self.seeds)
-        never = first < 0
-        steps = np.where(never, math.inf, self.steps[rows, first])
-        seconds = np.where(never, math.inf, self.seconds[rows, first])
-        return Reached(steps, seconds, float(self.steps[:, -1].min()))
+
+        def around(values: Floats) -> tuple[Floats, Floats]:
+            zeros = np.zeros((self.seeds, 1))
+            padded = np.concatenate([zeros, values, zeros + math.inf], axis=1)
+            return padded[rows, first + 1], padded[rows, first]
+
+        steps, steps_before = around(self.steps)
+        seconds, seconds_before = around(self.seconds)
+        budget = float(self.steps[:, -1].min())
+        return Reached(steps, seconds, steps_before, seconds_before, budget)
 
 
 @dataclass(frozen=True)
-class Against:
-    """Ours held against a rival: a ratio, or a difference, with its interval."""
+class Ratio:
+    """By what factor ours needs fewer steps, or seconds, than a rival.
+
+    Attributes
+    ----------
+    least, most : Interval
+        The factor if ours reached the threshold right after the mark before and the rival at the
+        mark at which it was seen, and the other way round. The true factor lies between.
+    """
+
+    ours: Entry
+    rival: Entry
+    least: Interval
+    most: Interval
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The difference of ours and a rival after so many steps of each."""
 
     ours: Entry
     rival: Entry
     found: Interval
-    steps: tuple[float, float] = (0.0, 0.0)
+    steps: tuple[float, float]
 
 
-def fewest(entries: Sequence[Entry], threshold: float, of: str = "steps") -> Against | None:
+def fewest(entries: Sequence[Entry], threshold: float, of: str = "steps") -> Ratio | None:
     """Compare the first of ours to reach the threshold with the first rival.
 
     Of ours those with the default radii alone: the best of many would be first by luck, too. None
@@ -146,8 +175,11 @@ def fewest(entries: Sequence[Entry], threshold: float, of: str = "steps") -> Aga
         if not there or math.isinf(min(there)[0]):
             return None
         sides.append(entries[min(there)[1]])
-    ours, theirs = (getattr(one.reached(threshold), of) for one in sides)
-    return Against(*sides, ratio_over_seeds(ours, theirs))
+    ours, theirs = (one.reached(threshold) for one in sides)
+    before = f"{of}_before"
+    least = ratio_over_seeds(getattr(ours, before), getattr(theirs, of))
+    most = ratio_over_seeds(getattr(ours, of), getattr(theirs, before))
+    return Ratio(*sides, least, most)
 
 
 def _is_default(one: Entry) -> bool:
@@ -158,7 +190,7 @@ def _is_rival(one: Entry) -> bool:
     return isinstance(METHODS[one.method], Rival)
 
 
-def on_unseen(entries: Sequence[Entry]) -> list[Against]:
+def on_unseen(entries: Sequence[Entry]) -> list[Difference]:
     """Hold our central policies against agents for all, on unseen tasks, at no more steps.
 
     Every mark of ours is held against the rival's last one before our next, so that ours has never
@@ -175,7 +207,7 @@ def on_unseen(entries: Sequence[Entry]) -> list[Against]:
             for k in np.flatnonzero(last & (marks > 0)):
                 gain = difference_over_seeds(ours.unseen[:, marks[k] - 1], rival.unseen[:, k])
                 pair = float(steps[marks[k] - 1]), float(theirs[k])
-                result.append(Against(ours, rival, gain, pair))
+                result.append(Difference(ours, rival, gain, pair))
     return result
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import rival
-from benchmarks.race.entrants import BUDGETS, METHODS, Rival
+from benchmarks.race.entrants import BUDGETS, METHODS, Rival, algorithm_name, is_former
 from benchmarks.race.families import FAMILIES
 from benchmarks.race.reading import Entry, fewest, on_unseen
 from crosslearning._base.files import write_atomically
@@ -46,7 +46,7 @@ def rows(family: str, found: Sequence[Entry]) -> list[list[str]]:
         central = one.at("returns") if shared else one.at("central")
         table.append(
             [
-                one.label,
+                one.label + (" (former defaults)" if is_former(family, one.method) else ""),
                 str(one.seeds),
                 f"{one.along('steps')[-1].value:,.0f}",
                 _number(one.along("seconds")[-1].value),
@@ -66,14 +66,16 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 9.95 or value == 0.0 else f"{value:.2g}"
 
 
+def _factor(value: float) -> str:
+    """Return an end of a ratio; few or censored seeds leave it open, and ratios are positive."""
+    return "∞" if value == math.inf else f"{max(value, 0.0):.2g}"
+
+
 def _text(interval: Interval | None) -> str:
     if interval is None:
         return "–"
     if abs(interval.value) >= 1e6:
         return f"{interval.value:.1e}".replace("-", "−", 1)
-    if math.isinf(interval.high) and math.isfinite(interval.low):
-        # A ratio of which too many seeds are censored has no upper end.
-        return f"{interval.value:.3g} [{interval.low:.3g}, ∞]"
     return str(interval).replace("-", "−")
 
 
@@ -114,12 +116,14 @@ def _sentences(entries: Sequence[Entry], threshold: float) -> list[str]:
     """Return the ratios of steps and seconds to the threshold, and differences on unseen tasks."""
     sentences = []
     for of, words in (("steps", "environment steps"), ("seconds", "seconds")):
-        against = fewest(entries, threshold, of)
-        if against is not None:
+        ratio = fewest(entries, threshold, of)
+        if ratio is not None:
+            ours, theirs = (one.reached(threshold).seeds for one in (ratio.ours, ratio.rival))
             sentences.append(
-                f"To the threshold, `{against.ours.method}` "
-                f"({against.ours.reached(threshold).seeds} seeds) takes {_text(against.found)} "
-                f"times the {words} of the first rival, {against.rival.label}.\n"
+                f"To the threshold, `{ratio.ours.method}` ({ours} seeds) takes "
+                f"{_factor(ratio.least.value)} to {_factor(ratio.most.value)} times the {words} of "
+                f"the first rival, {ratio.rival.label} ({theirs} seeds); 95 % interval "
+                f"[{_factor(ratio.least.low)}, {_factor(ratio.most.high)}].\n"
             )
     if pairs := on_unseen(entries):
         rows = [
@@ -150,7 +154,8 @@ def settings() -> str:
                 extra = f", {one.environments} environments" if one.environments > 1 else ""
                 extra += ", normalised" if one.normalised else ""
                 changed = one.changed or "–"
-                table.append([algorithm.upper(), family, f"`{one.entry}`", given + extra, changed])
+                entry = f"`{one.entry}`" if one.entry else "–"
+                table.append([algorithm_name(algorithm), family, entry, given + extra, changed])
     return markdown(("algorithm", "family", "entry", "settings", "deviation"), table)
 
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.race import __main__ as command
 from benchmarks.race import cells, plan, report, results
 from benchmarks.race.cells import Cell
-from benchmarks.race.entrants import BUDGETS, METHODS, Budget, Engineer, Rival
+from benchmarks.race.entrants import AGAIN, BUDGETS, METHODS, Budget, Engineer, Rival, is_former
 from benchmarks.race.families import FAMILIES
 from benchmarks.race.reading import entries, entry, fewest, on_unseen
 from benchmarks.rival import Seconds
@@ -190,6 +190,10 @@ def test_seeds_that_never_get_there_are_censored():
     ]
     reached = entry("sac-mixed", answers).reached(-200.0)
     assert reached.steps.tolist() == [20.0, 10.0, math.inf]
+    # It happened after the mark before, or after the last one.
+    assert reached.steps_before.tolist() == [10.0, 0.0, 20.0]
+    assert reached.seconds.tolist() == [2.0, 1.0, math.inf]
+    assert reached.seconds_before.tolist() == [1.0, 0.0, 2.0]
     assert reached.seeds == "2 of 3"
     assert reached.text() == "20 (10 … > 20)"
     assert reached.text("seconds") == "2 (1 … –)"
@@ -202,23 +206,28 @@ def test_seeds_that_never_get_there_are_censored():
 
 def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     def ended(method, *ends, unseen=-5.0):
-        return entry(method, [{"marks": [mark(n, -100.0, unseen=unseen)]} for n in ends])
+        """Return seeds of which all tasks are good at the end, and not at half of the steps."""
+        marks = [[mark(n / 2, -900.0), mark(n, -100.0, unseen=unseen)] for n in ends]
+        return entry(method, [{"marks": pair} for pair in marks])
 
     ours = ended("models", 40, 40, 40, 80, unseen=-3.0)
     slow = ended("ppo-mixed", 4000, 4000, 4000, 4000, unseen=-9.0)
     first = ended("sac-context", 400, 500, 500, 600)
     never = entry("sac-mixed", [{"marks": [mark(9, -900.0)]}] * 4)
     entries = [slow, ours, never, first]
-    against = fewest(entries, -200.0)
-    assert (against.ours, against.rival) == (ours, first)
-    assert against.found.value == 40 / 500
+    ratio = fewest(entries, -200.0)
+    assert (ratio.ours, ratio.rival) == (ours, first)
+    # Ours right after the mark before and the rival at its own, and the other way round.
+    assert (ratio.least.value, ratio.most.value) == (20 / 500, 40 / 250)
     # Of four seeds each, Mann and Whitney's test leaves no factor out but those beyond all ratios.
-    assert (against.found.low, against.found.high) == (40 / 600, 80 / 400)
+    assert (ratio.least.low, ratio.least.high) == (20 / 600, 40 / 400)
+    assert (ratio.most.low, ratio.most.high) == (40 / 300, 80 / 200)
     assert fewest([ours, never], -200.0) is None
     assert fewest([ours], -200.0) is None
     # Only agents for all, and only after as many steps: the other had nine of them.
-    (pair,) = on_unseen(entries)
-    assert (pair.ours, pair.rival, pair.steps) == (ours, slow, (80.0, 4000.0))
+    *_, pair = on_unseen(entries)
+    assert all(one.rival is slow for one in on_unseen(entries))
+    assert (pair.ours, pair.steps) == (ours, (80.0, 4000.0))
     assert (pair.found.value, pair.found.low, pair.found.high) == (6.0, 6.0, 6.0)
     assert on_unseen([ours, ended("ppo-mixed", 4000, 4000)]) == []
     # Each of our marks beside the rival's last one before our next.
@@ -226,7 +235,10 @@ def test_ours_is_held_against_the_first_rival_and_agents_for_all():
     rival = entry("ppo-mixed", [{"marks": [mark(n, -9.0) for n in (20, 60, 80, 200, 800)]}] * 3)
     assert [one.steps for one in on_unseen([grown, rival])] == [(50.0, 80.0), (100.0, 800.0)]
     text = report.sections({"pendulums": entries})
-    assert "`models` (4 of 4 seeds) takes 0.08 [" in text
+    assert (
+        "`models` (4 of 4 seeds) takes 0.04 to 0.16 times the environment steps of the first "
+        "rival, SAC, one agent, observes the context (4 of 4 seeds); 95 % interval [0.033, 0.4]."
+    ) in text
     assert "| `models`, 80 steps | PPO, one agent for all, 4,000 steps | 6 [6, 6] |" in text
 
 
@@ -258,6 +270,21 @@ def test_the_report_stands_between_its_marks(little, tmp_path, monkeypatch, caps
         report.write(result, page, tmp_path)
 
 
+def test_rows_with_former_defaults_say_so(tmp_path):
+    for family, methods in AGAIN.items():
+        assert set(methods) <= set(BUDGETS[family])
+    assert is_former("pendulums", "models-inf")
+    # What has not changed is not former: the paper's method, rivals and controllers.
+    for method in ("models", "policy-gradient", "sac-mixed", "controller-own"):
+        assert not is_former("pendulums", method)
+    found = [entry(method, [{"marks": [mark(9, -9.0)]}]) for method in ("models", "models-inf")]
+    names = [row[0] for row in report.rows("pendulums", found)]
+    assert names == ["models", "models, ε = ∞ (former defaults)"]
+    cells = plan.planned(tmp_path, ["pendulums"], ["models"], seeds=1)
+    versions = {cell.method: cell.measurement.asked["version"] for cell in cells}
+    assert versions["models"] > versions["models-inf"]
+
+
 def test_one_seed_has_no_interval():
     one = entry("sac-mixed", [{"marks": [mark(10, -300.0, -100.0)]}])
     (row,) = report.rows("pendulums", [one])
@@ -266,12 +293,21 @@ def test_one_seed_has_no_interval():
 
 def test_a_ratio_with_too_many_censored_seeds_has_no_upper_end():
     ours = entry("models", [{"marks": [mark(n, -100.0)]} for n in (40, 40, 80)] + [never()] * 2)
-    theirs = entry("sac-context", [{"marks": [mark(n, -100.0)]} for n in (400, 500, 500, 600, 800)])
-    against = fewest([ours, theirs], -200.0)
-    assert (against.found.low, against.found.high) == (40 / 600, math.inf)
-    assert "takes 0.16 [0.0667, ∞] times the environment steps" in report.sections(
-        {"pendulums": [ours, theirs]}
+    theirs = [400, 500, 500, 600, 800]
+    rival = entry(
+        "sac-context", [{"marks": [mark(n / 2, -900.0), mark(n, -100.0)]} for n in theirs]
     )
+    ratio = fewest([ours, rival], -200.0)
+    # At the first mark of ours it may have been there at once; on two seeds it never was.
+    assert (ratio.least.low, ratio.most.high) == (0.0, math.inf)
+    assert ratio.most.low == 40 / 300
+    # A rival that is there at its first mark may have been so at once, too.
+    early = entry("sac-context", [{"marks": [mark(n, -100.0)]} for n in theirs])
+    assert fewest([ours, early], -200.0).most.value == math.inf
+    assert "takes 0 to 0.32 times the environment steps" in report.sections(
+        {"pendulums": [ours, rival]}
+    )
+    assert "[0, ∞]." in report.sections({"pendulums": [ours, early]})
 
 
 def test_measured_cells_are_folded_into_a_table_and_read_from_it(little, tmp_path):
@@ -341,6 +377,10 @@ def test_what_a_rival_does_with_its_settings_does_not_change_the_question():
     given = rival._keywords("ppo", rival.ZOO["ppo"]["cart-poles"], 6)
     assert given["n_steps"] % given["batch_size"] == 0
     assert 6 * given["n_steps"] == pytest.approx(8 * 2048, rel=0.05)
+    # Agents without rollouts update as often for each step, whatever the number of environments.
+    for algorithm, updates in (("sac", 1), ("crossq", 1), ("sac20", 20), ("mbpo", 20)):
+        given = rival._keywords(algorithm, rival.ZOO[algorithm]["pendulums"], 8)
+        assert (given["train_freq"], given["gradient_steps"]) == (1, 8 * updates)
 
 
 @pytest.mark.skipif(rival.installed(), reason="the extra 'bench' is installed")
@@ -350,12 +390,13 @@ def test_without_the_extra_a_rival_names_it():
 
 
 @pytest.mark.skipif(not rival.installed(), reason="the extra 'bench' is not installed")
-@pytest.mark.parametrize("algorithm", ["sac", "ppo"])
+@pytest.mark.parametrize("algorithm", ["sac", "ppo", "crossq", "mbpo"])
 def test_a_real_rival_observes_contexts_and_is_evaluated_at_marks(algorithm):
     looks = []
     tasks = task_set("pendulums:2")
     setting = rival.ZOO[algorithm]["pendulums"]
-    keywords = {**setting.keywords, **({"n_steps": 8} if algorithm == "ppo" else {})}
+    short = {"ppo": {"n_steps": 8}, "mbpo": {"learning_starts": 100, "gradient_steps": 1}}
+    keywords = {**setting.keywords, **short.get(algorithm, {})}
     agent, spent = rival.learn(
         algorithm,
         tasks,
