@@ -278,7 +278,7 @@ def test_policies_that_models_expect_less_of_are_not_kept(monkeypatch, earlier, 
     learner = from_nothing().learn(5, progress=False)
     core, before = learner._core, learner.family
 
-    def imagined(family, world, starts, lengths, limits):
+    def imagined(family, world, starts, lengths, limits, replayed):
         return np.full((2, len(lengths), 16, 8), earlier if family is before else -100.0)
 
     monkeypatch.setattr(model_based, "imagined_returns", imagined)
@@ -290,7 +290,7 @@ def test_policies_that_models_expect_less_of_are_not_kept(monkeypatch, earlier, 
 def test_expectations_are_of_whole_episodes_and_not_of_those_seen_so_far(monkeypatch):
     learner, seen = from_nothing().learn(5, progress=False), []
 
-    def spy(family, world, starts, lengths, limits):
+    def spy(family, world, starts, lengths, limits, replayed):
         seen.append(lengths)
         return np.zeros((2, len(lengths), 16, 8))
 

@@ -35,6 +35,7 @@ from crosslearning.learner.model_based.data import (
     Transitions,
     end_absorbed,
 )
+from crosslearning.learner.model_based.disturbances import Disturbances
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import (
@@ -48,7 +49,7 @@ from crosslearning.learner.model_based.imagination import (
 from crosslearning.learner.settings import ModelBased
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Family, Kernel
-from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
@@ -131,6 +132,7 @@ class ModelBasedMethod(core.Method):
         self._range: Floats | None = None
         self._controlled: Controlled | None = None
         self._dynamics: Dynamics | None = None
+        self._disturbances: Disturbances | None = None
         self._imagined: Imagined | None = None
 
     # Data ------------------------------------------------------------------------------
@@ -329,7 +331,7 @@ class ModelBasedMethod(core.Method):
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
         self.pseudo = pseudo
-        self._world = self._controlled = self._range = None
+        self._world = self._controlled = self._range = self._disturbances = None
         self.made, self.fresh = 0, False
 
     @property
@@ -355,6 +357,16 @@ class ModelBasedMethod(core.Method):
         return self._world._replace(penalties=self.penalties)
 
     @property
+    def disturbances(self) -> Disturbances | None:
+        """What is replayed in imagined rollouts: around a controller the residuals of the data."""
+        if self._disturbances is None and self.settings.controller_epsilon is not None:
+            self._disturbances = self._residuals(self.world, self.visited)
+        return self._disturbances
+
+    def _residuals(self, world: World, steps: Sequence[Transitions]) -> Disturbances:
+        return Disturbances(world, steps, len(self.data), self.kernel)
+
+    @property
     def penalties(self) -> Penalties:
         """Those of limits and, with ``range_penalty``, of leaving the range of the data."""
         weight = self.settings.range_penalty or 0.0
@@ -374,14 +386,18 @@ class ModelBasedMethod(core.Method):
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
         visited = np.concatenate([steps.states for steps in self.visited])
-        starts = visited[generator.integers(len(visited), size=N * B)]
+        starts = generator.integers(len(visited), size=N * B)
         policy = np.repeat(np.arange(N), B)
         # The posterior samples take turns.
-        model = policy + N * (np.tile(np.arange(B), N) % max(1, settings.samples))
+        sample = np.tile(np.arange(B), N) % max(1, settings.samples)
+        model = policy + N * sample
         shape = (N * B, settings.look_ahead, len(self.noise.variance))
         assert settings.imagined_std is not None, "these settings were not resolved"
         noise = settings.imagined_std * generator.standard_normal(shape)
-        imagined = imagine(iterate.policies, self.world, starts, policy, model, noise)
+        met, seen = None, self.disturbances
+        if seen is not None:
+            met = seen.along(sample, starts, settings.look_ahead)
+        imagined = imagine(iterate.policies, self.world, visited[starts], policy, model, noise, met)
         critic = Values(self.critic.dictionary.expansion, self.critic.offsets)
         which, how = (policy, model), (settings.gamma, settings.trace)
         if len(self.limits):
@@ -466,7 +482,9 @@ class ModelBasedMethod(core.Method):
         """
         if not self.models or self.fresh:
             return None
-        N, dynamics, starts = len(self.data), self.dynamics, self._starts()
+        N, dynamics, known = len(self.data), self.dynamics, [*self.data, *self.related]
+        firsts = self._firsts()
+        starts = np.concatenate([steps.states for steps in known])[firsts]
         generator = np.random.default_rng([self.settings.seed, iterate.iteration, _STREAM])
         total = N + len(self.related)
         shapes = [(_DRAWN, total + 1, len(fit.family.knots), 1) for fit in dynamics.fits]
@@ -483,8 +501,11 @@ class ModelBasedMethod(core.Method):
             return np.array([np.zeros(N), expected])
         if self.controllers.used:  # models of the machines themselves hold for whole episodes
             lengths.append(whole)
+        met = None
+        if self.settings.controller_epsilon is not None:
+            met = self._residuals(world, known), firsts
         before, *returns = (
-            imagined_returns(family, world, starts, lengths, self.limits)
+            imagined_returns(family, world, starts, lengths, self.limits, met)
             for family in (first, kept.family, iterate.family)
         )
         gains = np.array([[least_gain(before[i], after[i]) for i in range(N)] for after in returns])
@@ -494,12 +515,20 @@ class ModelBasedMethod(core.Method):
                 gains[0, i] = min(gains[0, i], seen * lengths[-1])
         return gains
 
-    def _starts(self) -> Floats:
-        """Return states in which episodes began: every task's newest, then others', (N, n, q)."""
-        firsts = [steps.states[steps.first == 1.0][::-1] for steps in [*self.data, *self.related]]
-        own = firsts[: len(self.data)]
+    def _firsts(self) -> Integers:
+        """Return steps that began episodes: every task's newest, then others', (N, n).
+
+        They are numbered in the data of all tasks and of related ones, end to end.
+        """
+        known = [*self.data, *self.related]
+        edges = np.cumsum([0, *(len(steps.first) for steps in known)])
+        firsts = [
+            edge + np.flatnonzero(steps.first)[::-1]
+            for edge, steps in zip(edges, known, strict=False)
+        ]
         every = [
-            np.concatenate([one, *(other for other in firsts if other is not one)]) for one in own
+            np.concatenate([own, *(other for other in firsts if other is not own)])
+            for own in firsts[: len(self.data)]
         ]
         return np.array([starts[:_COMPARED_STARTS] for starts in every])
 
@@ -617,6 +646,7 @@ class ModelBasedMethod(core.Method):
         self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
         self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
         self._world = self._dynamics = self._controlled = self._range = None
+        self._disturbances = None
 
 
 class Seen(NamedTuple):
