@@ -27,17 +27,27 @@ def longest_episode(steps: Transitions) -> int:
     return int(np.max(np.diff(ends)))
 
 
-def least_gain(before: Floats, after: Floats) -> float:
+def least_gain(before: Floats, after: Floats, own: int = 0) -> float:
     """Return the lower bound of gains from returns of several lengths, shapes (lengths, S, K).
+
+    The first starts, ``own`` of them, are the machine's own.
 
     A long episode shows what a short one hides, and a short one is better known: the highest bound
     counts, unless the longest episodes are expected to lose.
     """
-    gains = after - before
-    # Policies that are equal gain nothing, and lose nothing.
-    worth = WORTH * np.abs(before.mean(axis=(1, 2))) * gains.any(axis=(1, 2))
-    bounds = [predicted_gain(one) for one in gains] - worth
+    gains, worth = after - before, _worth(before, after)
+    bounds = [predicted_gain(one, own) for one in gains] - worth
     return float(bounds.max() if gains[-1].mean() > 0.0 else bounds.min())
+
+
+def likely_gain(before: Floats, after: Floats) -> float:
+    """Return the mean gain in the longest episodes, less WORTH, from returns (lengths, S, K)."""
+    return float((after - before)[-1].mean() - _worth(before, after)[-1])
+
+
+def _worth(before: Floats, after: Floats) -> Floats:
+    # Policies that are equal gain nothing, and lose nothing.
+    return np.asarray(WORTH * np.abs(before.mean(axis=(1, 2))) * (after - before).any(axis=(1, 2)))
 
 
 def expected_gain(before: Floats, after: Floats) -> float:

@@ -25,6 +25,7 @@ from crosslearning.learner.model_based.comparison import (
     imagined_returns,
     last_episode,
     least_gain,
+    likely_gain,
     longest_episode,
 )
 from crosslearning.learner.model_based.controllers import Controllers
@@ -508,7 +509,14 @@ class ModelBasedMethod(core.Method):
             imagined_returns(family, world, starts, lengths, self.limits, met)
             for family in (first, kept.family, iterate.family)
         )
-        gains = np.array([[least_gain(before[i], after[i]) for i in range(N)] for after in returns])
+        # With what disturbed them the machine's own episodes say more than those of other machines.
+        own = [min(int(steps.first.sum()), firsts.shape[1]) for steps in self.data]
+        gains = np.array(
+            [[least_gain(before[i], after[i], own[i]) for i in range(N)] for after in returns]
+        )
+        # A bound that was found stays one, unless newer models expect less.
+        expected = [likely_gain(before[i], returns[0][i]) for i in range(N)]
+        gains[0] = np.maximum(gains[0], np.minimum(kept.gains, expected))
         for i, steps in enumerate(self.data):
             if self.first_rewards and 0 < kept.iterations[i] == self.acted:
                 seen = seen_gain(self.first_rewards[i], last_episode(steps).rewards)
