@@ -45,7 +45,7 @@ Answer = dict[str, Any]
 Floats = NDArray[np.float64]
 
 OUT = Path("runs/around")
-VERSION = 6
+VERSION = 7
 #: Starts of an evaluation on each machine, and the first of their seeds.
 TRIALS, FIRST = 20, 1_000
 #: The same for the intervals of gains.
@@ -95,7 +95,7 @@ PARTS = {
         Part("reactors", machines.reactor_pi),
         *(
             Part(
-                family, controller, 6, 0.3, {}, held, unit, steps=100, fresh=60, from_nothing=False
+                family, controller, 6, 0.3, {}, held, unit, steps=200, fresh=60, from_nothing=False
             )
             for family, controller, held, unit in (
                 ("four-tanks", machines.four_tank_pi, dict(enumerate(machines.FOUR_LEVELS)), "cm"),

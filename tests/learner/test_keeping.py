@@ -16,7 +16,11 @@ from crosslearning.learner.keeping import (
     seen_gain,
 )
 from crosslearning.learner.model_based import method as model_based
-from crosslearning.learner.model_based.comparison import expected_gain, least_gain
+from crosslearning.learner.model_based.comparison import (
+    expected_gain,
+    least_gain,
+    likely_gain,
+)
 from crosslearning.learner.settings import ModelBased
 from crosslearning.rkhs import Family, Gaussian
 
@@ -113,6 +117,18 @@ def test_the_bound_of_a_prediction_covers_the_next_model():
     draws = generator.normal(1.0, 2.0, (4000, 17))
     below = [draw[16] >= predicted_gain(draw[:16, None]) for draw in draws]
     assert abs(np.mean(below) - 0.95) < 0.015
+
+
+def test_the_machines_own_starts_are_enough_where_models_agree_on_them():
+    """Eight models agree on what is gained from two own starts, and on nothing from six others."""
+    models = np.linspace(-5.0, 5.0, 8)[:, None]
+    gains = np.hstack([np.full((8, 2), 1.0), 1.0 + models * np.ones((1, 6))])
+    assert predicted_gain(gains) < 0.0
+    assert predicted_gain(gains, own=2) == pytest.approx(1.0)
+    # Starts that differ count as few, and all starts together must be expected to gain.
+    uneven = gains + np.array([-0.5, 0.5, *[0.0] * 6])
+    assert predicted_gain(uneven, own=2) < 1.0 - 0.1
+    assert predicted_gain(gains - np.array([0.0, 0.0, *[2.0] * 6]), own=2) < 0.0
 
 
 def test_policies_that_are_equal_gain_exactly_nothing():
@@ -285,6 +301,33 @@ def test_policies_that_models_expect_less_of_are_not_kept(monkeypatch, earlier, 
     core.keeper.kept = Candidate(before, np.array([5, 5]), np.zeros(2))
     core.iterate.iteration, core.method.made = 8, 3  # within the second round
     assert core.kept.iterations.tolist() == [kept, kept]
+
+
+@pytest.mark.parametrize(
+    ("gain", "bound"), [(9.0, 5.0), (3.0, 2.0), (-2.0, -3.0), (0.0, 0.0)], ids=str
+)
+def test_a_bound_stays_unless_newer_models_expect_less(monkeypatch, gain, bound):
+    """Models that disagree by hundreds on returns of −100 bound nothing by themselves."""
+    learner = around(**SMALL).learn(5, progress=False)
+    core, before = learner._core, learner.last.family
+    spread = np.linspace(-300.0, 300.0, 16)[:, None]
+
+    def imagined(family, world, starts, lengths, limits, replayed):
+        more = gain + spread * (gain != 0.0) if family is before else 0.0
+        return np.full((2, len(lengths), 16, 8), -100.0) + more
+
+    monkeypatch.setattr(model_based, "imagined_returns", imagined)
+    kept = Candidate(before, np.array([3, 3]), np.array([5.0, 5.0]))
+    first = core.keeper.start.family
+    gains = core.method.gains(core.iterate, first, kept)
+    np.testing.assert_allclose(gains[0], bound)
+
+
+def test_what_is_likely_is_the_mean_gain_of_the_longest_episodes_less_one_percent():
+    before = np.full((2, 8, 3), -100.0)
+    after = before + np.array([7.0, 3.0])[:, None, None]
+    assert likely_gain(before, after) == pytest.approx(2.0)
+    assert likely_gain(before, before) == 0.0
 
 
 def test_expectations_are_of_whole_episodes_and_not_of_those_seen_so_far(monkeypatch):

@@ -165,7 +165,7 @@ def test_a_round_that_would_cross_gets_a_share_of_its_policy_and_noise(learned, 
 
 def test_policies_are_compared_by_returns_less_the_penalties(learned):
     method, family = learned.method, learned.family
-    starts, length = method._starts(), 10
+    starts, length = np.concatenate([one.states for one in method.data])[method._firsts()], 10
     returns = {}
     for weight in (0.0, 2.0):
         limits = Limits([limited()])

@@ -65,6 +65,21 @@ def test_the_machine_clips_the_sum_of_both_actions():
     assert ends.shape == (2, P)
 
 
+def test_disturbances_are_added_to_the_next_observation_and_the_reward():
+    one, noise = example(ends=1), some_noise()
+    met = 0.1 * np.random.default_rng(3).normal(size=(N, H, Q + 1))
+    starts = np.random.default_rng(1).uniform(-0.3, 0.3, (N, Q))
+    imagined = imagine(one.policies.expansion, one.world, starts, POLICY, MODEL, noise, met)
+    world = one.world
+    for k in range(N):
+        for t in range(H):
+            moved = world._replace(offsets=world.offsets + np.append(met[k, t], [0.0, 0.0]))
+            given = (imagined.states[k, t], imagined.actions[k, t])
+            state, reward, _ = plain_step(one._replace(world=moved), MODEL[k], *given)
+            np.testing.assert_allclose(imagined.states[k, t + 1], state, atol=1e-12)
+            assert imagined.rewards[k, t] == pytest.approx(reward, abs=1e-12)
+
+
 def test_every_special_case_occurs():
     free = rollouts(example(**CASES["ends"]), some_noise())
     assert np.any(np.abs(np.diff(free.states[:, :, 2], axis=1)) > np.pi)  # an angle wrapped

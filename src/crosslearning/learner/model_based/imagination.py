@@ -320,6 +320,7 @@ def _imagine(
     policy: Integers,
     model: Integers,
     noise: Floats,
+    disturbances: Floats,
     out: Imagined,
 ) -> None:
     program, features, rows = policies
@@ -348,6 +349,9 @@ def _imagine(
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
                 both[q + j] = _add(controlled, j, asked, given)
             _predict(models, model[k], both, model_point, model_work, values)
+            if disturbances.shape[1] > 0:
+                for d in range(q + 1):
+                    values[d] += disturbances[k, t, d]
             rewards[k, t], bootstrap_mask[k, t] = (
                 _advance(world, state, values, states[k, t + 1]),
                 1.0,
@@ -470,21 +474,25 @@ def imagine(
     policy: Integers,
     model: Integers,
     noise: Floats,
+    disturbances: Floats | None = None,
 ) -> Imagined:
     """Run imagined rollouts, without gradients, from ``starts`` (n, q) with ``noise`` (n, H, p).
 
     ``policy`` and ``model``, shape (n,), number the functions of the policies and of the world.
+    ``disturbances``, shape (n, H, q + 1), are added to the next observations and the rewards.
     """
     # Compiled code is called without a check of its arguments, which must be of these types.
     starts, noise = (np.ascontiguousarray(one, dtype=np.float64) for one in (starts, noise))
     policy, model = (np.ascontiguousarray(one, dtype=np.int64) for one in (policy, model))
     n, H, p = noise.shape
+    if disturbances is None:
+        disturbances = np.empty((n, 0, starts.shape[1] + 1))
     rewards, mask, returns = (np.zeros((n, H)) for _ in range(3))
     actions, gradients = np.zeros((n, H, p)), np.zeros((n, H, p))
     states = np.empty((n, H + 1, starts.shape[1]))
     outcomes, moved = np.zeros((n, H, 2)), np.empty((n, H * world.ends, starts.shape[1]))
     imagined = Imagined(states, actions, rewards, mask, gradients, returns, outcomes, moved)
-    _fill_rollouts(policies, world, starts, policy, model, noise, imagined)
+    _fill_rollouts(policies, world, starts, policy, model, noise, disturbances, imagined)
     return imagined
 
 

@@ -25,6 +25,7 @@ from crosslearning.learner.model_based.comparison import (
     imagined_returns,
     last_episode,
     least_gain,
+    likely_gain,
     longest_episode,
 )
 from crosslearning.learner.model_based.controllers import Controllers
@@ -35,6 +36,7 @@ from crosslearning.learner.model_based.data import (
     Transitions,
     end_absorbed,
 )
+from crosslearning.learner.model_based.disturbances import Disturbances
 from crosslearning.learner.model_based.dynamics import Dynamics, Frame, choose, fit, world_of
 from crosslearning.learner.model_based.exploration import explorers
 from crosslearning.learner.model_based.imagination import (
@@ -48,7 +50,7 @@ from crosslearning.learner.model_based.imagination import (
 from crosslearning.learner.settings import ModelBased
 from crosslearning.learner.values import ValueFunctions
 from crosslearning.rkhs import Family, Kernel
-from crosslearning.rkhs.checks import Floats
+from crosslearning.rkhs.checks import Floats, Integers
 from crosslearning.rkhs.evidence import Hyperparameters
 from crosslearning.rkhs.program import Expansion
 from crosslearning.rkhs.regression import FamilyRegression
@@ -131,6 +133,7 @@ class ModelBasedMethod(core.Method):
         self._range: Floats | None = None
         self._controlled: Controlled | None = None
         self._dynamics: Dynamics | None = None
+        self._disturbances: Disturbances | None = None
         self._imagined: Imagined | None = None
 
     # Data ------------------------------------------------------------------------------
@@ -329,7 +332,7 @@ class ModelBasedMethod(core.Method):
         self.models = dynamics.functions(len(self.data), normal)
         self.frame, self.chosen, self._dynamics = frame, chosen, dynamics
         self.pseudo = pseudo
-        self._world = self._controlled = self._range = None
+        self._world = self._controlled = self._range = self._disturbances = None
         self.made, self.fresh = 0, False
 
     @property
@@ -355,6 +358,16 @@ class ModelBasedMethod(core.Method):
         return self._world._replace(penalties=self.penalties)
 
     @property
+    def disturbances(self) -> Disturbances | None:
+        """What is replayed in imagined rollouts: around a controller the residuals of the data."""
+        if self._disturbances is None and self.settings.controller_epsilon is not None:
+            self._disturbances = self._residuals(self.world, self.visited)
+        return self._disturbances
+
+    def _residuals(self, world: World, steps: Sequence[Transitions]) -> Disturbances:
+        return Disturbances(world, steps, len(self.data), self.kernel)
+
+    @property
     def penalties(self) -> Penalties:
         """Those of limits and, with ``range_penalty``, of leaving the range of the data."""
         weight = self.settings.range_penalty or 0.0
@@ -374,20 +387,24 @@ class ModelBasedMethod(core.Method):
         settings, N = self.settings, len(self.data)
         generator, B = iterate.generator, settings.rollouts
         visited = np.concatenate([steps.states for steps in self.visited])
-        starts = visited[generator.integers(len(visited), size=N * B)]
+        starts = generator.integers(len(visited), size=N * B)
         assert settings.start_share is not None, "these settings were not resolved"
         if begin := round(settings.start_share * B):
             # A machine that fell lies still for most of the data: little is to be learned there.
-            firsts = self._firsts
+            firsts = np.flatnonzero(np.concatenate([steps.first for steps in self.visited]))
             drawn = firsts[generator.integers(len(firsts), size=(N, begin))]
-            starts.reshape(N, B, -1)[:, :begin] = drawn
+            starts.reshape(N, B)[:, :begin] = drawn
         policy = np.repeat(np.arange(N), B)
         # The posterior samples take turns.
-        model = policy + N * (np.tile(np.arange(B), N) % max(1, settings.samples))
+        sample = np.tile(np.arange(B), N) % max(1, settings.samples)
+        model = policy + N * sample
         shape = (N * B, settings.look_ahead, len(self.noise.variance))
         assert settings.imagined_std is not None, "these settings were not resolved"
         noise = settings.imagined_std * generator.standard_normal(shape)
-        imagined = imagine(iterate.policies, self.world, starts, policy, model, noise)
+        met, seen = None, self.disturbances
+        if seen is not None:
+            met = seen.along(sample, starts, settings.look_ahead)
+        imagined = imagine(iterate.policies, self.world, visited[starts], policy, model, noise, met)
         critic = Values(self.critic.dictionary.expansion, self.critic.offsets)
         which, how = (policy, model), (settings.gamma, settings.trace)
         if len(self.limits):
@@ -397,12 +414,6 @@ class ModelBasedMethod(core.Method):
         backpropagate(imagined, iterate.policies, self.world, critic, *which, *how)
         return imagined
 
-    @property
-    def _firsts(self) -> Floats:
-        """The states in which real episodes of any task began, shape (n, q)."""
-        known = [*self.data, *self.related]
-        return np.concatenate([steps.states[steps.first == 1.0] for steps in known])
-
     def _expected_crossings(
         self, policies: Expansion, generator: np.random.Generator, std: Floats | float = 0.0
     ) -> Floats:
@@ -411,7 +422,8 @@ class ModelBasedMethod(core.Method):
         Episodes begin near where real ones began, of any task; ``std`` is that of the noise, and
         the posterior samples take turns.
         """
-        N, firsts = len(self.data), self._firsts
+        N, known = len(self.data), [*self.data, *self.related]
+        firsts = np.concatenate([steps.states[steps.first == 1.0] for steps in known])
         starts = firsts[generator.integers(len(firsts), size=N * _EPISODES)]
         # A density of the starts: few were seen, and others will come.
         width = len(firsts) ** (-1.0 / (firsts.shape[1] + 4)) * firsts.std(axis=0)
@@ -477,7 +489,9 @@ class ModelBasedMethod(core.Method):
         """
         if not self.models or self.fresh:
             return None
-        N, dynamics, starts = len(self.data), self.dynamics, self._starts()
+        N, dynamics, known = len(self.data), self.dynamics, [*self.data, *self.related]
+        firsts = self._firsts()
+        starts = np.concatenate([steps.states for steps in known])[firsts]
         generator = np.random.default_rng([self.settings.seed, iterate.iteration, _STREAM])
         total = N + len(self.related)
         shapes = [(_DRAWN, total + 1, len(fit.family.knots), 1) for fit in dynamics.fits]
@@ -494,23 +508,41 @@ class ModelBasedMethod(core.Method):
             return np.array([np.zeros(N), expected])
         if self.controllers.used:  # models of the machines themselves hold for whole episodes
             lengths.append(whole)
+        met = None
+        if self.settings.controller_epsilon is not None:
+            met = self._residuals(world, known), firsts
         before, *returns = (
-            imagined_returns(family, world, starts, lengths, self.limits)
+            imagined_returns(family, world, starts, lengths, self.limits, met)
             for family in (first, kept.family, iterate.family)
         )
-        gains = np.array([[least_gain(before[i], after[i]) for i in range(N)] for after in returns])
+        # With what disturbed them the machine's own episodes say more than those of other machines.
+        own = [min(int(steps.first.sum()), firsts.shape[1]) for steps in self.data]
+        gains = np.array(
+            [[least_gain(before[i], after[i], own[i]) for i in range(N)] for after in returns]
+        )
+        # A bound that was found stays one, unless newer models expect less.
+        expected = [likely_gain(before[i], returns[0][i]) for i in range(N)]
+        gains[0] = np.maximum(gains[0], np.minimum(kept.gains, expected))
         for i, steps in enumerate(self.data):
             if self.first_rewards and 0 < kept.iterations[i] == self.acted:
                 seen = seen_gain(self.first_rewards[i], last_episode(steps).rewards)
                 gains[0, i] = min(gains[0, i], seen * lengths[-1])
         return gains
 
-    def _starts(self) -> Floats:
-        """Return states in which episodes began: every task's newest, then others', (N, n, q)."""
-        firsts = [steps.states[steps.first == 1.0][::-1] for steps in [*self.data, *self.related]]
-        own = firsts[: len(self.data)]
+    def _firsts(self) -> Integers:
+        """Return steps that began episodes: every task's newest, then others', (N, n).
+
+        They are numbered in the data of all tasks and of related ones, end to end.
+        """
+        known = [*self.data, *self.related]
+        edges = np.cumsum([0, *(len(steps.first) for steps in known)])
+        firsts = [
+            edge + np.flatnonzero(steps.first)[::-1]
+            for edge, steps in zip(edges, known, strict=False)
+        ]
         every = [
-            np.concatenate([one, *(other for other in firsts if other is not one)]) for one in own
+            np.concatenate([own, *(other for other in firsts if other is not own)])
+            for own in firsts[: len(self.data)]
         ]
         return np.array([starts[:_COMPARED_STARTS] for starts in every])
 
@@ -628,6 +660,7 @@ class ModelBasedMethod(core.Method):
         self.quiet, self.acted = int(numbers["quiet"]), int(numbers.get("acted", 0))
         self.first_rewards = [first[str(i)].copy() for i in range(len(first))]
         self._world = self._dynamics = self._controlled = self._range = None
+        self._disturbances = None
 
 
 class Seen(NamedTuple):
