@@ -25,7 +25,7 @@ Answer = dict[str, Any]
 
 #: Raised when the same question gets another answer, so that stored answers are made anew. Ours
 #: had the second of them before the defaults changed, and still has where it was not raced again.
-VERSION, PRESENT = 2, 3
+VERSION, PRESENT = 2, 4
 #: Unseen tasks that ours adapts to.
 ADAPTED = 3
 

@@ -112,7 +112,7 @@ class Budget(NamedTuple):
 #: Ours that were raced again since the defaults of models and trust-region changed, by family.
 AGAIN: dict[str, tuple[str, ...]] = {
     "pendulums": ("models", "trust-region"),
-    "cart-poles": ("trust-region",),
+    "cart-poles": ("models", "trust-region"),
     "navigation": ("trust-region",),
     "linear-quadratic": ("models", "trust-region"),
 }
@@ -149,9 +149,9 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_radii("policy-gradient", Budget((100_000, 400_000, 1_600_000), 10, 6.0)),
         **_ways("sac", Budget((2_000, 4_000, 8_000, 12_000), 5, 255.0), "mixed", "context"),
         "sac-separate": Budget((8_000, 16_000), 5, 330.0),
-        "sac20-context": Budget((400, 800), 1, 120.0),
-        "crossq-context": Budget((1_000, 2_000, 3_000, 4_000), 1, 100.0),
-        "mbpo-context": Budget((400, 800), 1, 100.0),
+        "sac20-context": Budget((400, 800), 3, 120.0),
+        "crossq-context": Budget((1_000, 2_000, 3_000, 4_000), 3, 100.0),
+        "mbpo-context": Budget((400, 800), 3, 100.0),
         "tqc-context": Budget((2_000, 4_000, 8_000), 5, 280.0),
         **_ways("ppo", Budget((25_000, 50_000, 100_000), 5, 80.0), "mixed", "context"),
         "ppo-separate": Budget((50_000, 100_000, 200_000), 5, 180.0),
@@ -161,7 +161,8 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_radii("trust-region", Budget((20_000, 80_000, 200_000), 10, 15.0)),
         "policy-gradient": Budget((400_000, 1_600_000), 10, 11.0),
         **_ways("sac", Budget((2_000, 5_000, 10_000), 5, 215.0), "mixed", "context"),
-        "crossq-mixed": Budget((1_000, 2_000, 3_000), 1, 70.0),
+        "sac-bullet-mixed": Budget((2_000, 5_000, 10_000), 3, 215.0),
+        "crossq-mixed": Budget((1_000, 2_000, 3_000), 3, 70.0),
         **_ways("ppo", Budget((50_000, 100_000), 5, 90.0), "mixed", "context"),
     },
     "navigation": {
