@@ -419,7 +419,8 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         float,
         Meta(ge=1.0),
         "The largest factor by which an iteration has more or fewer episodes than the one before: "
-        "as many as make the directions `reliable`. 1: always `episodes`, as without `reliable`.",
+        "as many as make the directions `reliable`, and at most four times `episodes`. 1: always "
+        "`episodes`, as without `reliable`.",
     ] = 1.5
     episode_steps: Annotated[
         Count | None,

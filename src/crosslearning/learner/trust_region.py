@@ -37,6 +37,8 @@ _SHORTEST_LAST = 0.25
 _PATIENCE, _TRIES, _AMPLITUDE = 3, 100, 10.0
 #: Parts of a task's episodes, whose directions are compared.
 _PARTS = 8
+#: Evidence makes iterations have at most so many times the first episodes.
+_LARGEST_GROWTH = 4.0
 #: The weight of earlier iterations in the agreement of the tasks, one iteration later.
 _MEMORY = 0.7
 #: The largest share of a step's divergence that the noise may take.
@@ -216,6 +218,7 @@ class TrustRegionMethod(core.Method):
             growth = self.reliability.episodes_for(settings.reliable)
             most = settings.batch_growth
             wanted = before * min(max(growth, 1.0 / most), most)
+            wanted = min(wanted, _LARGEST_GROWTH * settings.episodes)
         steps = min(max(wanted * length, settings.least_steps), settings.most_steps)
         return max(settings.fewest_episodes, math.ceil(round(steps / length, 6)))
 

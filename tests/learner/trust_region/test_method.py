@@ -146,6 +146,8 @@ def test_episodes_are_as_few_as_agree_and_more_where_they_do_not():
         ratios = np.divide(found[1:], found[:-1])
         assert ratios.max() <= 1.6  # 1.5, and a whole number of episodes
         assert ratios.min() >= 0.6
+    # Nor more than four times the first.
+    assert max(counts(signal=False, most_steps=2000)) == 48
     assert counts(signal=False, batch_growth=1.0) == [12] * 8
     assert counts(signal=False, reliable=0.0) == [12] * 8
 
