@@ -3,8 +3,7 @@
 ``python -m benchmarks discrete``, or ``python -m benchmarks.discrete [part ...]`` for some of the
 parts: carts (CartPole-v1 with six lengths of the pole, 10,000 steps in all), acrobots (Acrobot-v1
 with three lengths of its second link) and cars (MountainCar-v0 with three forces), 30,000 steps
-each; and surviving: the carts with the settings below. Else settings are the defaults;
-``--set FIELD=VALUE`` tries others, ``--first SEED`` other seeds.
+each. Settings are the defaults; ``--set FIELD=VALUE`` tries others, ``--first SEED`` other seeds.
 Learning stops where no goal was ever reached: such seeds are counted.
 
 Every policy acts without noise on its own machine. A number is the interquartile mean over seeds
@@ -31,18 +30,10 @@ from crosslearning.runs.study import Measurement
 Answer = dict[str, Any]
 
 OUT = Path("runs/discrete")
-VERSION = 3
+VERSION = 4
 TRIALS = 50
 STEPS = {"carts": 10_000, "acrobots": 60_000, "cars": 60_000}
 SEEDS = {"carts": 10, "acrobots": 10, "cars": 10}
-#: Settings of learning to survive: whole episodes, few of them, each used several times.
-SURVIVING = {
-    "updates": 3,
-    "step_kl": 0.05,
-    "episodes": 1,
-    "least_steps": 60,
-    "episode_steps": 500,
-}
 #: Half lengths of the poles [m], lengths of the second links [m], and forces of the cars.
 CARTS, ACROBOTS, CARS = (0.25, 0.4, 0.55, 0.7, 0.85, 1.0), (0.8, 1.0, 1.2), (0.001, 0.0011, 0.0012)
 
@@ -139,12 +130,6 @@ def carts(**options: Any) -> list[Row]:
     return _part("carts", **options)
 
 
-def surviving(**options: Any) -> list[Row]:
-    """CartPole-v1 with six poles, with whole episodes that are used several times."""
-    settings = {**SURVIVING, **(options.pop("settings", None) or {})}
-    return _part("carts", settings=settings, **options)
-
-
 def acrobots(**options: Any) -> list[Row]:
     """Acrobot-v1 with three second links."""
     return _part("acrobots", **options)
@@ -155,7 +140,7 @@ def cars(**options: Any) -> list[Row]:
     return _part("cars", **options)
 
 
-BENCHMARKS = [carts, surviving, acrobots, cars]
+BENCHMARKS = [carts, acrobots, cars]
 
 
 if __name__ == "__main__":

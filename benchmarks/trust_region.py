@@ -41,7 +41,7 @@ Answer = dict[str, Any]
 
 OUT = Path("runs/trust-region")
 #: Raised when the same question gets another answer, so that stored answers are made anew.
-VERSION = 1
+VERSION = 2
 #: Environment steps over all tasks, and seeds, of every part.
 STEPS = {
     "navigation": 40_000,

@@ -23,9 +23,9 @@ from crosslearning.tasks import Task
 
 Answer = dict[str, Any]
 
-#: Raised when the same question gets another answer, so that stored answers are made anew. Ours
-#: had the second of them before the defaults changed, and still has where it was not raced again.
-VERSION, PRESENT = 2, 4
+#: Raised when the same question gets another answer, so that stored answers are made anew. Ours has
+#: another where it was raced again with other defaults.
+VERSION = 2
 #: Unseen tasks that ours adapts to.
 ADAPTED = 3
 
@@ -55,8 +55,7 @@ class Cell:
         }
         if isinstance(entrant, Ours):
             asked["settings"] = dict(entrant.settings)
-            again = self.method in AGAIN.get(self.family, ())
-            asked["version"] = PRESENT if again else VERSION
+            asked["version"] = AGAIN.get(self.family, {}).get(self.method, VERSION)
         if isinstance(entrant, Rival):
             asked["settings"] = asdict(rival.ZOO[entrant.algorithm][self.family])
         path = self.out / self.family / self.method / f"seed-{self.seed}.json"

@@ -40,6 +40,7 @@ _TITLES = {
     "limit_multiplier": "Limits: largest multiplier",
     "kl": "Move of the policy: KL divergence, nats",
     "reliability": "Reliability of the direction",
+    "step_share": "Length of the step, share of the longest",
     "correlation": "Correlation of the tasks' directions",
     "critic_correlation": "Correlation of the tasks' critics",
 }

@@ -31,11 +31,20 @@ _LARGEST_DISCOUNT = 0.999999
 _SHORTEST, _SHARE = 10, 0.4
 #: Steps of trust-region shrink with so high a power of the reliability, below a reliable one.
 _RELIABILITY_POWER = 4
-#: Steps of trust-region by evidence, and around a controller, whose noise is too small for it.
-_BY_EVIDENCE = {"step_kl": 0.1, "reliable": 0.5, "step_decay": math.inf, "episodes": 4}
-#: Of scores: few episodes, which are too few for their agreement to be measured.
-_SCORES = {**_BY_EVIDENCE, "step_kl": 0.1, "reliable": 0.0, "episodes": 2}
+#: What trust-region does by default: steps by evidence.
+_BY_EVIDENCE = {
+    "step_kl": 0.1,
+    "reliable": 0.5,
+    "step_decay": math.inf,
+    "episodes": 4,
+    "least_steps": 200,
+    "updates": 1,
+}
+#: Of scores: few whole episodes, too few for their agreement to be measured, used several times.
+_SCORES = {**_BY_EVIDENCE, "reliable": 0.0, "episodes": 1, "least_steps": 100, "updates": 5}
+#: Around a controller, whose noise is too small for evidence.
 _AROUND = {
+    **_BY_EVIDENCE,
     "step_kl": 0.04,
     "reliable": 0.0,
     "step_decay": 30.0,
@@ -407,9 +416,12 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episodes: Annotated[
         Count | None,
         "Episodes of every task and iteration, at first if their number follows the evidence, "
-        "within the next two limits. None: 4, around a controller 10, of discrete actions 2.",
+        "within the next two limits. None: 4, around a controller 10, of discrete actions 1.",
     ] = None
-    least_steps: Annotated[Count, "Fewest steps of a task and iteration: more episodes."] = 200
+    least_steps: Annotated[
+        Count | None,
+        "Fewest steps of a task and iteration: more episodes. None: 200, of discrete actions 100.",
+    ] = None
     most_steps: Annotated[
         Count,
         "Most steps of a task and iteration: fewer long episodes, but at least 2, or 1 if updates "
@@ -425,14 +437,15 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     episode_steps: Annotated[
         Count | None,
         "The most steps of an episode; one that is truncated there is bootstrapped with the "
-        "critic. None: two fifths of the tasks' horizon, but at least 10 steps.",
+        "critic. None: two fifths of the tasks' horizon, but at least 10 steps; of discrete "
+        "actions the horizon.",
     ] = None
     updates: Annotated[
-        Count,
+        Count | None,
         "Updates of the policies with the same episodes, each an iteration. With more than one the "
         "critic is fitted anew before each: to what earlier actions tell of the policies as they "
-        "are by then.",
-    ] = 1
+        "are by then. None: 1, of discrete actions 5.",
+    ] = None
     step_kl: Annotated[
         Positive | None,
         "The largest length δ of a step: the mean Kullback-Leibler divergence, over the visited "
@@ -443,8 +456,8 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         Mixture | None,
         "The reliability c of the directions from which on a step has the length δ: the share of "
         "signal in them, 0 to 1, as far as episodes agree. Below it the length is δ "
-        "(c/reliable)⁴. 0: all steps have the length δ. None: 0.5, around a controller and of "
-        "discrete actions 0.",
+        "(c/reliable)⁴. 0: the length is δ, of discrete actions its share by the spread of the "
+        "advantages. None: 0.5, around a controller and of discrete actions 0.",
     ] = None
     step_decay: Annotated[
         Positive | None,
@@ -479,8 +492,9 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     ) -> Self:
         """Return the settings with defaults for the tasks' horizon."""
         settings = super().resolved(scaled, horizon, around, scores)
-        episode = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
         usual = _AROUND if around else _SCORES if scores else _BY_EVIDENCE
+        short = min(horizon, max(_SHORTEST, round(_SHARE * horizon)))
+        episode = horizon if usual is _SCORES else short
         return msgspec.structs.replace(
             settings,
             **{name: value for name, value in usual.items() if getattr(self, name) is None},
@@ -498,7 +512,7 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
     @property
     def fewest_episodes(self) -> int:
         """The fewest episodes of a task."""
-        return 1 if self.updates > 1 else _FEWEST_EPISODES
+        return 1 if (self.updates or 1) > 1 else _FEWEST_EPISODES
 
     def step_length(self, iteration: int, reliability: float) -> float:
         """Return the divergence of the step of an iteration, from 0, in a direction."""
@@ -512,12 +526,16 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
 
     def aims(self, iteration: int, numbers: Mapping[str, Any]) -> dict[str, float]:
         """Return the step's length: ``kl`` differs from it by projection and pruning alone."""
-        known = [value for value in numbers.get("reliability", {}).values() if value is not None]
-        return {"kl": self.step_length(iteration - 1, known[0] if known else 1.0)}
+        known, shares = (
+            [value for value in numbers.get(name, {}).values() if value is not None]
+            for name in ("reliability", "step_share")
+        )
+        share = sum(shares) / len(shares) if shares else 1.0
+        return {"kl": share * self.step_length(iteration - 1, known[0] if known else 1.0)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.most_steps < self.least_steps:
+        if self.least_steps is not None and self.most_steps < self.least_steps:
             raise InputError(
                 f"most_steps is {self.most_steps}, below least_steps, {self.least_steps}; an "
                 "iteration cannot have both"

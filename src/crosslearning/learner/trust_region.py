@@ -57,7 +57,7 @@ class Targets(NamedTuple):
 
     parts: list[Floats]  #: of the mean action, from every part of the episodes: (n, K·p) a batch
     growth: Floats  #: the natural gradient of ln σ, shape (p,)
-    unit: float  #: the standard deviation of the newest advantages
+    spread: float  #: the standard deviation of the newest advantages
 
 
 class TrustRegionMethod(core.Method):
@@ -83,16 +83,19 @@ class TrustRegionMethod(core.Method):
         #: estimated from: products of signals between tasks and within a task, over iterations.
         self.correlation = 0.0
         self.task_agreement: Floats = np.zeros(2)
+        #: The largest spread of every task's advantages so far, and the last steps' shares of δ.
+        self.spreads, self.step_shares = np.zeros(N), np.ones(N)
         assert settings.episode_steps is not None
+        assert settings.updates is not None
+        #: Updates with the same episodes, and how many of these are left; what was seen in them.
+        self.updates, self.updates_left = settings.updates, 0
+        self._seen: dict[str, Floats] = {}
         #: The most steps of an episode.
         self.longest = settings.episode_steps
         #: Whether random policies may look for a reward: a machine with a controller is in use.
         self.explores = not len(self.limits) and all(
             task.controller is None for task in executor.tasks
         )
-        #: Further updates with the newest episodes, and what was seen in these.
-        self.updates_left = 0
-        self._seen: dict[str, Floats] = {}
         #: Before the last step: every task's mean actions at the newest states, and the noise.
         self._before: tuple[list[Floats], Floats] = [], self.noise.std
 
@@ -130,6 +133,8 @@ class TrustRegionMethod(core.Method):
             "correlation": np.full(len(tasks), self.correlation),
             "critic_correlation": np.full(len(tasks), self.critic.correlation),
         }
+        if self.choices is not None:
+            numbers["step_share"] = self.step_shares
         seen = {name: array.copy() for name, array in self._seen.items()}
         returns = seen.pop("return")
         return core.Improvement(knots, weights, steps, episodes, returns, {**seen, **numbers})
@@ -137,7 +142,7 @@ class TrustRegionMethod(core.Method):
     @property
     def _corrects(self) -> bool:
         """Whether the critic judges the policies as they are, rather than those that acted."""
-        return self.settings.updates > 1
+        return self.updates > 1
 
     def _act(self, iterate: core.Iterate) -> tuple[int, int]:
         """Run episodes of every task; return the steps and the episodes."""
@@ -146,9 +151,9 @@ class TrustRegionMethod(core.Method):
         if iterate.keeper is None:
             fitting = iterate.steps_left // (settings.fewest_episodes * len(tasks))
             longest = int(min(longest, fitting))
-        sizes = self._episodes(longest), longest
+        count, least = self._episodes(longest)
         plan, episodes = self.executor.episodes_within(
-            iterate.policies, iterate.generator, *sizes, std, iterate.steps_left
+            iterate.policies, iterate.generator, count, longest, std, iterate.steps_left, least
         )
         core.refuse_huge_rewards(self.executor, episodes)
         there = np.arange(episodes.rewards.shape[2]) < episodes.lengths[..., None]
@@ -181,7 +186,7 @@ class TrustRegionMethod(core.Method):
         # iteration).
         if len(self.batches) == 1 and not self.critic.knows and not self._corrects:
             self.critic.learn_from(self.batches)
-        self.updates_left = settings.updates
+        self.updates_left = self.updates
         self._seen = {
             "return": returns.mean(axis=1),
             "total_return": episodes.rewards.sum(axis=2).mean(axis=1),
@@ -202,15 +207,16 @@ class TrustRegionMethod(core.Method):
         limits.update(crossed, float(episodes.rewards.std()) or 1.0)
         return limits.penalised(episodes), limits.numbers(crossed)
 
-    def _episodes(self, longest: int) -> int:
-        """Return how many episodes of each task to run, from the length of the last ones."""
+    def _episodes(self, longest: int) -> tuple[int, int]:
+        """Return how many episodes of each task to run, and the fewest steps of all in all."""
         settings = self.settings
         if self.batches and self.explores and not self._varied:
-            return 1  # nothing is compared
+            return 1, 0  # nothing is compared
         last = [steps.lengths for steps in self.batches[0]] if self.batches else []
         length = float(np.mean(np.concatenate(last))) if last else float(longest)
         assert settings.episodes is not None
         assert settings.reliable is not None
+        assert settings.least_steps is not None
         wanted = float(settings.episodes)
         if last and settings.reliable > 0.0 and settings.batch_growth > 1.0:
             # As few as give reliable directions; the last ones may have been cut by a limit.
@@ -219,8 +225,14 @@ class TrustRegionMethod(core.Method):
             most = settings.batch_growth
             wanted = before * min(max(growth, 1.0 / most), most)
             wanted = min(wanted, _LARGEST_GROWTH * settings.episodes)
-        steps = min(max(wanted * length, settings.least_steps), settings.most_steps)
-        return max(settings.fewest_episodes, math.ceil(round(steps / length, 6)))
+        steps, least = wanted * length, 0
+        if self.updates > 1:
+            # So few that the length of the last ones says little: run them, and then more.
+            least = len(self.executor.tasks) * settings.least_steps
+        else:
+            steps = max(steps, settings.least_steps)
+        steps = min(steps, settings.most_steps)
+        return max(settings.fewest_episodes, math.ceil(round(steps / length, 6))), least
 
     def _step(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots and weights of the step, and update the noise."""
@@ -240,6 +252,15 @@ class TrustRegionMethod(core.Method):
         least = np.minimum(settings.least_std, std)
         length = settings.step_length(iterate.iteration, self.reliability.value)
         lengths, new_std = step_lengths(np.array(squares), growth, std, least, length)
+        if self.choices is not None:
+            # Where policies are as good as they get, advantages differ by the critic's errors.
+            # These are small, and so is a step in proportion to them. What is noise in episodes
+            # stays the same in every update with them.
+            spreads = np.array([one.spread for one in targets])
+            self.spreads = np.maximum(self.spreads, spreads)
+            update = 1 + self.updates - self.updates_left
+            self.step_shares = (spreads / np.maximum(self.spreads, _TINY)) ** 2 / math.sqrt(update)
+            lengths *= np.sqrt(self.step_shares)
         if self._corrects:
             # What differs where all steps were paid alike is the critic's error.
             lengths[[steps.paid_alike for steps in self.batches[0]]] = 0.0
@@ -287,16 +308,16 @@ class TrustRegionMethod(core.Method):
         """
         std, clip = self.noise.std, self.settings.ratio_clip
         low, high = self.bounds + _MARGIN * np.array([-std, std])
-        parts, wider, centre, unit, before = [], [], 0.0, 1.0, 0
+        parts, wider, centre, spread, before = [], [], 0.0, 0.0, 0
         for b, batch in enumerate(self.batches):
             steps = batch[task]
             advantages = self.critic.advantages(b, task, steps)
             if b == 0:
-                centre, unit = float(advantages.mean()), float(advantages.std()) or 1.0
+                centre, spread = float(advantages.mean()), float(advantages.std())
             means = self.regression.values(b, task, mean)
             deviations, densities = noise_and_densities(steps.actions, means, std, self.choices)
             ratios = np.exp(np.minimum(densities - steps.densities, _HUGE))
-            scaled = (np.minimum(ratios, clip) * (advantages - centre) / unit)[:, None]
+            scaled = (np.minimum(ratios, clip) * (advantages - centre) / (spread or 1.0))[:, None]
             # Where all actions are clipped, none is better than another: pull the mean back.
             target = scaled * deviations - (means - np.clip(means, low, high))
             episodes = np.repeat(before + np.arange(len(steps.lengths)), steps.lengths)
@@ -306,7 +327,7 @@ class TrustRegionMethod(core.Method):
             before += len(steps.lengths)
         growth = 0.5 * np.concatenate(wider).mean(axis=0)
         # Only the ratio of scores to their noise matters, so the noise of choices stays.
-        return Targets(parts, growth if self.choices is None else np.zeros_like(growth), unit)
+        return Targets(parts, growth if self.choices is None else np.zeros_like(growth), spread)
 
     def _shares(self, means: Floats) -> list[list[Floats]]:
         """Return min(1, ρ) of every step of all batches and tasks, from the policies' weights.
@@ -370,6 +391,7 @@ class TrustRegionMethod(core.Method):
             "variance": self.noise.variance.copy(),
             "reliability": np.array(self.reliability),
             "task_agreement": self.task_agreement.copy(),
+            "spreads": self.spreads.copy(),
         }
         if len(self.limits):
             arrays |= self.limits.state()
@@ -386,13 +408,15 @@ class TrustRegionMethod(core.Method):
         variance = arrays["variance"]
         if variance.shape != (self.outputs,) or not np.all(variance > 0.0):
             raise core.misfit("variance")
-        # Files of version 0.3 have neither.
+        # Files of version 0.3 have none of these.
         known = arrays.get("reliability", np.array(Reliability()))
         agreement = arrays.get("task_agreement", np.zeros(2))
-        for name, array in (("reliability", known), ("task_agreement", agreement)):
-            if array.shape != (2,) or not np.all(np.isfinite(array)):
-                raise core.misfit(name)
         N, q = len(self.executor.tasks), self.kernel.dimension
+        spreads = arrays.get("spreads", np.zeros(N))
+        given = {"reliability": (known, 2), "task_agreement": (agreement, 2)}
+        for name, (array, size) in {**given, "spreads": (spreads, N)}.items():
+            if array.shape != (size,) or not np.all(np.isfinite(array)):
+                raise core.misfit(name)
         batches = unpack(core.part_of(arrays, "batches"), N, q, self.outputs)
         states = [[steps.states for steps in batch] for batch in batches]
         self.critic.restore(core.part_of(arrays, "critic"), numbers["critic"], states)
@@ -401,6 +425,7 @@ class TrustRegionMethod(core.Method):
             self.limits.restore(arrays)
         self.batches, self.noise = batches, Noise(variance.copy())
         self.reliability, self.task_agreement = Reliability(*known.tolist()), agreement.copy()
+        self.spreads = spreads.copy()
         longest, varied = numbers.get("longest", self.longest), numbers.get("varied", True)
         reward = numbers.get("reward")
         if type(longest) is not int or longest < 1:
@@ -409,7 +434,7 @@ class TrustRegionMethod(core.Method):
             raise core.misfit("reward")
         self.longest, self._varied, self._reward = longest, varied, reward
         left, seen = numbers.get("updates_left", 0), core.part_of(arrays, "seen")
-        whole = type(left) is int and 0 <= left < self.settings.updates
+        whole = type(left) is int and 0 <= left < self.updates
         if not whole or any(array.shape != (N,) for array in seen.values()):
             raise core.misfit("updates_left")
         if left and ("return" not in seen or not batches):

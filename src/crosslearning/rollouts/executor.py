@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from collections import deque
@@ -69,11 +70,13 @@ class Executor(ABC):
         horizon: int,
         noise_std: Floats,
         most: float,
+        least: float = 0.0,
     ) -> tuple[EpisodePlan, Episodes]:
         """Run ``count`` episodes of every task, or fewer that fit into ``most`` steps in all.
 
         Episodes are begun only if they fit even without early ends; the steps that these leave
-        over are used for more of them. Returns the plan of all of them, too.
+        over are used for more of them. More of them follow, too, until there are ``least`` steps in
+        all. Returns the plan of all of them.
         """
         plans: list[EpisodePlan] = []
         parts: list[Episodes] = []
@@ -83,7 +86,10 @@ class Executor(ABC):
             result = self.run(policies, plans[-1])
             assert isinstance(result, Episodes)
             parts.append(result)
-            count, most = count - n, most - int(result.lengths.sum())
+            steps = int(result.lengths.sum())
+            count, most, least = count - n, most - steps, least - steps
+            if count == 0 and least > 0.0:
+                count = math.ceil(least / steps * n)
         plan = EpisodePlan(*(np.concatenate(arrays, axis=1) for arrays in zip(*plans, strict=True)))
         return plan, collect_outcomes(self.tasks, Episodes.joined(parts))
 

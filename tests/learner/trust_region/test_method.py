@@ -61,7 +61,7 @@ def test_the_direction_is_the_natural_gradient_of_a_linear_quadratic_task():
     method.improve(learner._core.iterate)
     steps = method.batches[0][0]
     weights = directions[0][:, 0].sum(axis=1)
-    ours = targets[0].unit * method.regression.values(0, 0, weights)
+    ours = targets[0].spread * method.regression.values(0, 0, weights)
     A, B, Q = (np.array(matrix) for matrix in (model.A, model.B, model.Q))
     P = Q
     for _ in range(500):  # costs to go of the policy that is zero
