@@ -133,6 +133,10 @@ def test_steps_that_come_all_at_once_are_at_their_iteration_and_not_written_over
     assert ticks([100] * 60) == []
     # Steps are counted where they are: there is none between two rounds.
     assert ticks([75] * 15 + [150] * 15) == [[0.0, 16.0]]
+    # Many rounds have labels of round numbers, whose places are in between.
+    (many,) = ticks(np.repeat(33.0 * np.arange(1, 13), 5))
+    assert 2 < len(many) < 6
+    np.testing.assert_allclose(np.diff(many[1:]), 500.0 / 33.0, rtol=0.5)
     assert ticks([75] * 20 + [150] * 20 + [225] * 20) == [[0.0, 21.0, 41.0]]
 
 

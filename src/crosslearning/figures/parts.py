@@ -43,6 +43,8 @@ _TOGETHER = 0.01
 _SEGMENTS = 36
 #: Share of an axis that a tick label needs.
 _LABEL = 0.12
+#: So many rounds are labelled with round numbers of steps, fewer with their own.
+_MANY = 10
 
 
 def number(value: float | str | None, missing: float = math.nan) -> float:
@@ -300,7 +302,7 @@ def steps_axis(axes: Axes, lines: Sequence[Line]) -> None:
     ticks = np.asarray(MaxNLocator(4, steps=[1, 2, 5, 10]).tick_values(0.0, steps[-1]))
     shown = ticks[(ticks >= 0.0) & (ticks <= steps[-1])]
     amounts, first = np.unique(steps, return_index=True)
-    if len(amounts) < len(steps):  # a round's steps come at one iteration: none are in between
+    if len(amounts) < min(len(steps), _MANY):  # a round's steps come at once, none in between
         shown = amounts
     places = np.interp(shown, amounts, iterations[first])
     kept = [0]  # ticks whose labels do not overlap

@@ -130,9 +130,10 @@ class TrustRegionMethod(core.Method):
         numbers = {
             "entropy": np.full(len(tasks), np.sum(np.log(std) + _ENTROPY)),
             "reliability": np.full(len(tasks), self.reliability.value),
-            "correlation": np.full(len(tasks), self.correlation),
-            "critic_correlation": np.full(len(tasks), self.critic.correlation),
         }
+        if len(tasks) > 1:
+            numbers["correlation"] = np.full(len(tasks), self.correlation)
+            numbers["critic_correlation"] = np.full(len(tasks), self.critic.correlation)
         if self.choices is not None:
             numbers["step_share"] = self.step_shares
         seen = {name: array.copy() for name, array in self._seen.items()}
