@@ -6,6 +6,9 @@ for each machine with an equal share of the steps; it is evaluated there, and wh
 much processor time as ours for a machine. SAC stops at that time. Settings are those of
 ``hyperparams/*.yml`` of DLR-RM/rl-baselines3-zoo at commit 22e3ff2450fd. All have one thread.
 
+``--set FIELD=VALUE`` tries other settings, without the rivals; ``--set widths=3`` makes the widths
+of the kernel three times as large. The steps from which they are estimated first count.
+
 Every policy acts without noise on its own machine. Every seed is kept in a file, and the same
 question is not measured twice. Needs the extras ``bench`` and ``mujoco``.
 """
@@ -194,18 +197,24 @@ def machines(family: str) -> list[Task]:
 
 def measure_ours(seed: int, family: str, settings: Answer) -> Answer:
     """Return the mean return of ours on every machine, and what it took."""
-    tasks = machines(family)
-    how = {"method": "trust-region", "seed": seed, "on": "threads", **settings}
+    tasks, given = machines(family), dict(settings)
+    widths = given.pop("widths", 1.0)
+    how = {"method": "trust-region", "seed": seed, "on": "threads", **given}
     CrossLearner(tasks, **how).learn(1)  # compiles what is not compiled yet
-    start = Seconds.now()
+    start, left = Seconds.now(), STEPS
+    if widths != 1.0:
+        first = CrossLearner(tasks, **how).learn(1)
+        left -= first.steps
+        covariance = widths**2 * np.array(first.kernel.to_dict()["covariance"])
+        how["kernel"] = {"kernel": "gaussian", "covariance": covariance.tolist()}
     learner = CrossLearner(tasks, **how)
-    learner.learn(steps=STEPS, progress=False)
+    learner.learn(steps=left, progress=False)
     spent = Seconds.since(start)
     policies = [learner.policy(i) for i in range(len(tasks))]
     return {
         "totals": returns_of(policies, tasks, TRIALS)["totals"],
         "seconds": list(spent),
-        "steps": learner.steps,
+        "steps": STEPS - left + learner.steps,
         "knots": len(learner.family.knots),
     }
 
