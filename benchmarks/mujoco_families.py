@@ -6,6 +6,9 @@ for each machine with an equal share of the steps; it is evaluated there, and wh
 much processor time as ours for a machine. SAC stops at that time. Settings are those of
 ``hyperparams/*.yml`` of DLR-RM/rl-baselines3-zoo at commit 22e3ff2450fd. All have one thread.
 
+``--set FIELD=VALUE`` tries other settings, without the rivals; ``--set widths=3`` makes the widths
+of the kernel three times as large. The steps from which they are estimated first count.
+
 Every policy acts without noise on its own machine. Every seed is kept in a file, and the same
 question is not measured twice. Needs the extras ``bench`` and ``mujoco``.
 """
@@ -23,10 +26,11 @@ import numpy as np
 from benchmarks import rival
 from benchmarks.intervals import over_seeds
 from benchmarks.rival import Seconds, Setting
-from benchmarks.seeds import answers, print_parts
+from benchmarks.seeds import print_parts
 from benchmarks.table import Row
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner, Task
+from crosslearning.runs.study import Measurement
 
 Answer = dict[str, Any]
 
@@ -147,22 +151,23 @@ class OutOfTimeError(Exception):
     """An agent has used its time."""
 
 
-def ppo(family: str, task: Task, seed: int, share: int, most: float) -> tuple[float, float, float]:
-    """Return its return at the end and after ``most`` seconds, and the seconds that it took."""
-    then: list[float] = []
+def measure_ppo(seed: int, family: str, which: int, most: float) -> Answer:
+    """Return the return of PPO on a machine, and the one that it had after ``most`` seconds."""
+    task, share, then = machines(family)[which], STEPS // len(MASSES), []
 
     def look(agent: Any, steps: int, used: Seconds) -> None:
         if used.processor >= most and not then:
             then.append(_return(agent, task))
 
-    how = {"marks": range(0, share, share // 100), "look": look}
-    agent, took = rival.learn("ppo", [task], share, seed, PPO[family], **how)  # type: ignore[arg-type]
+    marks = range(0, share, share // 100)
+    agent, took = rival.learn("ppo", [task], share, seed, PPO[family], marks=marks, look=look)
     last = _return(agent, task)
-    return last, then[0] if then else last, took.processor
+    return {"total": last, "at_time": then[0] if then else last, "seconds": took.processor}
 
 
-def sac(family: str, task: Task, seed: int, share: int, most: float) -> tuple[float, int]:
-    """Return its return after ``most`` seconds, or all its steps, and the steps that it took."""
+def measure_sac(seed: int, family: str, which: int, most: float) -> Answer:
+    """Return the return of SAC on a machine after ``most`` seconds, or all its steps."""
+    task, share = machines(family)[which], STEPS // len(MASSES)
     kept: tuple[Any, int] = (None, 0)
 
     def look(agent: Any, steps: int, used: Seconds) -> None:
@@ -174,70 +179,106 @@ def sac(family: str, task: Task, seed: int, share: int, most: float) -> tuple[fl
     marks = [*range(0, share, share // 100), share]
     with suppress(OutOfTimeError):
         rival.learn("sac", [task], share, seed, SAC[family], marks=marks, look=look)
-    return _return(kept[0], task), kept[1]
+    return {"total": _return(kept[0], task), "steps": kept[1]}
+
+
+RIVALS = {"ppo": measure_ppo, "sac": measure_sac}
 
 
 def _return(agent: Any, task: Task) -> float:
     return float(returns_of([agent], [task], TRIALS)["totals"][0])
 
 
-def measure(seed: int, family: str, settings: Answer) -> Answer:
-    """Return the mean return on every machine, and what it took, of all that learn."""
+def machines(family: str) -> list[Task]:
+    """Return the tasks of a family: one for each mass."""
     name = ENVIRONMENTS[family]
-    tasks = [Task(f"mass {mass:g}", partial(machine, name, mass)) for mass in MASSES]
-    start = Seconds.now()
-    learner = CrossLearner(tasks, method="trust-region", seed=seed, on="threads", **settings)
-    learner.learn(steps=STEPS, progress=False)
+    return [Task(f"mass {mass:g}", partial(machine, name, mass)) for mass in MASSES]
+
+
+def measure_ours(seed: int, family: str, settings: Answer) -> Answer:
+    """Return the mean return of ours on every machine, and what it took."""
+    tasks, given = machines(family), dict(settings)
+    widths = given.pop("widths", 1.0)
+    how = {"method": "trust-region", "seed": seed, "on": "threads", **given}
+    CrossLearner(tasks, **how).learn(1)  # compiles what is not compiled yet
+    start, left = Seconds.now(), STEPS
+    if widths != 1.0:
+        first = CrossLearner(tasks, **how).learn(1)
+        left -= first.steps
+        covariance = widths**2 * np.array(first.kernel.to_dict()["covariance"])
+        how["kernel"] = {"kernel": "gaussian", "covariance": covariance.tolist()}
+    learner = CrossLearner(tasks, **how)
+    learner.learn(steps=left, progress=False)
     spent = Seconds.since(start)
     policies = [learner.policy(i) for i in range(len(tasks))]
-    result: Answer = {
-        "ours": returns_of(policies, tasks, TRIALS)["totals"],
+    return {
+        "totals": returns_of(policies, tasks, TRIALS)["totals"],
         "seconds": list(spent),
-        "ppo": [],
-        "ppo_seconds": [],
-        "ppo_at_time": [],
-        "sac_at_time": [],
-        "sac_steps": [],
+        "steps": STEPS - left + learner.steps,
+        "knots": len(learner.family.knots),
     }
-    if not rival.installed():
-        return result
-    each, share = spent.processor / len(tasks), STEPS // len(tasks)
-    for task in tasks:
-        last, then, seconds = ppo(family, task, seed, share, each)
-        value, steps = sac(family, task, seed, share, each)
-        result["ppo"].append(last)
-        result["ppo_at_time"].append(then)
-        result["ppo_seconds"].append(seconds)
-        result["sac_at_time"].append(value)
-        result["sac_steps"].append(steps)
-    return result
+
+
+def ours(seed: int, family: str, settings: Answer, out: Path) -> Answer:
+    """Return what one seed of ours gives, from its file if it is there."""
+    label = "-".join([family, *(f"{k}={v}" for k, v in sorted(settings.items()))])
+    question = {"version": VERSION, "steps": STEPS, "settings": settings, "seed": seed}
+    arguments = (seed, family, settings)
+    path = out / f"{label}-ours-{seed}.json"
+    return Measurement(path, question, measure_ours, arguments).answer()
+
+
+def rival_of(who: str, seed: int, family: str, which: int, out: Path) -> Answer:
+    """Return what PPO or SAC gives on a machine, from its file if it is there.
+
+    Both are told how long ours took with the defaults.
+    """
+    most = ours(seed, family, {}, out)["seconds"][1] / len(MASSES)
+    question = {"version": VERSION, "steps": STEPS, "seconds": most, "seed": seed}
+    path = out / f"{family}-{who}-{seed}-{which}.json"
+    return Measurement(path, question, RIVALS[who], (seed, family, which, most)).answer()
 
 
 def family_rows(family: str, seeds: int, settings: Answer, out: Path) -> list[Row]:
-    """Return the rows of a family."""
-    label = "-".join([family, *(f"{k}={v}" for k, v in sorted(settings.items()))])
-    question = {"version": VERSION, "steps": STEPS, "settings": settings}
-    found = answers(out / label, seeds or SEEDS, question, measure, family, settings)
-    rows = []
-    for what, key in (
-        ("trust region", "ours"),
-        ("PPO, equal steps", "ppo"),
-        ("PPO, equal time", "ppo_at_time"),
-        ("SAC, equal time", "sac_at_time"),
-    ):
-        if not found[0][key]:
-            continue
-        totals = np.array([one[key] for one in found])
-        mean, worst = over_seeds(totals.mean(axis=1)), over_seeds(totals.min(axis=1))
-        text = f"{mean}; worst machine {worst}"
-        if key == "ours":
-            text += f"; {np.mean([one['seconds'][1] for one in found]):.0f} s of processor time"
-        if key == "ppo":
-            text += f"; {np.mean([sum(one['ppo_seconds']) for one in found]):.0f} s"
-        if key == "sac_at_time":
-            text += f"; {np.mean([sum(one['sac_steps']) for one in found]):,.0f} steps"
-        rows.append(Row(f"{family}, {STEPS:,} steps: {what}", text, mean.value, "", None))
-    return rows
+    """Return the rows of a family; its rivals are measured beside the defaults."""
+    found = [ours(seed, family, settings, out) for seed in range(seeds or SEEDS)]
+    seconds = np.mean([one["seconds"][1] for one in found])
+    totals = np.array([one["totals"] for one in found])
+    rows = [("trust region", totals, f"{seconds:.0f} s of processor time")]
+    if not settings and rival.installed():
+        both = {
+            who: [
+                [rival_of(who, seed, family, which, out) for which in range(len(MASSES))]
+                for seed in range(seeds or SEEDS)
+            ]
+            for who in RIVALS
+        }
+
+        def numbers(who: str, key: str) -> Any:
+            return np.array([[one[key] for one in row] for row in both[who]])
+
+        took, steps = numbers("ppo", "seconds"), numbers("sac", "steps")
+        rows += [
+            ("PPO, equal steps", numbers("ppo", "total"), f"{took.sum(axis=1).mean():.0f} s"),
+            ("PPO, equal time", numbers("ppo", "at_time"), ""),
+            ("SAC, equal time", numbers("sac", "total"), f"{steps.sum(axis=1).mean():,.0f} steps"),
+        ]
+    title = ", ".join([family, f"{STEPS:,} steps", *(f"{k}={v}" for k, v in settings.items())])
+    return [_row(f"{title}: {what}", totals, more) for what, totals, more in rows]
+
+
+def _row(what: str, totals: Any, more: str) -> Row:
+    """Return the row of totals (seeds, machines)."""
+    means = totals.mean(axis=1)
+    mean = over_seeds(means)
+    each = ", ".join(f"{one:.0f}" for one in means)
+    return Row(
+        what,
+        f"{mean}; seeds {each}; worst machine {totals.min():.0f}; {more}",
+        mean.value,
+        "",
+        None,
+    )
 
 
 def _part(family: str) -> Any:
