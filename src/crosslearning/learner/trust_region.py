@@ -134,7 +134,7 @@ class TrustRegionMethod(core.Method):
         if len(tasks) > 1:
             numbers["correlation"] = np.full(len(tasks), self.correlation)
             numbers["critic_correlation"] = np.full(len(tasks), self.critic.correlation)
-        if self.choices is not None:
+        if self._corrects:
             numbers["step_share"] = self.step_shares
         seen = {name: array.copy() for name, array in self._seen.items()}
         returns = seen.pop("return")
@@ -252,21 +252,28 @@ class TrustRegionMethod(core.Method):
         growth = np.mean([one.growth for one in targets], axis=0)
         least = np.minimum(settings.least_std, std)
         length = settings.step_length(iterate.iteration, self.reliability.value)
-        lengths, new_std = step_lengths(np.array(squares), growth, std, least, length)
-        if self.choices is not None:
-            # Where policies are as good as they get, advantages differ by the critic's errors.
-            # These are small, and so is a step in proportion to them. What is noise in episodes
-            # stays the same in every update with them.
-            spreads = np.array([one.spread for one in targets])
-            self.spreads = np.maximum(self.spreads, spreads)
-            update = 1 + self.updates - self.updates_left
-            self.step_shares = (spreads / np.maximum(self.spreads, _TINY)) ** 2 / math.sqrt(update)
-            lengths *= np.sqrt(self.step_shares)
+        shares = self._shares_of_step(targets) if self._corrects else np.ones(N)
+        mean = float(np.mean(shares))
+        lengths, new_std = step_lengths(np.array(squares), growth, std, least, mean * length)
+        lengths *= np.sqrt(shares / max(mean, _TINY))
         if self._corrects:
             # What differs where all steps were paid alike is the critic's error.
             lengths[[steps.paid_alike for steps in self.batches[0]]] = 0.0
+        self.step_shares = shares
         self.noise = Noise(new_std**2)
         return knots, parts.sum(axis=2) * lengths[:, None]
+
+    def _shares_of_step(self, targets: Sequence[Targets]) -> Floats:
+        """Return every task's share of δ, shape (N,), for one of several updates.
+
+        Where policies are as good as they get, advantages differ by the critic's errors. These are
+        small, and so is a step in proportion to them. What is noise in episodes stays the same in
+        every update with them.
+        """
+        spreads = np.array([one.spread for one in targets])
+        self.spreads = np.maximum(self.spreads, spreads)
+        update = 1 + self.updates - self.updates_left
+        return np.asarray((spreads / np.maximum(self.spreads, _TINY)) ** 2 / math.sqrt(update))
 
     def _with_new_knots(self, iterate: core.Iterate) -> tuple[Floats, Floats]:
         """Return the knots with the newest states that are novel, and the policies' weights."""
