@@ -222,6 +222,19 @@ def test_a_copy_of_a_task_has_one_loop():
     )
 
 
+def test_lags_of_what_no_action_changes_are_changed_by_none():
+    assert echo().exogenous == ()
+    assert echo(disturbances=["wanted"]).exogenous == (2,)
+    task = echo(disturbances=["wanted", 0], lags=2)
+    names = [task.observation_names[d] for d in task.exogenous]
+    assert names == ["level [m]", "wanted [m]"] + [
+        f"change {k} of {name} [m]" for k in (1, 2) for name in ("level", "wanted")
+    ]
+    assert task.around(PID(np.ones((2, 1)))).exogenous == task.exogenous
+    (room,) = task_set("two-rooms:1")
+    assert room.exogenous == (2, 3)
+
+
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
@@ -236,6 +249,7 @@ def test_a_copy_of_a_task_has_one_loop():
         ({"rates": {"valve": 0.0}}, "rate of 'valve' is 0.0"),
         ({"rates": {"level": 1.0}}, "no such rate"),
         ({"chance": 1.0}, "chance is 1.0"),
+        ({"disturbances": ["wnated"]}, "did you mean 'wanted'"),
         ({"lags": 1, "observation_names": ["one"]}, "give 3 different names"),
         ({"controller": 3}, "the controller is 3"),
     ],

@@ -173,6 +173,17 @@ class LoopSpec:
         sines = [sine for _, sine in self.circles]
         return [d for d in range(len(self.observation_names)) if d not in sines]
 
+    def with_changes(self, coordinates: Sequence[int]) -> tuple[int, ...]:
+        """Return coordinates of the machine's observation, and those of their lags."""
+        q, changing = len(self.observation_names), self.changing
+        lags = [
+            q + k * len(changing) + j
+            for k in range(self.lags)
+            for j, coordinate in enumerate(changing)
+            if coordinate in coordinates
+        ]
+        return (*coordinates, *lags)
+
     @property
     def _first(self) -> int:
         """Where past actions begin."""

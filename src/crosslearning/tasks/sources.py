@@ -14,8 +14,8 @@ In a TOML file a table ``[[task]]`` is one task, or a whole grid of them::
                                      # of gymnasium.wrappers, or "package.module:Class"
     horizon = 200                    # by default the environment's own time limit
     outcomes = ["reward_dist"]       # numbers in the last info that evaluations report
-    lags = 2                         # or "auto"; lags, past_actions, setpoints, limits, rates and
-    limits = { pressure = ["none", 8.0] }    # chance are fields of a task
+    lags = 2                         # or "auto"; lags, past_actions, setpoints, limits, rates,
+    limits = { pressure = ["none", 8.0] }    # chance and disturbances are fields of a task
     name = "light"                   # by default made of the id and what varies
 
 All other keys are passed to ``gymnasium.make``. A table ``[common]`` holds shared keys.
@@ -64,6 +64,7 @@ _FORMS: dict[str, tuple[Any, str]] = {
     "limits": (Mapping, "a table of pairs, such as { pressure = ['none', 8.0] }"),
     "rates": (Mapping, "a table, such as { valve = 0.1 }"),
     "chance": (float, "a probability, such as 0.95"),
+    "disturbances": (list, "a list, such as ['outdoors']"),
 }
 #: Those that are fields of a task.
 _TASK_FIELDS = [*_FORMS][5:]

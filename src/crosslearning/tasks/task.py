@@ -23,7 +23,7 @@ from crosslearning.errors import CrossLearningError, InputError, describe_except
 from crosslearning.tasks.flattening import FlatEnvironment, FlatFactory, needs_flattening
 from crosslearning.tasks.loop import LoopFactory
 from crosslearning.tasks.loop_spec import LoopSpec, Range
-from crosslearning.tasks.signals import find_circles
+from crosslearning.tasks.signals import find_circles, find_name
 from crosslearning.tasks.vector import Given, InvalidResult, describe, require
 
 Floats = NDArray[np.float64]
@@ -117,6 +117,9 @@ class Task:
         those of observations hold for whole episodes with probability ``chance``.
     rates : mapping of str to float, optional
         The largest change of an action from one step to the next; it holds exactly.
+    disturbances : sequence of str or int, optional
+        Observations that no action changes, such as the weather; by default those that the
+        environment's metadata name. The method ``models`` then learns them from one another alone.
     chance : float
         The probability with which the limits of observations shall hold.
     controller : Controller, callable or object with ``reset`` and ``act``, optional
@@ -156,12 +159,15 @@ class Task:
     limits: Mapping[str, Range] | None = None
     rates: Mapping[str, float] | None = None
     chance: float = 0.95
+    disturbances: Sequence[str | int] | None = None
     controller: Any = None
     observation_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     #: What stands between a policy and the environment, and limits of observations by number.
     loop: LoopSpec | None = field(init=False, default=None)
     state_limits: Mapping[int, Range] = field(init=False, default_factory=dict)
+    #: The coordinates of what a policy observes that no action changes.
+    exogenous: tuple[int, ...] = field(init=False, default=())
     observation_space: gymnasium.spaces.Box = field(init=False)
     action_space: gymnasium.spaces.Box = field(init=False)
     #: Steps per second, from the metadata of the environment.
@@ -199,6 +205,17 @@ class Task:
         if not self.horizon and not limit:
             self._set(unlimited=self.spaces is None and self.dynamics is None)
         self._set(horizon=self.horizon or limit or HORIZON)
+        names = self.observation_names or tuple(
+            f"observation {i}" for i in range(math.prod(spaces[0].shape))
+        )
+        try:
+            found = [
+                find_name(one, names, "disturbance, an observation,")
+                for one in self.disturbances or ()
+            ]
+        except InputError as problem:
+            raise self._invalid(problem) from None
+        self._set(exogenous=tuple(sorted(set(found))))
         self._close_loop(spaces)
 
     def _close_loop(self, spaces: tuple[Any, Any]) -> None:
@@ -227,6 +244,7 @@ class Task:
         self._set(loop=loop, state_limits=limits)
         if loop is None:
             return
+        self._set(exogenous=loop.with_changes(self.exogenous))
         if self.controller is not None and self.reward is not None:
             raise self._invalid(
                 "reward is a function of the machine's actions, which a controller hides; leave "
@@ -352,6 +370,9 @@ class Task:
                 names = flat.get(key, ())
             if not getattr(self, key):
                 self._set(**{key: names})
+        shown = metadata.get("observation_names") or ()
+        if self.disturbances is None and tuple(self.observation_names) == tuple(shown):
+            self._set(disturbances=tuple(metadata.get("disturbances") or ()))
         rate = metadata.get("rate")
         if rate is not None:
             number = isinstance(rate, int | float) and not isinstance(rate, bool)

@@ -48,10 +48,12 @@ def example(
     size: float = 0.3,
     penalties: Penalties = NO_PENALTIES,
     machine: float = 0.0,
+    windup: bool = False,
 ) -> Example:
     """Return a world with limits ``room`` on observations and ``bound`` on actions.
 
-    With bounds ``machine`` of the machines' actions the policies correct three controllers.
+    With bounds ``machine`` of the machines' actions the policies correct three controllers; with
+    ``windup`` the second observation is an integral of theirs.
     """
     draw = np.random.default_rng(3)
     own = Gaussian(std=[1.0, 1.5, 0.8], periodic=[2])
@@ -72,7 +74,9 @@ def example(
     ]
     slopes = [np.array([0.2, 0.1 + j, -0.3, 0.0]) * np.ones((3, 1)) for j in range(P)]
     ends_of_machine = machine * np.array([[-1.0, -1.1], [0.9, 1.0]])
-    controlled = Controlled(Outputs.of(controllers, slopes), ends_of_machine, 1)
+    controlled = Controlled(Outputs.of(controllers, slopes), ends_of_machine, 1, np.zeros((P, 0)))
+    if windup:
+        controlled = controlled._replace(windup=np.array([[0.0, 1.0, 0.0], [0.0, -1.0, 0.0]]))
     world = World(
         Outputs.of(outputs[: Q + 1]),
         offsets=np.array([0.1, -0.1, 0.6, 0.2, -0.3, 0.4])[: Q + 1 + 2 * ends],
@@ -91,15 +95,18 @@ def example(
 def plain_step(one: Example, model: int, state: np.ndarray, action: np.ndarray) -> tuple:
     """Return the next state, the reward and the chance to go on."""
     world = one.world
-    action = np.clip(action, *world.actions)
+    action, excess = np.clip(action, *world.actions), np.zeros(P)
     if world.controlled.used:
         ends = world.controlled.limits
         asked = [family(state[None])[0, model, 0] for family in one.controllers]
         asked += 0.2 + np.array([[0.1, -0.3, 0.0], [1.1, -0.3, 0.0]]) @ state
         action = np.clip(np.clip(asked, *ends) + action, *ends)
+        excess = asked - np.clip(asked, *ends)
     both = np.concatenate([state, action])[None]
     plain = [family(both)[0, model, 0] for family in one.outputs[: Q + 1]]
     result = np.array(plain) + world.offsets[: Q + 1]
+    if world.controlled.windup.size:
+        result[:Q][np.any(world.controlled.windup * result[:Q] * excess[:, None] > 0, axis=0)] = 0.0
     low, high = world.limits
     after = state + result[:Q]
     reached = np.concatenate([after, action])[None]

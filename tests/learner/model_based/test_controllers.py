@@ -85,6 +85,67 @@ def test_the_data_of_other_machines_have_their_machines_actions_too():
         np.testing.assert_array_equal(unknown.method.related[i].actions, asked_for)
 
 
+SPEED = PID(0.1, 2.0, setpoint=300.0)
+
+
+def test_around_a_pi_models_learn_the_machine():
+    tasks = around(SPEED, "dc-motors:2")
+    method = learned(tasks).method
+    assert method.controllers.used
+    low, high = tasks[0].loop.low, tasks[0].loop.high
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    for given, steps in zip(method.data, method.machine_steps, strict=True):
+        # What the machine got, of a PI that runs along.
+        pid = dataclasses.replace(SPEED, rate=tasks[0].rate, low=low, high=high)
+        for seen, correction, action in zip(
+            given.states, given.actions, steps.actions, strict=True
+        ):
+            np.testing.assert_allclose(seen[-1:], pid.memory, atol=1e-9)
+            wanted = np.clip(pid.act(seen[:2]) + half * correction, low, high)
+            np.testing.assert_allclose(middle + half * action, wanted)
+
+
+def test_integrals_are_known_and_no_model_reads_them():
+    tasks = around(SPEED, "dc-motors:2")
+    method = learned(tasks).method
+    memory = tasks[0].observation_size - 1
+    assert memory not in method.frame.learned
+    assert np.any(method.disturbances.values[..., 0] != 0.0)
+    np.testing.assert_allclose(method.disturbances.values[..., memory], 0.0, atol=1e-12)
+    steps = method.machine_steps[0]
+    other = steps.states.copy()
+    other[:, memory] += 1.0
+    before, after = (method.dynamics.predict(0, s, steps.actions) for s in (steps.states, other))
+    np.testing.assert_allclose(after, before, atol=1e-12)
+    # Imagined integrals are those of a PI that sees what is imagined, at its bounds as well.
+    still = Family.zeros(method.kernel, 2, 1).expansion
+    start = np.array([[290.0, 0.0, 0.0], [-500.0, 0.0, 0.0]])
+    zero = np.zeros(2, dtype=np.int64)
+    wide = method.world._replace(limits=1e9 * np.sign(method.world.limits - 0.5))
+    paths = imagine(still, wide, start, zero, zero, np.zeros((2, 12, 1))).states
+    for path in paths:
+        pid = dataclasses.replace(
+            SPEED, rate=tasks[0].rate, low=tasks[0].loop.low, high=tasks[0].loop.high
+        )
+        for seen in path:
+            np.testing.assert_allclose(seen[memory:], pid.memory, atol=1e-9)
+            pid.act(seen[:memory])
+
+
+@pytest.mark.parametrize(
+    "controllers",
+    [
+        [PID(0.1, 2.0, kd=0.1, setpoint=300.0)] * 2,  # its first step knows no derivative
+        [SPEED, PID(0.1, 2.0, setpoint=290.0)],
+        [PID(0.1, 2.0, setpoint=300.0, low=0.0, high=3.0)] * 2,
+    ],
+)
+def test_other_pids_are_part_of_what_the_models_learn(controllers):
+    tasks = task_set("dc-motors:2")
+    given = [task.around(one) for task, one in zip(tasks, controllers, strict=True)]
+    assert not Controllers(given, ActionScale.of_box([-1.0], [1.0])).used
+
+
 def asked(method, states):
     """Return the controllers' actions as imagined steps add them: those of a still policy."""
     still = Family(Gaussian(std=np.ones(states.shape[1])), states[:1], np.zeros((1, 1, 1)))

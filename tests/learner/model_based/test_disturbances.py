@@ -22,6 +22,27 @@ def learned(tasks, controller, **more):
     return CrossLearner(tasks, settings, around=controller).learn(4, progress=False)
 
 
+def test_other_policies_meet_the_same_weather():
+    pi = PID(np.eye(2), 1e-4 * np.eye(2), setpoint=(21.0, 19.0), measured=[0, 1], bias=[1.0, 1.0])
+    learner = learned("two-rooms:2", pi)
+    method, kernel = learner.method, learner.kernel
+    assert method.exogenous == [2, 3]
+    knots = method.data[0].states[::5]
+    weights = np.random.default_rng(0).normal(size=(len(knots), 1, 2))
+    start = method.data[0].states[:1]
+    zero, noise = np.zeros(1, dtype=np.int64), np.zeros((1, STEPS, 2))
+    met = method.disturbances.along(zero, zero, STEPS)
+    plain, other = (
+        imagine(Family(kernel, knots, w).expansion, method.world, start, zero, zero, noise, met)
+        for w in (0.0 * weights, weights)
+    )
+    assert np.max(np.abs(other.states[..., :2] - plain.states[..., :2])) > 0.05
+    np.testing.assert_allclose(other.states[..., 2:4], plain.states[..., 2:4], atol=1e-9)
+    np.testing.assert_allclose(
+        plain.states[0, :STEPS, 2:4], method.data[0].states[:STEPS, 2:4], atol=1e-9
+    )
+
+
 @pytest.mark.parametrize("tasks", CASES)
 def test_every_sampled_model_repeats_the_real_episodes(tasks):
     method = learned(tasks, CASES[tasks]).method

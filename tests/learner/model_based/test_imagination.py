@@ -65,6 +65,41 @@ def test_the_machine_clips_the_sum_of_both_actions():
     assert ends.shape == (2, P)
 
 
+def clipped(one, imagined):
+    """Return where a bound of the machine cuts the sum of both actions, (N, H, P)."""
+    low, high = one.world.controlled.limits
+    result = np.zeros(imagined.actions.shape, dtype=bool)
+    for k, t in np.ndindex(N, H):
+        state = imagined.states[k, t]
+        asked = [family(state[None])[0, MODEL[k], 0] for family in one.controllers]
+        asked += 0.2 + np.array([[0.1, -0.3, 0.0], [1.1, -0.3, 0.0]]) @ state
+        total = np.clip(asked, low, high) + imagined.actions[k, t]
+        result[k, t] = (total <= low) | (total >= high)
+    return result
+
+
+def test_integrals_stand_still_at_bounds_and_pass_gradients_on():
+    one, noise, h = example(ends=0, machine=0.4, windup=True), some_noise(), 1e-6
+    imagined = rollouts(one, noise)
+    for k in range(N):
+        state = imagined.states[k, 0]
+        for t in range(H):
+            state, *_ = plain_step(one, MODEL[k], state, imagined.actions[k, t])
+            np.testing.assert_allclose(imagined.states[k, t + 1], state, atol=1e-12)
+    still = imagined.states[:, 1:, 1] == imagined.states[:, :-1, 1]
+    assert 2 < still.sum() < still.size - 2
+    inside, compared = ~clipped(one, imagined), 0
+    for t, j in np.ndindex(H, P):
+        up, down = noise.copy(), noise.copy()
+        up[:, t, j] += h
+        down[:, t, j] -= h
+        change = (rollouts(one, up).returns - rollouts(one, down).returns)[:, t] / (2.0 * h)
+        rows = inside[:, t, j]
+        compared += int(np.sum(rows & still[:, t:].any(axis=1)))
+        np.testing.assert_allclose(imagined.gradients[rows, t, j], change[rows], atol=2e-5)
+    assert compared > 5
+
+
 def test_disturbances_are_added_to_the_next_observation_and_the_reward():
     one, noise = example(ends=1), some_noise()
     met = 0.1 * np.random.default_rng(3).normal(size=(N, H, Q + 1))

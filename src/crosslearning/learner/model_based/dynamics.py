@@ -40,6 +40,8 @@ _CONSTANT = 1e-12
 _ROUGHEST = 1e-3
 #: The default cap on knots: a share of the points, within bounds.
 _KNOTS_SHARE, _KNOTS = 1.0 / 3.0, (200, 600)
+#: So wide is a kernel in coordinates on which a function does not depend.
+_BLIND = 1e15
 #: The least weight of a change of the observation that is far off.
 _LEAST_WEIGHT = 1e-6
 #: How often the weights of points are set anew, and the change of them that does not matter.
@@ -63,6 +65,8 @@ class Frame(NamedTuple):
     ends: int  #: 1 if an episode was seen to terminate
     known: tuple[KnownChange, ...] = ()  #: coordinates whose changes are not learned
     odds: float = 0.0  #: log odds of an end where nothing is known: those of the data
+    unread: tuple[int, ...] = ()  #: coordinates on which nothing depends that is learned
+    exogenous: tuple[int, ...] = ()  #: coordinates that no action changes
 
     @classmethod
     def of(
@@ -73,6 +77,8 @@ class Frame(NamedTuple):
         is_angle: Sequence[int],
         pseudo: PseudoData = EMPTY,
         known: Sequence[KnownChange] = (),
+        unread: Sequence[int] = (),
+        exogenous: Sequence[int] = (),
     ) -> Frame:
         """Return the frame of the transitions of all tasks, in a space from low to high."""
         learned = _learned(len(low), known)
@@ -104,12 +110,25 @@ class Frame(NamedTuple):
             ]
         )
         unit = np.where(unit > _CONSTANT * size, unit, 1.0)
-        return cls(centre, unit, limits, turn, ends, tuple(known), odds)
+        rest = tuple(known), odds, tuple(unread), tuple(exogenous)
+        return cls(centre, unit, limits, turn, ends, *rest)
 
     @property
     def learned(self) -> Integers:
         """The coordinates whose changes are learned: the first outputs; the reward is next."""
         return _learned(len(self.is_angle), self.known)
+
+    def blind_to(self, output: int, inputs: int) -> list[int]:
+        """Return which of the inputs (s, a) an output does not depend on.
+
+        The controllers' memories; for what no action changes all else, too. Around a controller
+        the rest may well predict it: rooms that cool say that it became colder outside. But the
+        weather does not change when another policy warms them.
+        """
+        learned = self.learned
+        if output < len(learned) and learned[output] in self.exogenous:
+            return [d for d in range(inputs) if d not in self.exogenous]
+        return list(self.unread)
 
     def of_coordinates(self, values: Floats, otherwise: float) -> Floats:
         """Return numbers of the learned outputs for every coordinate, shape (q,)."""
@@ -294,6 +313,8 @@ def choose(
                 alike=alike,
                 least_weight=_least_weight(frame, o),
             )
+        for values in (found.widths, found.units):
+            values[frame.blind_to(o, len(values))] = _BLIND
         chosen.append(found)
     return chosen
 
@@ -444,6 +465,8 @@ def _points(
         inputs = [motion.reached(i, steps) for i, steps in enumerate(known)]
     else:
         inputs = [np.concatenate([steps.states, steps.actions], axis=1) for steps in known]
+    for one in inputs:
+        one[:, frame.blind_to(output, one.shape[1])] = 0.0
     return inputs, [frame.targets(steps)[:, output : output + 1] for steps in known]
 
 

@@ -135,13 +135,16 @@ class Controlled(NamedTuple):
     limits: Floats
     #: 0 if the models are functions of the policies' own actions.
     used: int
+    #: Anti-windup: where an action j is clipped, a coordinate d of the memory stands still whose
+    #: change times this sign (p, q) drives it outward. Shape (p, 0) without integrals.
+    windup: Floats
 
 
 @functools.cache
 def uncontrolled() -> Controlled:
     """Return no controllers, and with them functions that nothing reads."""
     nothing = Family(Gaussian(std=[1.0]), np.zeros((1, 1)), np.zeros((1, 1, 1)))
-    return Controlled(Outputs.of([nothing]), np.zeros((2, 1)), 0)
+    return Controlled(Outputs.of([nothing]), np.zeros((2, 1)), 0, np.zeros((1, 0)))
 
 
 class World(NamedTuple):
@@ -286,8 +289,12 @@ def _ask(
     work: Floats,
     asked: Floats,
     free: Floats,
+    excess: Floats,
 ) -> None:
-    """Fill ``asked`` with the controller's action, and ``free`` with 1 where no bound cuts it."""
+    """Fill ``asked`` with the controller's action, and ``free`` with 1 where no bound cuts it.
+
+    ``excess`` is what a bound cuts off.
+    """
     if controlled.used == 0:
         return
     _predict(
@@ -301,7 +308,19 @@ def _ask(
     for j in range(asked.shape[0]):
         low, high = controlled.limits[0, j], controlled.limits[1, j]
         free[j] = 1.0 if low < asked[j] < high else 0.0
-        asked[j] = min(max(asked[j], low), high)
+        wanted = asked[j]
+        asked[j] = min(max(wanted, low), high)
+        excess[j] = wanted - asked[j]
+
+
+@compiled
+def _stand_still(controlled: Controlled, excess: Floats, offsets: Floats, values: Floats) -> None:
+    """Let integrals stand still that would drive a clipped action farther outward."""
+    windup = controlled.windup
+    for d in range(windup.shape[1]):
+        for j in range(windup.shape[0]):
+            if windup[j, d] * (values[d] + offsets[d]) * excess[j] > 0.0:
+                values[d] = -offsets[d]
 
 
 @compiled
@@ -333,7 +352,7 @@ def _imagine(
     model_point = np.empty(models.features.shape[0] // width * (models.edges.shape[0] - 1))
     work, model_work = np.empty((2, features.shape[1])), np.empty(2 * width)
     action, both, values = np.empty(p), np.empty(q + p), np.empty(models.edges.shape[0] - 1)
-    controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
+    controlled, asked, free, excess = world.controlled, np.zeros(p), np.ones(p), np.zeros(p)
     place, space = _room(controlled.functions)
     end_place, end_space = _room(world.ending)
     ending, reached = np.empty(2), np.empty(q + p)
@@ -342,7 +361,7 @@ def _imagine(
         for t in range(H):
             state = states[k, t]
             evaluate(program, features, rows[policy[k]], state, point, work, action)
-            _ask(controlled, model[k], state, place[0], space, asked, free)
+            _ask(controlled, model[k], state, place[0], space, asked, free, excess)
             np.positive(state, both[:q])
             for j in range(p):
                 actions[k, t, j] = action[j] + noise[k, t, j]
@@ -352,6 +371,7 @@ def _imagine(
             if disturbances.shape[1] > 0:
                 for d in range(q + 1):
                     values[d] += disturbances[k, t, d]
+            _stand_still(controlled, excess, world.offsets, values)
             rewards[k, t], bootstrap_mask[k, t] = (
                 _advance(world, state, values, states[k, t + 1]),
                 1.0,
@@ -390,7 +410,8 @@ def _look_back(
     slope, adjoint, back, slope_of_limits = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     both, both_back = np.empty(q + p), np.empty(q + p)
     pull, wanted = np.empty(outputs), np.empty(p)
-    controlled, asked, free = world.controlled, np.zeros(p), np.ones(p)
+    controlled, asked, free, excess = world.controlled, np.zeros(p), np.ones(p), np.zeros(p)
+    still = np.zeros(q)
     seat, columns = _room(controlled.functions)
     end_place, end_space = _room(world.ending)
     end_pull, reached, end_back = np.empty(2), np.empty(q + p), np.zeros(q + p)
@@ -419,7 +440,7 @@ def _look_back(
             if plain <= limits[0, q] or plain >= limits[1, q]:
                 pull[q] = 0.0
             np.positive(states[k, t], both[:q])
-            _ask(controlled, model[k], states[k, t], seat[0], columns, asked, free)
+            _ask(controlled, model[k], states[k, t], seat[0], columns, asked, free, excess)
             for j in range(p):
                 given = min(max(actions[k, t, j], bounds[0, j]), bounds[1, j])
                 both[q + j] = _add(controlled, j, asked, given)
@@ -434,6 +455,11 @@ def _look_back(
                 _predict_back(ending, model[k], reached, end_pull, end_place, end_space, end_back)
                 for d in range(q):
                     pull[d] += end_back[d]
+            for d in range(controlled.windup.shape[1]):
+                # An integral that stood still did not depend on the step.
+                stood = np.any(controlled.windup[:, d] != 0.0) and after[d] == states[k, t, d]
+                still[d] = pull[d] if stood else 0.0
+                pull[d] -= still[d]
             _predict_back(models, model[k], both, pull, model_point, model_work, both_back)
             for j in range(p):
                 both_back[q + j] += end_back[q + j]
@@ -452,7 +478,7 @@ def _look_back(
                 program, features, rows[policy[k]], state, wanted, point[0], work, point[1], back
             )
             for d in range(q):
-                back[d] += both_back[d] + pull[d]
+                back[d] += both_back[d] + pull[d] + still[d]
             if controlled.used == 1:
                 task = model[k] % controlled.functions.rows.shape[0]
                 _predict_back(controlled.functions, task, state, asking, seat, columns, asked_back)

@@ -100,6 +100,8 @@ class ModelBasedMethod(core.Method):
         self.known: list[KnownChange] = []
         if tasks[0].loop is not None:
             self.known = tasks[0].loop.known_changes(*executor.scale)
+        #: Coordinates of what policies observe that no action of any task changes.
+        self.exogenous = sorted(set.intersection(*(set(task.exogenous) for task in tasks)))
         #: Observed steps of every task, and of related ones, which have no policies here.
         self.data = [Transitions.none(tasks[0].observation_size, self.outputs) for _ in tasks]
         self.related: list[Transitions] = []
@@ -107,6 +109,8 @@ class ModelBasedMethod(core.Method):
         self.formulas = Formulas(tasks, executor.scale, self.bounds)
         self.pseudo = EMPTY
         self.controllers = Controllers(tasks, executor.scale)
+        if self.controllers.used:
+            self.known += self.controllers.known_changes(tasks[0].observation_size)
         self.limits = Limits(tasks)
         N = len(tasks)
         self.critic = ValueFunctions(kernel, N, settings)
@@ -298,7 +302,9 @@ class ModelBasedMethod(core.Method):
 
     def _new_frame(self, pseudo: PseudoData = EMPTY) -> Frame:
         low, high = ends_of(self.executor.tasks[0].observation_space)
-        frame = Frame.of(self.visited, low, high, self.is_angle, pseudo, self.known)
+        unread = self.controllers.memory(len(low))
+        rest = pseudo, self.known, unread, self.exogenous
+        frame = Frame.of(self.visited, low, high, self.is_angle, *rest)
         wide = self.limits.penalties.coordinate
         if self.settings.range_penalty:  # policies would lean on a wall where the data end
             wide = np.flatnonzero(frame.is_angle == 0)

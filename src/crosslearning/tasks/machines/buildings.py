@@ -102,6 +102,7 @@ class TwoRooms(CompiledEnvironment):
         ["room 1 [°C]", "room 2 [°C]", "outdoors [°C]", "sun"],
         ["heater 1 [kW]", "heater 2 [kW]"],
         1.0 / (3600.0 * HEATING_STEP),
+        disturbances=["outdoors", "sun"],
     )
     physics = Physics(
         _draw_weather, _see_rooms, _heat, state_size=9, reset_size=9, parameters=Rooms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,10 +41,15 @@ def box(low: ArrayLike, high: ArrayLike) -> Box:
     return Box(np.array(low, dtype=np.float64), np.array(high, dtype=np.float64), dtype=np.float64)
 
 
-def metadata(observations: list[str], actions: list[str], rate: float) -> dict[str, Any]:
-    """Return the names, with units, and the steps a second, as metadata of an environment."""
+def metadata(
+    observations: list[str], actions: list[str], rate: float, disturbances: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the names, with units, and the steps a second, as metadata of an environment.
+
+    ``disturbances`` are observations that no action changes.
+    """
     names = {"observation_names": observations, "action_names": actions}
-    return {"render_modes": [], **names, "rate": rate}
+    return {"render_modes": [], **names, "rate": rate, "disturbances": tuple(disturbances)}
 
 
 @compiled
