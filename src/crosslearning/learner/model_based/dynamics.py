@@ -23,9 +23,10 @@ from crosslearning.errors import InputError
 from crosslearning.learner.core import misfit
 from crosslearning.learner.limits import NO_PENALTIES, Penalties
 from crosslearning.learner.model_based.data import EMPTY, PseudoData, Transitions
+from crosslearning.learner.model_based.ends import ROUGHEST, choose_classifier, classifier
 from crosslearning.learner.model_based.imagination import Controlled, Outputs, World, uncontrolled
 from crosslearning.rkhs.checks import Floats, Integers
-from crosslearning.rkhs.cross_classification import CrossClassifier, cross_classify
+from crosslearning.rkhs.cross_classification import CrossClassifier
 from crosslearning.rkhs.cross_fit import CrossFit
 from crosslearning.rkhs.cross_regression import CrossRegression
 from crosslearning.rkhs.evidence import Hyperparameters, most_likely
@@ -36,8 +37,6 @@ from crosslearning.tasks.loop_spec import KnownChange
 _MARGIN = 0.1
 #: A spread below this share of the values is rounding.
 _CONSTANT = 1e-12
-#: The largest share of the kernel that the knots may leave unexplained.
-_ROUGHEST = 1e-3
 #: The default cap on knots: a share of the points, within bounds.
 _KNOTS_SHARE, _KNOTS = 1.0 / 3.0, (200, 600)
 #: So wide is a kernel in coordinates on which a function does not depend.
@@ -46,9 +45,7 @@ _BLIND = 1e15
 _LEAST_WEIGHT = 1e-6
 #: How often the weights of points are set anew, and the change of them that does not matter.
 _REWEIGHED, _SAME_WEIGHTS = 3, 0.5
-#: For the choice of a classifier: points of all tasks, knots, and variances that are tried.
-_LABELS, _FEW_KNOTS, _SIGNALS = 320, 100, (1.0, 4.0, 16.0, 64.0)
-#: Knots of the models of motion for that choice.
+#: Knots of the models of motion for the choice of a classifier.
 _MOTION_KNOTS = 200
 
 
@@ -303,7 +300,7 @@ def choose(
             motion = fit(data, frame, chosen[: len(frame.learned)], epsilon, _MOTION_KNOTS)
         inputs, targets = _points(data, frame, o, pseudo, motion)
         if frame.ends and o == len(frame.learned) + 1:
-            found = _choose_classifier(inputs, targets, frame, start, alike)
+            found = choose_classifier(inputs, targets, is_angle, frame.odds, start, alike)
         else:
             found = most_likely(
                 inputs,
@@ -317,68 +314,6 @@ def choose(
             values[frame.blind_to(o, len(values))] = _BLIND
         chosen.append(found)
     return chosen
-
-
-def _choose_classifier(
-    inputs: Sequence[Floats],
-    labels: Sequence[Floats],
-    frame: Frame,
-    start: Hyperparameters | None,
-    alike: float | None,
-) -> Hyperparameters:
-    """Return the hyperparameters of the log odds of an end.
-
-    Widths and the similarity of tasks are those of greatest evidence for a regression of the
-    labels, ends being as frequent as other steps; the variance is that of greatest evidence for
-    the classification (Laplace's).
-    """
-    is_angle, N = np.flatnonzero(frame.is_angle).tolist(), len(inputs)
-    rows = [_balanced(label[:, 0], _LABELS // N) for label in labels]
-    x, y = ([a[r] for a, r in zip(part, rows, strict=True)] for part in (inputs, labels))
-    every = np.concatenate(y)
-    centre, unit = every.mean(), max(float(every.std()), _CONSTANT)
-    targets = [(one - centre) / unit for one in y]
-    found = most_likely(x, targets, periodic=is_angle, start=start, alike=alike)
-    trials = [
-        found._replace(signal=signal, noise=np.ones(1), evidence=-math.inf) for signal in _SIGNALS
-    ]
-    for k, trial in enumerate(trials):
-        evidence = _classifier(inputs, labels, frame, trial, None, _FEW_KNOTS).log_evidence()
-        trials[k] = trial._replace(evidence=evidence)
-    return max(trials, key=lambda one: one.evidence)
-
-
-def _balanced(labels: Floats, most: int) -> Integers:
-    """Return the rows of at most so many points: ends, at most half of them, and others."""
-    ends, others = np.flatnonzero(labels == 1.0), np.flatnonzero(labels == 0.0)
-    few = min(len(ends), most // 2)
-    parts = []
-    for rows, size in ((ends, few), (others, most - few)):
-        size = min(size, len(rows))
-        parts.append(rows[np.linspace(0, len(rows) - 1, size).round().astype(int)])
-    return np.sort(np.concatenate(parts))
-
-
-def _classifier(
-    inputs: Sequence[Floats],
-    labels: Sequence[Floats],
-    frame: Frame,
-    choice: Hyperparameters,
-    epsilon: float | None,
-    max_knots: int,
-) -> CrossClassifier:
-    N = len(inputs)
-    return cross_classify(
-        choice.kernel(np.flatnonzero(frame.is_angle).tolist()),
-        inputs,
-        [label[:, 0] for label in labels],
-        epsilon=epsilon,
-        multiplier=choice.multiplier(N) if epsilon is None else None,
-        ridge=choice.ridge(N),
-        offset=frame.odds,
-        max_knots=max_knots,
-        tolerance=_ROUGHEST,
-    )
 
 
 def fit(
@@ -404,11 +339,12 @@ def fit(
         kernel = choice.kernel(is_angle)
         inputs, targets = _points(data, frame, o, pseudo, Dynamics(frame, [], fits))
         if frame.ends and o == len(frame.learned) + 1:
-            fits.append(_classifier(inputs, targets, frame, choice, epsilon, max_knots))
+            how = choice, is_angle, frame.odds, max_knots, epsilon
+            fits.append(classifier(inputs, targets, *how))
             continue
         # The knots may leave no more of the kernel unexplained than the noise.
         size = choice.signal * float(np.mean(kernel.diagonal(np.concatenate(inputs)[:200])))
-        tolerance = float(np.clip(choice.noise[0] ** 2 / size, 1e-9, _ROUGHEST))
+        tolerance = float(np.clip(choice.noise[0] ** 2 / size, 1e-9, ROUGHEST))
         regression = CrossRegression(
             kernel,
             N,

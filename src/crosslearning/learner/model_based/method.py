@@ -64,8 +64,9 @@ _RESTLESS = 0.8
 _WHITE = 0.5
 #: Every so many imagined states is a candidate for a knot: neighbours in time are near copies.
 _STRIDE = 13
-#: Gradients of tasks that end are clipped to so many times their median length.
-_LONGEST_GRADIENT = 3.0
+#: Gradients are clipped to so many times their median length: of tasks that end, where long ones
+#: lead away from an end, and with a penalty beyond the data.
+_LONGEST_GRADIENT, _LONGEST_WITH_PENALTY = 10.0, 3.0
 #: So many rounds in a row must change nothing before learning stops.
 _PATIENCE = 2
 #: Imagined episodes of each task for the chance that limits hold.
@@ -469,7 +470,8 @@ class ModelBasedMethod(core.Method):
         if self.world.ends or settings.range_penalty:
             # Near an end, or beyond the data, few gradients are far longer than all others.
             size = np.linalg.norm(gradients, axis=2, keepdims=True)
-            most = _LONGEST_GRADIENT * np.median(size, axis=1, keepdims=True)
+            longest = _LONGEST_WITH_PENALTY if settings.range_penalty else _LONGEST_GRADIENT
+            most = longest * np.median(size, axis=1, keepdims=True)
             gradients = gradients * np.minimum(1.0, most / np.maximum(size, _TINY))
         weights = np.zeros((len(knots), N, p))
         length = settings.step_kl * (1.0 - self.made / settings.updates_per_round) ** 2
