@@ -222,7 +222,6 @@ BUDGETS: dict[str, dict[str, Budget]] = {
 BUDGETS |= {family: dict(_AROUND) for family in MACHINES}
 BUDGETS["dc-motors"] |= _FROM_NOTHING
 BUDGETS["four-tanks"] |= _FROM_NOTHING
-del BUDGETS["four-tanks"]["sac-mixed"]
 for _family, _budgets in BUDGETS.items():
     _budgets.setdefault("controller-nominal", _AT_ONCE)
     if FAMILIES[_family].machine:
