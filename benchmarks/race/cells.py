@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks import rival
 from benchmarks.race.entrants import AGAIN, METHODS, Budget, Engineer, Ours, Rival
 from benchmarks.race.families import FAMILIES, RaceFamily
+from benchmarks.race.machines import Log, around, at_work, while_learning
 from benchmarks.rival import Agent, Seconds
 from benchmarks.trust_region import returns_of
 from crosslearning import CrossLearner
@@ -54,7 +55,7 @@ class Cell:
             "trials": [family.trials, family.unseen_trials],
         }
         if isinstance(entrant, Ours):
-            asked["settings"] = dict(entrant.settings)
+            asked["settings"] = _settings(entrant, family)
             asked["version"] = AGAIN.get(self.family, {}).get(self.method, VERSION)
         if isinstance(entrant, Rival):
             asked["settings"] = asdict(rival.ZOO[entrant.algorithm][self.family])
@@ -79,6 +80,11 @@ class Cell:
         return True
 
 
+def _settings(entrant: Ours, family: RaceFamily) -> Answer:
+    """Return the settings of ours; around a controller also the radius of the family."""
+    return {**entrant.settings, **({"epsilon": family.epsilon} if family.outside else {})}
+
+
 def go(cell: Cell) -> bool:
     """Measure a cell, in a process of its own."""
     return cell.go()
@@ -90,12 +96,16 @@ def measure(family: str, method: str, seed: int, budget: Budget) -> Answer:
     Under ``marks`` stands, for each of them: the ``steps`` over all tasks and the ``seconds`` of
     learning (clock, processor) until there; ``training``, what the policy or agent that is meant
     for a training task gets on it; ``central``, what ours' central policy gets there; ``unseen``,
-    what the one policy for all gets on tasks that were never seen, None if there is no such.
+    what the one policy for all gets on tasks that were never seen, None if there is no such. On
+    machines with limits also ``outside``, the share of all steps until there outside of them, and
+    ``cost``, the mean of −r over these steps; of a controller, in its evaluation.
     """
     entrant = METHODS[method]
     if isinstance(entrant, Ours):
         return _ours(FAMILIES[family], entrant, seed, budget)
     if isinstance(entrant, Engineer):
+        if FAMILIES[family].outside:
+            return at_work(FAMILIES[family], entrant, seed)
         return _engineer(FAMILIES[family], entrant, seed)
     setting = rival.ZOO[entrant.algorithm][family]
     learned = _separate if entrant.way == "separate" else _together
@@ -104,9 +114,12 @@ def measure(family: str, method: str, seed: int, budget: Budget) -> Answer:
 
 def _ours(family: RaceFamily, entrant: Ours, seed: int, budget: Budget) -> Answer:
     tasks, unseen = family.training(seed), family.unseen(seed)
-    settings = {k: float(v) if v == "inf" else v for k, v in entrant.settings.items()}
-    # What is compiled is loaded, or compiled, before the clock runs.
-    CrossLearner(tasks, seed=seed, **settings).learn(1, progress=False)
+    if family.outside:
+        tasks = around(family, tasks)
+    settings = {k: float(v) if v == "inf" else v for k, v in _settings(entrant, family).items()}
+    if not family.outside:  # the second race does not compare seconds
+        # What is compiled is loaded, or compiled, before the clock runs.
+        CrossLearner(tasks, seed=seed, **settings).learn(1, progress=False)
     start = Seconds.now()
     learner = CrossLearner(tasks, seed=seed, **settings)
     spent = Seconds.since(start)
@@ -123,8 +136,12 @@ def _ours(family: RaceFamily, entrant: Ours, seed: int, budget: Budget) -> Answe
                 "steps": learner.steps,
                 "seconds": list(spent),
                 "training": returns_of(policies, tasks, family.trials),
-                "central": returns_of([learner.central] * len(tasks), tasks, family.trials),
+                # The second race asks for each machine's own policy alone.
+                "central": None
+                if family.outside
+                else returns_of([learner.central] * len(tasks), tasks, family.trials),
                 "unseen": _on_unseen([learner.central] * len(unseen), unseen, family),
+                **while_learning(learner, family),
             }
         )
     answer: Answer = {"marks": marks, "knots": len(learner.family.knots)}
@@ -172,7 +189,13 @@ def _together(
 ) -> Answer:
     """Measure one agent that learns all the tasks."""
     tasks, unseen, marks = family.training(seed), family.unseen(seed), list[Answer]()
-    contextual = entrant.way == "context"
+    contextual, log, reach = entrant.way == "context", Log(family), family.reach
+    contexts = [family.scaled_context(task) for task in tasks] if contextual else None
+    practised = log.of(tasks)
+    if entrant.residual:
+        tasks, practised = around(family, tasks), around(family, practised)
+        half = family.epsilon * tasks[0].action_space.high
+        reach = (-half).tolist(), half.tolist()
 
     def policies(agent: Agent, some: Sequence[Task]) -> list[Agent]:
         if not contextual:
@@ -186,17 +209,18 @@ def _together(
                 "seconds": list(spent),
                 "training": returns_of(policies(agent, tasks), tasks, family.trials),
                 "unseen": _on_unseen(policies(agent, unseen), unseen, family),
+                **log.shares(),
             }
         )
 
     rival.learn(
         entrant.algorithm,
-        tasks,
+        practised,
         budget.marks[-1],
         seed,
         setting,
-        contexts=[family.scaled_context(task) for task in tasks] if contextual else None,
-        reach=family.reach,
+        contexts=contexts,
+        reach=reach,
         marks=budget.marks,
         look=look,
     )
@@ -248,5 +272,5 @@ def _joined(marks: Sequence[Answer]) -> Answer:
     }
 
 
-def _on_unseen(policies: Sequence[Any], tasks: Sequence[Task], family: RaceFamily) -> Answer:
-    return returns_of(policies, tasks, family.unseen_trials)
+def _on_unseen(policies: Sequence[Any], tasks: Sequence[Task], family: RaceFamily) -> Answer | None:
+    return returns_of(policies, tasks, family.unseen_trials) if tasks else None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from benchmarks.race.families import FAMILIES
+from benchmarks.race.families import FAMILIES, MACHINES
 
 Way = Literal["separate", "mixed", "context"]
 
@@ -25,15 +25,20 @@ class Ours:
 
 @dataclass(frozen=True)
 class Rival:
-    """An algorithm of :mod:`benchmarks.rival`, and how it is used on several tasks."""
+    """An algorithm of :mod:`benchmarks.rival`, and how it is used on several tasks.
+
+    With ``residual`` it corrects the nominal controller, as far as ours may.
+    """
 
     algorithm: str
     way: Way
+    residual: bool = False
 
     @property
     def label(self) -> str:
         """What tables call it."""
-        return f"{algorithm_name(self.algorithm)}, {_WAYS[self.way]}"
+        around = " around the controller" if self.residual else ""
+        return f"{algorithm_name(self.algorithm)}{around}, {_WAYS[self.way]}"
 
 
 #: Algorithms whose names are not their keys in capitals.
@@ -51,10 +56,14 @@ def algorithm_name(key: str) -> str:
 
 @dataclass(frozen=True)
 class Engineer:
-    """A controller designed for the nominal machine, or for each machine."""
+    """A controller designed for the nominal machine, or for each machine.
+
+    With ``tuned`` it has the gains of a small grid that are best for all machines together.
+    """
 
     knows_machine: bool
     label: str
+    tuned: bool = False
 
 
 _WAYS: dict[Way, str] = {
@@ -84,8 +93,10 @@ METHODS: dict[str, Entrant] = {
         for algorithm in ("sac", "sac-bullet", "sac20", "crossq", "mbpo", "tqc", "ppo")
         for way in _WAYS
     },
+    "sac-around-context": Rival("sac", "context", residual=True),
     "controller-nominal": Engineer(False, "controller, designed for the nominal machine"),
     "controller-own": Engineer(True, "controller, designed for each machine"),
+    "controller-tuned": Engineer(False, "nominal controller, best tuning for all", tuned=True),
 }
 
 
@@ -116,6 +127,7 @@ AGAIN: dict[str, dict[str, int]] = {
     "cart-poles": {"models": 4, "trust-region": 5},
     "navigation": {"trust-region": 5},
     "linear-quadratic": {"models": 4, "trust-region": 5},
+    **{family: {"models": 4} for family in MACHINES},
 }
 
 
@@ -128,6 +140,20 @@ def is_former(family: str, method: str) -> bool:
 
 #: A controller needs no step.
 _AT_ONCE = Budget((0,), 10, 5.0)
+#: The second race, steps of six machines: ours has 200 of each, rivals have 500 or 5,000.
+_AROUND: dict[str, Budget] = {
+    "models": Budget((300, 600, 1_200), 3, 30.0),
+    "sac-around-context": Budget((1_200, 3_000), 3, 24.0),
+    "controller-nominal": _AT_ONCE._replace(seeds=3),
+    "controller-tuned": Budget((0,), 3, 12.0),
+    "controller-own": _AT_ONCE._replace(seeds=3),
+}
+_FROM_NOTHING: dict[str, Budget] = {
+    "sac-context": Budget((1_200, 3_000), 3, 24.0),
+    "sac-mixed": Budget((1_200, 3_000), 3, 24.0),
+    "ppo-context": Budget((6_000, 30_000), 3, 18.0),
+    "ppo-mixed": Budget((6_000, 30_000), 3, 18.0),
+}
 
 
 def _radii(method: str, budget: Budget) -> dict[str, Budget]:
@@ -194,7 +220,10 @@ BUDGETS: dict[str, dict[str, Budget]] = {
         **_ways("ppo", Budget((10_000, 25_000), 5, 25.0), "mixed", "context"),
     },
 }
+BUDGETS |= {family: dict(_AROUND) for family in MACHINES}
+BUDGETS["dc-motors"] |= _FROM_NOTHING
+BUDGETS["four-tanks"] |= _FROM_NOTHING
 for _family, _budgets in BUDGETS.items():
-    _budgets["controller-nominal"] = _AT_ONCE
+    _budgets.setdefault("controller-nominal", _AT_ONCE)
     if FAMILIES[_family].machine:
-        _budgets["controller-own"] = _AT_ONCE
+        _budgets.setdefault("controller-own", _AT_ONCE)

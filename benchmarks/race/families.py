@@ -7,17 +7,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from benchmarks.around import PARTS
 from benchmarks.race import engineers
 from benchmarks.race.engineers import Context, Controller
 from benchmarks.rival import Reach
-from crosslearning.tasks import Task, task_set
+from crosslearning.tasks import Task, machines, task_set
 from crosslearning.tasks.families import FAMILIES as SHIPPED
 from crosslearning.tasks.linear_quadratic import cart
 from crosslearning.tasks.navigation.environment import Navigation
 
+Floats = NDArray[np.float64]
+
 #: Members that training never sees.
 UNSEEN = 20
+#: A seed of the second race draws its machines by this seed and its own: none had a part before.
+FIRST_MACHINES = 50
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,12 @@ class RaceFamily:
         Episodes of an evaluation on every training task, and on every unseen one.
     reach : pair of sequences of float, optional
         Bounds of the actions that rivals are given, where those of the tasks do not suit them.
+    outside : callable, optional
+        Tells which of the machine's observations, shape (n, q), are outside of its limits. Such a
+        family is one of the second race: ours, and rivals that are asked to, learn corrections of
+        the nominal controller. It has neither unseen tasks nor a threshold.
+    epsilon : float
+        The radius of these corrections.
     """
 
     what: str
@@ -54,6 +66,8 @@ class RaceFamily:
     trials: int = 25
     unseen_trials: int = 5
     reach: Reach | None = None
+    outside: Callable[[Floats], NDArray[np.bool_]] | None = None
+    epsilon: float = 0.0
 
     def scaled_context(self, task: Task) -> list[float]:
         """Return the context of a task, each number scaled from its range to [−1, 1]."""
@@ -66,6 +80,24 @@ class RaceFamily:
     def nominal(self) -> dict[str, float]:
         """The machine of the drawing board: the middle of every range."""
         return {name: 0.5 * (low + high) for name, (low, high) in self.ranges.items()}
+
+
+def _machines(name: str, what: str, outside: Callable[[Floats], NDArray[np.bool_]]) -> RaceFamily:
+    part, family = PARTS[name], SHIPPED[name]
+    (middle,) = family(1, spread=0.0)
+    space = middle.action_space
+    return RaceFamily(
+        what=f"six machines, drawn by the seed; outside of the limits is {what}",
+        training=lambda seed: family(part.members, seed=FIRST_MACHINES + seed),
+        unseen=lambda seed: [],
+        ranges=family.ranges,
+        threshold=np.nan,
+        controller=part.controller,
+        trials=30,
+        reach=(space.low.tolist(), space.high.tolist()),
+        outside=outside,
+        epsilon=part.epsilon,
+    )
 
 
 def _shipped(name: str, count: int, **more: object) -> RaceFamily:
@@ -167,3 +199,39 @@ FAMILIES: dict[str, RaceFamily] = {
         reach=([-3.0], [3.0]),
     ),
 }
+
+#: Those of the second race. A limit is what an engineer would not like to see at work.
+MACHINES: dict[str, RaceFamily] = {
+    name: _machines(name, what, outside)
+    for name, what, outside in (
+        (
+            "four-tanks",
+            "a lower level more than 4 cm from its set-point, or an upper one above 18 of 20 cm",
+            lambda seen: (
+                np.any(np.abs(seen[:, :2] - machines.FOUR_LEVELS) > 4.0, axis=1)
+                | np.any(seen[:, 2:] > 18.0, axis=1)
+            ),
+        ),
+        (
+            "dc-motors",
+            "the speed more than 120 rad/s from its set-point, or the current at its limit",
+            lambda seen: (
+                (np.abs(seen[:, 0] - machines.DC_SPEED) > 120.0) | (abs(seen[:, 1]) > 19.9)
+            ),
+        ),
+        (
+            "synchronous-motors",
+            "the speed more than 60 rad/s from its set-point, or the current at its limit",
+            lambda seen: (
+                (np.abs(seen[:, 2] - machines.PM_SPEED) > 60.0)
+                | (np.hypot(seen[:, 0], seen[:, 1]) > 9.9)
+            ),
+        ),
+        (
+            "patients",
+            "glucose below 4 or above 13.9 mmol/L",
+            lambda seen: (seen[:, 0] < 4.0) | (seen[:, 0] > 13.9),
+        ),
+    )
+}
+FAMILIES |= MACHINES

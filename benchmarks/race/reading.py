@@ -81,6 +81,12 @@ class Entry:
     returns, worst, central, unseen : array, shape (seeds, marks)
         Mean return on the training tasks, and on the worst of them, of what is meant for each; of
         the one policy for all there, and on unseen tasks. NaN where there is no such policy.
+    totals : array, shape (seeds, marks, tasks)
+        Returns on each of the training tasks.
+    outside, cost : array, shape (seeds, marks)
+        Of the steps while learning, on machines with limits; see ``benchmarks.race.cells.measure``.
+    numbers : tuple of int
+        Of the seeds.
     """
 
     method: str
@@ -91,6 +97,10 @@ class Entry:
     central: Floats
     unseen: Floats
     adapted: tuple[float, Interval, Interval] | None
+    totals: Floats
+    outside: Floats
+    cost: Floats
+    numbers: tuple[int, ...]
 
     @property
     def label(self) -> str:
@@ -242,6 +252,10 @@ def entry(method: str, answers: Sequence[Answer]) -> Entry:
         central=table("central", mean),
         unseen=table("unseen", mean),
         adapted=adapted,
+        totals=np.array([[one["training"]["totals"] for one in seed["marks"]] for seed in answers]),
+        outside=table("outside", float),
+        cost=table("cost", float),
+        numbers=tuple(one.get("asked", {}).get("seed", k) for k, one in enumerate(answers)),
     )
 
 

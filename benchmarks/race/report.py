@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import rival
+from benchmarks.race import gains
 from benchmarks.race.entrants import BUDGETS, METHODS, Rival, algorithm_name, is_former
-from benchmarks.race.families import FAMILIES
+from benchmarks.race.families import FAMILIES, MACHINES
 from benchmarks.race.reading import Entry, fewest, on_unseen
 from crosslearning._base.files import write_atomically
 from crosslearning._base.statistics import Interval
@@ -19,6 +20,8 @@ from crosslearning.errors import InputError
 from crosslearning.runs.study import markdown
 
 PAGE, IMAGES = Path("docs/results/race.md"), Path("docs/images")
+#: That of the second race.
+SECOND = Path("docs/results/second-race.md")
 #: What stands between two of these in the page is written by this module.
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 HEADINGS = (
@@ -84,9 +87,10 @@ def show(found: Mapping[str, Sequence[Entry]], console: Console | None = None) -
     console = console or Console(width=None if Console().is_terminal else 200)
     for family, entries in found.items():
         table = Table(title=f"{family}: {FAMILIES[family].what}")
-        for number, heading in enumerate(HEADINGS):
+        second = family in MACHINES
+        for number, heading in enumerate(gains.HEADINGS if second else HEADINGS):
             table.add_column(heading, justify="left" if number == 0 else "right")
-        for row in rows(family, entries):
+        for row in gains.rows(entries) if second else rows(family, entries):
             table.add_row(*row)
         console.print(table)
 
@@ -140,12 +144,12 @@ def _sentences(entries: Sequence[Entry], threshold: float) -> list[str]:
     return sentences
 
 
-def settings() -> str:
-    """Return the rivals' settings as Markdown, with where they come from."""
-    table = []
+def settings(of: Collection[str]) -> str:
+    """Return the rivals' settings on families as Markdown, with where they come from."""
+    table: dict[tuple[str, ...], list[str]] = {}
     for algorithm, families in rival.ZOO.items():
         for family, one in families.items():
-            raced = any(
+            raced = family in of and any(
                 isinstance(METHODS[name], Rival) and METHODS[name].algorithm == algorithm  # type: ignore[union-attr]
                 for name in BUDGETS.get(family, {})
             )
@@ -155,15 +159,17 @@ def settings() -> str:
                 extra += ", normalised" if one.normalised else ""
                 changed = one.changed or "–"
                 entry = f"`{one.entry}`" if one.entry else "–"
-                table.append([algorithm_name(algorithm), family, entry, given + extra, changed])
-    return markdown(("algorithm", "family", "entry", "settings", "deviation"), table)
+                rest = algorithm_name(algorithm), entry, given + extra, changed
+                table.setdefault(rest, []).append(family)
+    rows = [[name, ", ".join(of), *rest] for (name, *rest), of in table.items()]
+    return markdown(("algorithm", "family", "entry", "settings", "deviation"), rows)
 
 
-def budgets() -> str:
-    """Return the budgets as Markdown."""
+def budgets(of: Collection[str]) -> str:
+    """Return the budgets on families as Markdown."""
     groups: dict[tuple[str, str, str], list[str]] = {}
-    for family, methods in BUDGETS.items():
-        for method, budget in methods.items():
+    for family in (name for name in BUDGETS if name in of):
+        for method, budget in BUDGETS[family].items():
             if budget.marks[-1]:
                 marks = ", ".join(f"{mark:,}" for mark in budget.marks)
                 groups.setdefault((family, marks, str(budget.seeds)), []).append(f"`{method}`")
@@ -172,22 +178,31 @@ def budgets() -> str:
 
 
 def write(
-    found: Mapping[str, Sequence[Entry]], page: Path = PAGE, images: Path = IMAGES
+    found: Mapping[str, Sequence[Entry]],
+    page: Path = PAGE,
+    images: Path = IMAGES,
+    second: Path = SECOND,
 ) -> list[Path]:
-    """Write the tables into the page, between its marks, and the pictures beside it."""
+    """Write the tables into the pages, between their marks, and the pictures beside them."""
     from benchmarks.race.figure import race_figure
     from crosslearning.figures.style import save_figure
 
-    text = page.read_text(encoding="utf-8")
-    for name, part in (
-        ("results", sections(found)),
-        ("settings", settings()),
-        ("budgets", budgets()),
-    ):
-        text = _between(text, name, part, page)
-    write_atomically(page, text.encode())
-    written = [page]
-    for family, entries in found.items():
+    first = {family: one for family, one in found.items() if family not in MACHINES}
+    rest = {family: one for family, one in found.items() if family in MACHINES}
+    written = []
+    for path, part, results in ((page, first, sections), (second, rest, gains.sections)):
+        if part:
+            families = MACHINES if path == second else FAMILIES.keys() - MACHINES
+            text = path.read_text(encoding="utf-8")
+            for name, table in (
+                ("results", results(part)),
+                ("settings", settings(families)),
+                ("budgets", budgets(families)),
+            ):
+                text = _between(text, name, table, path)
+            write_atomically(path, text.encode())
+            written.append(path)
+    for family, entries in first.items():
         figure = race_figure(entries, FAMILIES[family].threshold)
         written += save_figure(figure, images / f"race-{family}", ("png",))
     return written

@@ -14,7 +14,9 @@ seed, numbers with six digits. The fields of a line:
     ``training`` (those meant for each training task), ``central`` (our central policy there) and
     ``unseen`` (the one policy for all on unseen tasks; null if there is none). Each of the three
     has a number for every task under ``totals`` (sum of rewards), ``discounted`` (the same with
-    the task's discount) and, by the name of an outcome, ``rates`` (shares of episodes).
+    the task's discount) and, by the name of an outcome, ``rates`` (shares of episodes). In the
+    second race also ``outside`` (share of the steps so far outside of limits) and ``cost`` (their
+    mean of −r).
 ``knots``, ``adapted``
     Of ours alone: the size of the policies, and ``before`` and ``after`` adapting to unseen tasks
     with their ``steps`` and ``seconds``.
