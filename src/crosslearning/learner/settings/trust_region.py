@@ -108,8 +108,8 @@ class TrustRegion(LearnerSettings, frozen=True, kw_only=True, forbid_unknown_fie
         Mixture | None,
         "The reliability c of the directions from which on a step has the length δ: the share of "
         "signal in them, 0 to 1, as far as episodes agree. Below it the length is δ "
-        "(c/reliable)⁴. 0: the length is δ, of discrete actions its share by the spread of the "
-        "advantages. None: 0.5, around a controller and of discrete actions 0.",
+        "(c/reliable)⁴. 0: the length is δ, and with several updates its share by the spread of "
+        "the advantages. None: 0.5, around a controller and of discrete actions 0.",
     ] = None
     step_decay: Annotated[
         Positive | None,
