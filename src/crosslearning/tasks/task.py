@@ -206,7 +206,7 @@ class Task:
             self._set(unlimited=self.spaces is None and self.dynamics is None)
         self._set(horizon=self.horizon or limit or HORIZON)
         names = self.observation_names or tuple(
-            f"observation {i}" for i in range(math.prod(spaces[0].shape))
+            f"observation {i}" for i in range(math.prod(spaces[0].shape or ()))
         )
         try:
             found = [
